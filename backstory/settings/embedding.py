@@ -99,34 +99,26 @@ class EmbeddingSettings(ServiceSettings):
         return value
 
     @model_validator(mode="after")
-    def _names_a_model(self) -> Self:
-        if self.provider != "local" or self.model is None:
-            return self
-        if self.model_dir is not None:
-            raise SettingsError(
-                f"model: {self.model} and model_dir name two models; remove one of them", code="two_models"
-            )
-        if self.model not in LOCAL_MODELS:
-            known = ", ".join(f"{name} ({what})" for name, what in LOCAL_MODELS.items())
-            raise SettingsError(
-                f"provider: local knows no model {self.model!r}; write one of {known}, or model_dir for a model of "
-                "your own; models of a service need provider: gemini or openai",
-                code="unknown_model",
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _int8_needs_the_shipped_model(self) -> Self:
+    def _can_be_run(self) -> Self:
+        if self.provider == "local" and self.model is not None:
+            if self.model_dir is not None:
+                raise SettingsError(
+                    f"model: {self.model} and model_dir name two models; remove one of them",
+                    code="two_models",
+                )
+            if self.model not in LOCAL_MODELS:
+                known = ", ".join(f"{name} ({what})" for name, what in LOCAL_MODELS.items())
+                raise SettingsError(
+                    f"provider: local knows no model {self.model!r}; write one of {known}, or model_dir for a model "
+                    "of your own; models of a service need provider: gemini or openai",
+                    code="unknown_model",
+                )
         if self.precision == "int8" and not (self.is_shipped_model and self.runtime == "onnxruntime"):
             raise SettingsError(
                 "precision: int8 needs the shipped model (provider: local without model and model_dir) and "
                 "runtime: onnxruntime; remove it, or write precision: float32",
                 code="unusable_precision",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _within_the_provider(self) -> Self:
         if self.provider == "gemini" and (self.dimension or 0) > _GEMINI_LARGEST:
             raise SettingsError(
                 f"dimension {self.dimension} is above {_GEMINI_LARGEST}, the widest of gemini",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
@@ -14,6 +15,17 @@ from backstory.base.errors import ModelError, SettingsError
 
 WebAddress: TypeAlias = Annotated[str, AfterValidator(clean_address)]
 """An address of http or https without a slash at its end."""
+
+
+def _stay_inside(value: str) -> str:
+    path = PurePosixPath(value)
+    if not path.parts or path.is_absolute() or ".." in path.parts:
+        raise SettingsError(f"{value!r} must lie inside its folder, such as written or **/*.md")
+    return value
+
+
+InnerPath: TypeAlias = Annotated[str, AfterValidator(_stay_inside)]
+"""A path or glob that leads nowhere outside the folder that it is relative to."""
 
 
 class SettingsGroup(BaseModel):
@@ -139,14 +151,9 @@ SERVICE_FIELDS: Final = tuple(name for name in Service.model_fields if name != "
 def fill_from_services(
     given: Mapping[str, Any], groups: Mapping[str, type[ServiceSettings]]
 ) -> dict[str, Any]:
-    """Return settings in which each group holds what the table says of its service.
+    """Return settings in which each group holds what the table says of its service, whose kind is its ``provider``.
 
-    Args:
-        given: Settings as a file holds them.
-        groups: The groups that call services, by name.
-
-    Returns:
-        The settings with ``provider`` replaced by the kind of the service. What is invalid stays, and is found later.
+    What is invalid stays, and is found later.
 
     Raises:
         ValidationError: A service has no kind or an impossible name, or a group holds settings of a service.
@@ -155,30 +162,23 @@ def fill_from_services(
     if not isinstance(table, Mapping):
         return dict(given)
     services = {name: _read(name, entry) for name, entry in table.items()}
-    kinds = {name: service.kind or "openai" for name, service in services.items()}
-    kinds |= {name: name for name in SERVICES}
-    problems = _check_services(services, groups)
+    problems = list(_find_misnamed(services, groups))
     filled = dict(given)
     for group, model in groups.items():
         settings = given.get(group)
         if not isinstance(settings, Mapping):
             continue
         provider = settings.get("provider")
-        named = provider if isinstance(provider, str) and provider in kinds else None
-        problems += [
-            _refuse(
-                f"write it as services.{named or 'openai'}.{name}, for all that call this service",
-                group,
-                name,
-            )
-            for name in settings
-            if name in SERVICE_FIELDS and name in model.model_fields
-        ]
-        if named is not None:
-            own = services.get(named, Service()).model_dump(
-                include=set(model.model_fields), exclude_none=True
-            )
-            filled[group] = {**settings, **own, "provider": kinds[named]}
+        is_named = isinstance(provider, str) and provider in (*SERVICES, *services)
+        for name in settings:
+            if name in SERVICE_FIELDS and name in model.model_fields:
+                place = f"services.{provider if is_named else 'openai'}.{name}"
+                problems.append(_refuse(f"write it as {place}, for all that call this service", group, name))
+        if is_named:
+            service = services.get(provider, Service())
+            own = service.model_dump(include=set(model.model_fields), exclude_none=True)
+            kind = provider if provider in SERVICES else service.kind or "openai"
+            filled[group] = {**settings, **own, "provider": kind}
     if problems:
         raise ValidationError.from_exception_data("settings", problems)
     return filled
@@ -192,26 +192,24 @@ def _read(name: str, entry: Any) -> Service:
         return Service(kind="gemini" if name == "gemini" else "openai")
 
 
-def _check_services(
+def _find_misnamed(
     services: Mapping[str, Service], groups: Mapping[str, type[ServiceSettings]]
-) -> list[InitErrorDetails]:
+) -> Iterator[InitErrorDetails]:
     """Find the services that have no kind, or a name with another meaning."""
     reserved = {
         name for model in groups.values() for name in get_args(model.model_fields["provider"].annotation)
     }
-    problems: list[InitErrorDetails] = []
     for name, service in services.items():
         if name in SERVICES:
             if service.kind not in (None, name):
-                told = f"this is always {name}; give the service another name"
-                problems.append(_refuse(told, "services", name, "kind"))
+                yield _refuse(
+                    f"this is always {name}; give the service another name", "services", name, "kind"
+                )
         elif name in reserved:
-            told = "this is the name of a provider; give the service another one"
-            problems.append(_refuse(told, "services", name))
+            yield _refuse("this is the name of a provider; give the service another one", "services", name)
         elif service.kind is None:
             told = "needs `kind: gemini`, or `kind: openai` for a server with that API"
-            problems.append(_refuse(told, "services", name))
-    return problems
+            yield _refuse(told, "services", name)
 
 
 def _refuse(message: str, *location: str) -> InitErrorDetails:

@@ -1,19 +1,28 @@
-"""Settings of what is read: chat exports, documents, the chunks of these, and what is left out about people."""
+"""Settings of what is read: chat exports, documents and their sources, chunks, and what is left out about people."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterable
 from datetime import date
 from pathlib import PurePosixPath
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from backstory.base.errors import SettingsError
 from backstory.base.files.patterns import compile_patterns
-from backstory.settings.groups import SettingsGroup
-from backstory.settings.sources import SourceSettings
+from backstory.settings.groups import InnerPath, SettingsGroup
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+_DRIVE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
+_CREDENTIAL: Final = re.compile(r"sig$|signature|token|secret|password|passwd|credential|key|auth")
+_SCHEMES: Final = frozenset(
+    ["http", "https", "file", "ftp", "s3", "gs", "abfs", "memory", "zip", "mailto", "data"]
+)
 
 DateOrderSetting: TypeAlias = Literal["auto", "dmy", "mdy", "ymd"]
 LanguageName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_/]*$")]
@@ -26,20 +35,37 @@ or by the definitions of a programming language; see :mod:`backstory.text.chunki
 RemovalSetting: TypeAlias = Literal["ask", "mirror", "keep"]
 
 
+def check_timezone(name: str) -> str:
+    """Return the name of a time zone, or raise ``ValueError`` if there is none."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise ValueError(f"{name!r} is not a time zone; give a name such as Europe/Berlin") from error
+    return name
+
+
+TimeZone: TypeAlias = Annotated[str, AfterValidator(check_timezone)]
+"""Name of a time zone, such as `Europe/Berlin`."""
+
+
+def _check_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    compile_patterns(patterns)
+    return patterns
+
+
+PathPatterns: TypeAlias = Annotated[tuple[str, ...], AfterValidator(_check_patterns)]
+"""Patterns of paths as in `.gitignore`."""
+
+
 class ConversationOverride(SettingsGroup):
     """Settings of one conversation, or of one of its files, that replace those of all conversations."""
 
-    timezone: str | None = None
+    timezone: TimeZone | None = None
     """Time zone of its exports, its times and its days; null takes the zone of all conversations."""
     date_order: DateOrderSetting | None = None
     """Order of day, month and year in its exports; null takes the order of all conversations."""
     removals: RemovalSetting | None = None
     """What a run does with messages that its exports no longer hold; null takes that of all conversations."""
-
-    @field_validator("timezone")
-    @classmethod
-    def _known_timezone(cls, value: str | None) -> str | None:
-        return value if value is None else check_timezone(value)
 
 
 class ConversationSettings(SettingsGroup):
@@ -47,7 +73,7 @@ class ConversationSettings(SettingsGroup):
 
     folder: str = "chats"
     """Folder of the chat exports, relative to the workspace. All files of a subfolder are one conversation."""
-    timezone: str = "UTC"
+    timezone: TimeZone = "UTC"
     """Time zone of the clock in exports that state none, of all times that are shown, and of the ends of days."""
     date_order: DateOrderSetting = "auto"
     """Order of day, month and year in WhatsApp exports; `auto` infers it from the whole file."""
@@ -66,37 +92,134 @@ class ConversationSettings(SettingsGroup):
     read_megabytes: int = Field(default=2048, ge=64)
     """Memory (MB) that reading one export may take; an export of more than a quarter of it is not opened."""
 
-    @field_validator("timezone")
-    @classmethod
-    def _known_timezone(cls, value: str) -> str:
-        return check_timezone(value)
-
     def override(self, *names: str) -> ConversationSettings:
-        """Return the settings of one file.
-
-        Args:
-            names: Keys under which ``overrides`` may list the file; the first key found counts.
-
-        Returns:
-            These settings with the file's override applied, and without ``overrides``.
-        """
-        found = next(
-            (self.overrides[name] for name in names if name in self.overrides), ConversationOverride()
+        """Return the settings of one file, without ``overrides``: the first name that they list counts."""
+        found = next((self.overrides[name] for name in names if name in self.overrides), None)
+        return self.model_copy(
+            update={"overrides": {}, **(found.model_dump(exclude_none=True) if found else {})}
         )
-        return self.model_copy(update={"overrides": {}, **found.model_dump(exclude_none=True)})
 
 
-def check_timezone(name: str) -> str:
-    """Return the name of a time zone.
+class DriveSettings(SettingsGroup):
+    """Files of Google Drive, by the ids in their addresses."""
 
-    Raises:
-        ValueError: There is no such time zone.
-    """
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise ValueError(f"{name!r} is not a time zone; give a name such as Europe/Berlin") from error
-    return name
+    folder: str | None = None
+    """Id of a folder, whose files and subfolders are read."""
+    files: tuple[str, ...] = ()
+    """Ids of single files."""
+
+    @model_validator(mode="after")
+    def _ids(self) -> Self:
+        ids = self.files if self.folder is None else (*self.files, self.folder)
+        if not ids or not all(map(_DRIVE_ID.fullmatch, ids)):
+            raise ValueError(
+                "drive names a `folder` or `files` by the long word in the address of each, its id"
+            )
+        return self
+
+
+class SourceSettings(SettingsGroup):
+    """One source of documents in addition to the folder of documents."""
+
+    path: str | None = None
+    """A file or folder, absolute or relative to the workspace; `~` is the home folder."""
+    url: str | None = None
+    """Address of a bucket, folder or archive that fsspec knows, such as s3://notes/wiki."""
+    urls: tuple[str, ...] = ()
+    """Addresses of single files of the web."""
+    url_list: str | None = None
+    """Address of a text in the web that names further ones, each on a line of its own."""
+    drive: DriveSettings | None = None
+    """Files of Google Drive."""
+    name: str = ""
+    """Short name that begins the uri of every document; empty takes it from the end of the path."""
+    include: PathPatterns = ()
+    """Files to read, as in `.gitignore`; empty for all."""
+    exclude: PathPatterns = ()
+    """Files and folders to leave out, as in `.gitignore`."""
+    kind: str | None = None
+    """Kind of its documents that do not state one; null takes that of all documents."""
+    tenant: str | None = None
+    """Tenant of its documents that do not state one; null takes that of all documents."""
+
+    @field_validator("name")
+    @classmethod
+    def _short_name(cls, value: str) -> str:
+        if value and not _NAME.fullmatch(value):
+            raise ValueError(
+                "the name of a source has 1 to 40 small letters a to z, digits, dots, dashes and underscores, and "
+                "begins with a letter or digit"
+            )
+        if value in _SCHEMES:
+            raise ValueError(f"addresses of another kind begin with {value}; give the source another name")
+        return value
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> Self:
+        given = (self.path, self.url, self.drive, self.urls or self.url_list or None)
+        if len(given) - given.count(None) != 1:
+            raise ValueError("a source has either `path`, or `url`, or `drive`, or `urls` and `url_list`")
+        if self.path is not None and not self.path.strip():
+            raise ValueError("path is empty; name a file or a folder")
+        for address in self.addresses:
+            if (urlsplit(address).scheme in ("", "http", "https")) != (address != self.url):
+                raise ValueError(
+                    "`url` is an address such as s3://bucket/folder, and `urls` and `url_list` are addresses that "
+                    "begin with https:// or http://"
+                )
+            if part := find_credential(address):
+                raise ValueError(
+                    f"the address of a source holds {part}; keys are read from the environment of the service's tool"
+                )
+        return self
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All addresses that the source names."""
+        return tuple(address for address in (self.url, *self.urls, self.url_list) if address)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether its files are fetched from elsewhere."""
+        return self.path is None
+
+    @property
+    def origin(self) -> str:
+        """The identity of the place: its path or addresses."""
+        place = self.path or self.url
+        return place or ("web" if self.drive is None else f"drive {self.drive.folder or ''}")
+
+    @property
+    def label(self) -> str:
+        """The name of the source: the given one, or else one from the end of its path."""
+        if self.name:
+            return self.name
+        if self.drive is not None:
+            return "drive"
+        place = self.path or (self.addresses[0] if self.addresses else "")
+        return make_source_name(urlsplit(place).path.rstrip("/") or urlsplit(place).netloc)
+
+
+def find_credential(address: str) -> str | None:
+    """Return which part of an address may be a key or a password; None if none is."""
+    parts = urlsplit(address.rpartition("::")[2])
+    user, at, _ = parts.netloc.rpartition("@")
+    if ":" in user or (at and parts.scheme not in ("abfs", "abfss")):
+        return "a user or a password"
+    names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+    return next((f"a part called {name}" for name in names if _CREDENTIAL.search(name.lower())), None)
+
+
+def make_source_name(path: str, taken: Iterable[str] = ()) -> str:
+    """Make a name from the end of a path: its letters, and a number where another source has the name."""
+    end = PurePosixPath(path)
+    words = re.sub(r"[^a-z0-9._-]+", "-", (end.stem or end.name).lower()).strip("-._")[:36].rstrip("-._")
+    name = words or "source"
+    if name in _SCHEMES:
+        name = f"{name}-files"
+    others = set(taken)
+    numbered = (f"{name}-{number}" for number in range(2, len(others) + 3))
+    return next(one for one in (name, *numbered) if one not in others)
 
 
 class DocumentSettings(SettingsGroup):
@@ -104,11 +227,11 @@ class DocumentSettings(SettingsGroup):
 
     folder: str = "posts"
     """Folder of the documents, relative to the workspace."""
-    pattern: str = "**/*"
+    pattern: InnerPath = "**/*"
     """Glob of the files to read."""
     sources: tuple[SourceSettings, ...] = ()
     """Further sources, such as `[{path: ~/notes, exclude: [drafts/]}]` (docs/reference/sources.md)."""
-    secrets: tuple[str, ...] = ()
+    secrets: PathPatterns = ()
     """Further names of files with secrets, as in `.gitignore`; `!name` reads a file (docs/reference/sources.md)."""
     kind: str = "post"
     """Kind of documents that do not state one."""
@@ -125,12 +248,6 @@ class DocumentSettings(SettingsGroup):
     read_megabytes: int = Field(default=2048, ge=64)
     """Memory (MB) that reading one document may take; one of more than a quarter of it is not opened."""
 
-    @field_validator("secrets")
-    @classmethod
-    def _patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        compile_patterns(tuple(pattern.lower() for pattern in value))
-        return value
-
     @field_validator("sources")
     @classmethod
     def _named_apart(cls, value: tuple[SourceSettings, ...]) -> tuple[SourceSettings, ...]:
@@ -138,14 +255,6 @@ class DocumentSettings(SettingsGroup):
         twice = next((label for label in labels if labels.count(label) > 1), None)
         if twice is not None:
             raise ValueError(f"two sources are called {twice}; give one of them another `name`")
-        return value
-
-    @field_validator("pattern")
-    @classmethod
-    def _inside_the_folder(cls, value: str) -> str:
-        path = PurePosixPath(value)
-        if not path.parts or path.is_absolute() or ".." in path.parts:
-            raise ValueError(f"{value!r} must be a pattern inside the folder, such as **/*.md")
         return value
 
 

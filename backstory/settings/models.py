@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, field_validator, model_validator
 
 from backstory.base.addresses import require_protected
 from backstory.base.environment import RERANK_KEY_VARIABLE
@@ -25,13 +26,16 @@ from backstory.settings.inputs import ChunkSettings, ConversationSettings, Docum
 from backstory.settings.storage import StorageSettings
 from backstory.settings.writers import AnswerSettings, SummarySettings, WriterSettings
 
+DayName: TypeAlias = Annotated[str, BeforeValidator(lambda day: date.fromisoformat(str(day)).isoformat())]
+"""A day, written as YYYY-MM-DD."""
+
 
 class PartitionSettings(SettingsGroup):
     """The calendar grain of the tables, the first day that Dagster offers, and the ceiling of rows in memory."""
 
     grain: Literal["hour", "day", "week", "month"] = "day"
     """Calendar unit of one partition, by the clock of each conversation; hours are those of UTC."""
-    start: str | None = None
+    start: DayName | None = None
     """First day that Dagster offers (YYYY-MM-DD); null takes that of the first message."""
     days_per_run: int | None = Field(default=None, ge=1)
     """Most partitions of one run of a backfill in Dagster, so that several workers share it; null for any number."""
@@ -43,19 +47,6 @@ class PartitionSettings(SettingsGroup):
     """Whether a few messages may lie more than a year from all others; else such messages stop a run."""
     rows_at_once: int = Field(default=10_000, ge=1)
     """Messages or query chunks that a stage holds at once, in whole partitions; it bounds memory and changes no row."""
-
-    @field_validator("start", mode="before")
-    @classmethod
-    def _date_text(cls, value: Any) -> str | None:
-        from datetime import date
-
-        if value is None:
-            return None
-        text = str(value)
-        try:
-            return date.fromisoformat(text).isoformat()
-        except ValueError as error:
-            raise ValueError(f"{text!r} is not a date; write it as YYYY-MM-DD") from error
 
 
 class WindowSettings(SettingsGroup):
@@ -69,18 +60,17 @@ class WindowSettings(SettingsGroup):
     """Largest amount of `unit` that a window repeats from the end of the previous window."""
 
     @model_validator(mode="after")
-    def _overlap_below_size(self) -> WindowSettings:
-        if self.unit == "day" and self.overlap:
-            raise ValueError(f"unit day allows no overlap (found {self.overlap}); set overlap to 0")
-        if self.unit != "day" and self.overlap >= self.size:
-            raise ValueError(f"overlap {self.overlap} must be below size {self.size}")
+    def _overlap_below_size(self) -> Self:
+        most = 0 if self.unit == "day" else self.size - 1
+        if self.overlap > most:
+            raise ValueError(f"overlap {self.overlap} must be below size {self.size}, and 0 for unit day")
         return self
 
 
 class QuerySettings(SettingsGroup):
     """How a window is cut into query chunks."""
 
-    granularities: tuple[int, ...] = (1,)
+    granularities: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(1,), min_length=1)
     """Messages per query chunk, one or more sizes, each searched; 0 packs messages up to the token ceiling."""
     min_tokens: int | None = Field(default=None, ge=0)
     """Least tokens of a query chunk, of several messages if need be; null: the embedder's, or one per short message."""
@@ -88,8 +78,8 @@ class QuerySettings(SettingsGroup):
     @field_validator("granularities")
     @classmethod
     def _distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        if not value or any(size < 0 for size in value) or len(set(value)) != len(value):
-            raise ValueError("granularities must be one or more different whole numbers, 0 or more")
+        if len(set(value)) != len(value):
+            raise ValueError("a size is listed twice; remove it")
         return value
 
 
@@ -216,12 +206,23 @@ class ContextSettings(SettingsGroup):
     """Most characters of the beginning of a chunk; from it follows how many documents fit into a context."""
 
 
+def require_address(address: SecretStr) -> SecretStr:
+    """Return an address of http or https with a host, or raise ``ValueError``, whose message does not show it."""
+    try:
+        parts = urlsplit(address.get_secret_value())
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("this must be an address that begins with https:// or http://")
+    return address
+
+
 class AlertSettings(SettingsGroup):
     """Where a run sends alerts about failures, checks with cases and files that were not read."""
 
-    command: tuple[str, ...] | None = None
+    command: tuple[str, ...] | None = Field(default=None, min_length=1)
     """Program and arguments, such as `[bin/alert, --loud]`; it gets the alert as JSON on standard input."""
-    webhook: SecretStr | None = None
+    webhook: Annotated[SecretStr, AfterValidator(require_address)] | None = None
     """Address that gets the alert as JSON by POST; `BACKSTORY_ALERT_WEBHOOK` is used instead where it is set."""
     on: tuple[Literal["failure", "warning", "set_aside"], ...] = ("failure", "warning", "set_aside")
     """Which events alert: `failure` of a run or a blocking check, `warning` of any other check, files `set_aside`."""
@@ -230,43 +231,12 @@ class AlertSettings(SettingsGroup):
     timeout_seconds: float = Field(default=10.0, gt=0)
     """Most seconds of the command, and of one attempt to reach the webhook."""
 
-    @field_validator("command")
-    @classmethod
-    def _names_a_program(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        if value is not None and not (value and value[0]):
-            raise ValueError("name a program, or write null")
-        return value
-
-    @field_validator("webhook")
-    @classmethod
-    def _is_an_address(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None:
-            require_address(value)
-        return value
-
-
-def require_address(address: SecretStr) -> None:
-    """Raise ``ValueError`` unless an address is one of http or https with a host; the message does not show it."""
-    try:
-        parts = urlsplit(address.get_secret_value())
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("this must be an address that begins with https:// or http://")
-
 
 class AgentSettings(SettingsGroup):
     """What the tools of agents may reach besides the documents of the workspace."""
 
-    roots: tuple[str, ...] = ()
+    roots: tuple[Annotated[str, Field(pattern=r"\S")], ...] = ()
     """Folders from which tools may index files, and into which they may write; `~` is the home folder."""
-
-    @field_validator("roots")
-    @classmethod
-    def _names_folders(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(root.strip() for root in value):
-            raise ValueError("a root is blank; name a folder, absolute or relative to the workspace")
-        return value
 
 
 class OrchestrationSettings(SettingsGroup):
@@ -375,7 +345,7 @@ class Settings(SettingsGroup):
         return fill_from_services(given, SERVED_GROUPS) if isinstance(given, Mapping) else given
 
     @model_validator(mode="after")
-    def _no_post_in_its_own_context(self) -> Settings:
+    def _no_post_in_its_own_context(self) -> Self:
         if self.writers.feedback == "on" and not self.rag.as_of:
             raise ValueError(
                 "writers.feedback on needs rag.as_of true; without it, a window could be given a post made from itself"

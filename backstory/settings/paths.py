@@ -17,11 +17,7 @@ STATE_FOLDER: Final = ".backstory"
 
 
 class Place:
-    """A path below the root of a workspace, as an attribute of it.
-
-    Args:
-        path: Relative to the root.
-    """
+    """A path below the root of a workspace, as an attribute of it."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = path
@@ -33,19 +29,15 @@ class Place:
 
 @dataclass(frozen=True)
 class WorkspacePaths:
-    """The paths of one workspace, and its settings.
-
-    Attributes:
-        root: Absolute path of the folder.
-        settings: Its settings.
-        accept_removals: Whether a run may drop messages or documents that earlier runs read.
-        keys: Its own keys; None for those of the environment.
-    """
+    """The paths of one workspace, and its settings."""
 
     root: Path
+    """Absolute path of the folder."""
     settings: Settings
     accept_removals: bool = False
+    """Whether a run may drop messages or documents that earlier runs read."""
     keys: Keys | None = field(default=None, repr=False, compare=False)
+    """Its own keys; None for those of the environment."""
 
     fetches = True
     """Whether a run fetches changes of sources that lie elsewhere."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pydantic import field_validator
+from pydantic import AfterValidator
 
 from backstory.base.addresses import is_local
 from backstory.base.errors import SettingsError
@@ -18,27 +18,6 @@ DATABASE_SCHEMES: Final = ("postgresql", "postgres")
 _SECRET: Final = re.compile(r":[^/@?]*@|password\s*=|_secret_|token\s*=", re.IGNORECASE)
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _FOLDER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9!_.*'()=-]+")
-
-
-class StorageSettings(SettingsGroup):
-    """Where state and files are kept. Without these, a workspace is one folder on one machine."""
-
-    database: str | None = None
-    """Postgres, `postgresql://user@host/name`; null for files. The password: `PGPASSWORD` or `PGPASSFILE`."""
-    files: str | None = None
-    """S3, `s3://bucket/prefix`, or a shared folder, `file:///folder`; null for the workspace folder. Keys: `AWS_*`."""
-
-    @field_validator("database")
-    @classmethod
-    def _names_a_database(cls, value: str | None) -> str | None:
-        if value is not None:
-            require_database_address(value)
-        return value
-
-    @field_validator("files")
-    @classmethod
-    def _names_a_store(cls, value: str | None) -> str | None:
-        return None if value is None else clean_store_address(value)
 
 
 def clean_store_address(value: str) -> str:
@@ -62,11 +41,11 @@ def clean_store_address(value: str) -> str:
     return value.rstrip("/")
 
 
-def require_database_address(value: str) -> None:
-    """Raise unless a text is the address of a Postgres database, without a password.
+def require_database_address(value: str) -> str:
+    """Return the address of a Postgres database.
 
     Raises:
-        SettingsError: It is not (code ``invalid_address``), holds a password (``secret_in_address``), or names another
+        SettingsError: It is none (code ``invalid_address``), holds a password (``secret_in_address``), or names another
             machine without saying whether the connection is encrypted (``unencrypted``).
     """
     _refuse_secrets(value, "PGPASSWORD or PGPASSFILE")
@@ -74,10 +53,12 @@ def require_database_address(value: str) -> None:
         parts = urlsplit(value)
         options = parse_qs(parts.query, strict_parsing=bool(parts.query))
     except ValueError:
-        raise _not_a_database() from None
-    name = parts.path.removeprefix("/")
-    if parts.scheme not in DATABASE_SCHEMES or parts.fragment or not name or "/" in name:
-        raise _not_a_database()
+        parts, options = urlsplit(""), {}
+    if parts.scheme not in DATABASE_SCHEMES or parts.fragment or not re.fullmatch("/[^/]+", parts.path):
+        raise SettingsError(
+            "this must be the address of a Postgres database, such as postgresql://user@host:5432/name",
+            code="invalid_address",
+        )
     named = [parts.netloc.rpartition("@")[2], *options.get("host", []), *options.get("hostaddr", [])]
     if "sslmode" not in options and not all(_is_here(place) for names in named for place in names.split(",")):
         raise SettingsError(
@@ -85,6 +66,7 @@ def require_database_address(value: str) -> None:
             "?sslmode=verify-full, or ?sslmode=disable if the network between is yours",
             code="unencrypted",
         )
+    return value
 
 
 def _refuse_secrets(value: str, variables: str) -> None:
@@ -95,14 +77,18 @@ def _refuse_secrets(value: str, variables: str) -> None:
         )
 
 
-def _not_a_database() -> SettingsError:
-    return SettingsError(
-        "this must be the address of a Postgres database, such as postgresql://user@host:5432/name",
-        code="invalid_address",
-    )
-
-
 def _is_here(place: str) -> bool:
     """Return whether a host, with its port, is this machine: none, a folder of sockets, or a loopback address."""
-    host = place if place.startswith(("/", "%2F", "%2f")) else re.sub(r":\d*$", "", place).strip("[]")
-    return not host or host.startswith(("/", "%2F", "%2f")) or is_local(host)
+    if not place or unquote(place).startswith("/"):
+        return True
+    host = re.sub(r":\d*$", "", place).strip("[]")
+    return not host or is_local(host)
+
+
+class StorageSettings(SettingsGroup):
+    """Where state and files are kept. Without these, a workspace is one folder on one machine."""
+
+    database: Annotated[str, AfterValidator(require_database_address)] | None = None
+    """Postgres, `postgresql://user@host/name`; null for files. The password: `PGPASSWORD` or `PGPASSFILE`."""
+    files: Annotated[str, AfterValidator(clean_store_address)] | None = None
+    """S3, `s3://bucket/prefix`, or a shared folder, `file:///folder`; null for the workspace folder. Keys: `AWS_*`."""

@@ -56,55 +56,37 @@ def init_workspace(
     folders = FOLDERS if documents is None or chats else FOLDERS[1:]
     root = folder.expanduser().resolve()
     copies = {path.expanduser().resolve(): root / FOLDERS[0] / path.name for path in chats}
-    for path, copy in copies.items():
-        _require_copy(path, copy)
     settings = root / SETTINGS_FILE
+    for path in copies:
+        if not path.exists():
+            raise InputError(f"{path} does not exist; name a chat export", code="absent_file")
     try:
-        if settings.exists():
-            raise InputError(f"{settings} is already there; nothing was changed", code="already_there")
+        for place in (settings, *copies.values()):
+            if place.exists():
+                raise InputError(
+                    f"{place} is already there; nothing was changed. Remove it, or name another folder",
+                    code="already_there",
+                )
         # A closed folder protects everything inside it: tables, index, history and reports.
         root.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         for name in folders:
             (root / name).mkdir(exist_ok=True)
         for path, copy in copies.items():
-            _copy(path, copy)
+            (shutil.copytree if path.is_dir() else shutil.copyfile)(path, copy)
         # Written last, because the settings file makes a folder a workspace.
         with settings.open("x", encoding="utf-8") as file:
             file.write(written)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise InputError(
-            f"{error.filename} cannot be made: a file is in the way; remove it, or name another folder",
-            code="file_in_the_way",
-        ) from error
     except OSError as error:
+        is_taken = isinstance(error, FileExistsError | NotADirectoryError)
         raise InputError(
-            f"{root} cannot be made a workspace: {error.filename or root} cannot be written ({error.strerror}); name "
-            "another folder, or make it writable",
-            code="unwritable_folder",
+            f"{root} cannot be made a workspace: {error.filename or root} cannot be written "
+            f"({'a file is in the way' if is_taken else error.strerror}); correct that, or name another folder",
+            code="file_in_the_way" if is_taken else "unwritable_folder",
         ) from error
     return root
 
 
-def _require_copy(path: Path, copy: Path) -> None:
-    """Require that an export exists, and that nothing is in the place of its copy."""
-    if not path.exists():
-        raise InputError(f"{path} does not exist; name a chat export", code="absent_file")
-    if copy.exists():
-        raise InputError(
-            f"{copy} is already there; nothing was changed. Remove it, or name another folder",
-            code="already_there",
-        )
-
-
-def _copy(path: Path, copy: Path) -> None:
-    if path.is_dir():
-        shutil.copytree(path, copy)
-    else:
-        shutil.copyfile(path, copy)
-
-
 def _write_settings(documents: Path | None, timezone: str | None, writer: str | None) -> str:
-    """Write the settings of a new workspace."""
     try:
         zone = check_timezone("UTC" if timezone is None else timezone)
     except ValueError as error:

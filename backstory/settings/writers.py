@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
 from typing import ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
 from backstory.base.environment import ANSWER_KEY_VARIABLE, SUMMARY_KEY_VARIABLE, WRITER_KEY_VARIABLE
 from backstory.base.errors import AnswerError, ModelError, SettingsError
-from backstory.settings.groups import LanguageModelSettings
+from backstory.settings.groups import InnerPath, LanguageModelSettings
 
 LetterGrain: TypeAlias = Literal["day", "week", "month"]
 """The period that a letter tells of."""
@@ -31,7 +30,7 @@ class WriterSettings(LanguageModelSettings):
     """What a post tells of: a `window`, or, as a letter, all windows of a `day`, `week` or `month`."""
     grains: dict[str, PostGrain] = Field(default_factory=dict)
     """The same for single conversations, such as `{family: week}`."""
-    folder: str = "written"
+    folder: InnerPath = "written"
     """Folder of the written posts, relative to the workspace."""
     without_context: Literal["write", "skip"] = "write"
     """Whether windows without a document in their context get a post, too."""
@@ -56,14 +55,6 @@ class WriterSettings(LanguageModelSettings):
     def letter_grains(self) -> frozenset[LetterGrain]:
         """The periods of which letters are written."""
         return frozenset(grain for grain in (self.grain, *self.grains.values()) if grain != "window")
-
-    @field_validator("folder")
-    @classmethod
-    def _inside_the_workspace(cls, value: str) -> str:
-        path = PurePosixPath(value)
-        if not path.parts or path.is_absolute() or ".." in path.parts:
-            raise SettingsError(f"{value!r} must be a folder inside the workspace, such as written")
-        return value
 
     @field_validator("plugin")
     @classmethod

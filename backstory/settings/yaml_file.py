@@ -27,10 +27,7 @@ _MESSAGES: Final = {
 
 
 def read_settings(path: Path) -> Settings:
-    """Read and check a settings file, which is never written to.
-
-    Args:
-        path: A YAML file; an empty one gives the defaults.
+    """Read and check a settings file; an empty one gives the defaults.
 
     Raises:
         WorkspaceError: There is no such file, or it cannot be read.
@@ -59,10 +56,6 @@ def _parse(path: Path) -> Any:
             f"{path} does not exist; run `backstory init {path.parent}` to make a workspace",
             code="no_workspace",
         ) from error
-    except UnicodeDecodeError as error:
-        raise SettingsError(
-            f"{path}: not UTF-8 text ({error}); save the file as UTF-8", code="not_utf8"
-        ) from error
     except OSError as error:
         raise WorkspaceError(
             f"{path} cannot be read ({error.strerror}); make it readable", code="unreadable_file"
@@ -76,9 +69,9 @@ def _parse(path: Path) -> Any:
         elif isinstance(error, ReaderError):
             line = text.count("\n", 0, error.position) + 1
             problem = f"a control character (U+{ord(text[error.position]):04X})"
-        place = path if line is None else f"{path}:{line}"
         raise SettingsError(
-            f"{place}: not valid YAML: {problem}; write lines such as `rag:` and, indented by two blanks, `top_k: 5`",
+            f"{path}{'' if line is None else f':{line}'}: not valid YAML in UTF-8: {problem}; write "
+            "lines such as `rag:` and, indented by two blanks, `top_k: 5`",
             code="invalid_yaml",
         ) from error
 

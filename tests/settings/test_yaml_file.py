@@ -118,7 +118,7 @@ def test_every_language_that_is_named_is_known() -> None:
         (b"rag:\n  top_k: 1\n  top_k: 2\n", "invalid_yaml", 3),
         (b"rag:\n  top_k: 5 \x01\n", "invalid_yaml", 2),
         (b"\0", "invalid_yaml", 1),
-        (b"\xff", "not_utf8", None),
+        (b"\xff", "invalid_yaml", None),
         (b'a: "\\UFFFFFFFF"', "invalid_yaml", None),
         (b"partitions: {start: 2024-99-01}\n", "invalid_yaml", None),
         (b"a: " + b"[" * 3000, "invalid_yaml", None),

@@ -11,8 +11,7 @@ from backstory.base.errors import ReadError
 from backstory.base.files.patterns import Patterns, compile_patterns
 from backstory.ingest.documents.opening import open_inside
 from backstory.ingest.documents.secret_files import describe_secret, list_secret_names
-from backstory.settings.inputs import DocumentSettings
-from backstory.settings.sources import SourceSettings
+from backstory.settings.inputs import DocumentSettings, SourceSettings
 
 IGNORE_FILE: Final = ".backstoryignore"
 """File of patterns, in any folder, that leaves files out of the folder and those below it."""

@@ -9,8 +9,8 @@ from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import InputError
 from backstory.ingest.sources.record import Recorded, change_record, read_record
 from backstory.ingest.sources.roots import find_covering, list_sources, require_apart
+from backstory.settings.inputs import SourceSettings, make_source_name
 from backstory.settings.paths import WorkspacePaths
-from backstory.settings.sources import SourceSettings, make_source_name
 
 
 def list_added(workspace: WorkspacePaths) -> list[SourceSettings]:

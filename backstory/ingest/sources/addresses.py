@@ -14,7 +14,7 @@ from backstory.base.extras import require_extra
 from backstory.base.ids import digest
 from backstory.ingest.documents.archives import leads_out
 from backstory.ingest.sources.remote_files import RemoteFile, RemoteListing
-from backstory.settings.sources import find_credential
+from backstory.settings.inputs import find_credential
 
 _BYTES_AT_ONCE: Final = 1 << 20
 _MOST_LIST_BYTES: Final = 1 << 20

@@ -23,9 +23,8 @@ from backstory.ingest.documents.files import (
 from backstory.ingest.documents.written import SOURCE_MARK
 from backstory.ingest.sources.mirror import list_mirror
 from backstory.ingest.sources.roots import Source, list_sources
-from backstory.settings.inputs import DocumentSettings
+from backstory.settings.inputs import DocumentSettings, SourceSettings
 from backstory.settings.paths import WorkspacePaths
-from backstory.settings.sources import SourceSettings
 
 
 def list_documents(workspace: WorkspacePaths, apart: Collection[Path]) -> FolderListing:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from backstory.base.errors import WorkspaceError
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
-from backstory.settings.sources import SourceSettings
+from backstory.settings.inputs import SourceSettings
 
 Recorded = tuple[SourceSettings, ...]
 

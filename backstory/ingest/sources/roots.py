@@ -10,8 +10,8 @@ from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import InputError, SettingsError
 from backstory.ingest.documents.written import SOURCE_MARK
 from backstory.ingest.sources.record import read_record
+from backstory.settings.inputs import SourceSettings
 from backstory.settings.paths import WorkspacePaths
-from backstory.settings.sources import SourceSettings
 
 COPIES: Final = "files"
 """Folder of the copies in a mirror."""

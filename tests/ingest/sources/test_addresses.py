@@ -22,8 +22,7 @@ from backstory.ingest.sources.mirror import list_mirror, read_state, update_mirr
 from backstory.ingest.sources.remote_files import RemoteFile, RemoteListing
 from backstory.pipeline.run.freshness import is_fresh
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.settings.inputs import DocumentSettings
-from backstory.settings.sources import SourceSettings
+from backstory.settings.inputs import DocumentSettings, SourceSettings
 from tests.workspaces import SETTINGS, build_table
 
 MOST = 1 << 20

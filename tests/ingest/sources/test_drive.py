@@ -9,7 +9,7 @@ from backstory.base.errors import SettingsError
 from backstory.ingest.documents.file_rules import FileRules
 from backstory.ingest.sources.mirror import list_mirror
 from backstory.pipeline.workspace import Workspace
-from backstory.settings.sources import SourceSettings
+from backstory.settings.inputs import SourceSettings
 from tests.errors import raises
 from tests.ingest.sources.drive_server import FOLDER, GOOGLE, MARKDOWN, Answer, Drive, copies, fetch
 from tests.loopback import Received, listen
