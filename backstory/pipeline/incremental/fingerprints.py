@@ -28,7 +28,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "messages": 16,
         "windows": 3,
         "window_chunks": 5,
-        "documents": 11,
+        "documents": 12,
         "document_chunks": 5,
         "search_index": FORMAT,
         "hits": 2,

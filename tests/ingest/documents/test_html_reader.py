@@ -288,3 +288,8 @@ def test_a_broken_declaration_costs_only_what_is_stated_behind_it() -> None:
 )
 def test_a_page_that_a_part_of_such_a_name_marks_is_text(marked: str) -> None:
     assert read(marked).text.strip() == "Peas."
+
+
+def test_exponents_do_not_join_the_number_before_them() -> None:
+    page = "<p>3<sup>8</sup> seeds, 2<sup>k+1</sup> rows, 5 m<sup>-2</sup>, the 1<sup>st</sup> of H<sub>2</sub>O</p>"
+    assert read(page).text == "3⁸ seeds, 2^(k+1) rows, 5 m⁻², the 1st of H2O"

@@ -7,6 +7,7 @@ import pytest
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.folder import name_reading
+from backstory.ingest.documents.formats.office.cell_formats import show_number
 from backstory.ingest.documents.limited_reading import read_document
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.reader import READERS, find_reader
@@ -320,3 +321,50 @@ def test_the_process_with_limits_reads_the_same(monkeypatch: pytest.MonkeyPatch)
         with monkeypatch.context() as patch:
             patch.setattr(type(reader), "read", None)  # so that only the other process can read it
             assert read_document(reader, make_zip(parts), uri, DocumentSettings()) == direct
+
+
+def test_formulas_fields_boxes_and_exponents_of_word_are_read() -> None:
+    math = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+    fraction = (
+        "<m:f><m:num><m:r><m:t>F</m:t></m:r></m:num><m:den><m:r><m:t>A+B</m:t></m:r></m:den></m:f>"
+        "<m:sSup><m:e><m:r><m:t>x</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup>"
+    )
+    raised = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:t>6</w:t></w:r>'
+    box = '<w:sdt><w:sdtPr><wordml:checkbox xmlns:wordml="http://schemas.microsoft.com/office/word/2010/wordml">'
+    box += '<wordml:checked wordml:val="1"/></wordml:checkbox></w:sdtPr>'
+    box += "<w:sdtContent><w:r><w:t>☒</w:t></w:r></w:sdtContent></w:sdt>"
+    body = (
+        f"<w:p><w:r><w:t>p=</w:t></w:r><m:oMath {math}>{fraction}</m:oMath></w:p>"
+        '<w:p><w:fldSimple w:instr="DATE"><w:r><w:t>2 May</w:t></w:r></w:fldSimple></w:p>'
+        f"<w:p><w:r><w:t>10</w:t></w:r>{raised}<w:r><w:t> seeds</w:t></w:r></w:p>"
+        f"<w:p>{box}<w:r><w:t>paid</w:t></w:r></w:p>"
+    )
+    assert read("a.docx", word_parts(body)).text == "p=F/(A+B)x^2\n\n2 May\n\n10⁶ seeds\n\n☑ paid"
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "shown"),
+    [
+        (42, "0000", "0042"),
+        (1.5, "[h]:mm", "36:00"),
+        (0.125, "0.0%", "12.5%"),
+        (1250.5, '#,##0.00\\ "kr"', "1,250.50 kr"),
+        (-3.5, "0.0;[Red](0.0)", "(3.5)"),
+        (123456789, "000\\-00\\-0000", "123-45-6789"),
+        (45425, "dd.mm.yyyy", None),
+        (0.5, "# ?/?", None),
+    ],
+)
+def test_numbers_are_written_as_a_sheet_shows_them(number: float, code: str, shown: str | None) -> None:
+    assert show_number(number, code) == shown
+
+
+def test_a_sheet_is_read_as_it_is_shown() -> None:
+    cells = '<row r="2"><c r="B2" t="inlineStr"><is><t>Key</t></is></c></row>'
+    cells += '<row r="3"><c r="B3" s="1"><v>7</v></c></row>'
+    parts = sheet_parts(Keys=cells)
+    styles = str(parts["xl/styles.xml"]).replace('numFmtId="14"', 'numFmtId="170"')
+    parts["xl/styles.xml"] = styles.replace(
+        "<cellXfs", '<numFmts><numFmt numFmtId="170" formatCode="000"/></numFmts><cellXfs'
+    )
+    assert read("a.xlsx", parts).text == "Key\n007\n"

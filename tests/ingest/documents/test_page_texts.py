@@ -2,7 +2,12 @@
 
 import pytest
 
-from backstory.ingest.documents.ocr.page_texts import clean_page, is_garbled, join_hyphenated
+from backstory.ingest.documents.ocr.page_texts import (
+    clean_page,
+    drop_running_heads,
+    is_garbled,
+    join_hyphenated,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,3 +52,26 @@ def test_words_cut_at_the_end_of_a_line_are_joined(pages: list[str], joined: lis
 )
 def test_a_page_of_unknown_letters_is_told(text: str, garbled: bool) -> None:
     assert is_garbled(text) == garbled
+
+
+@pytest.mark.parametrize(
+    ("page", "joined"),
+    [
+        ("in- and out-\nor inside", "in- and out- or inside"),
+        ("an up-to-\ndate plan", "an up-to-date plan"),
+        ("a long-term and a mid-\nterm plan", "a long-term and a mid-term plan"),
+        ("at https://a.example/two-\nwords now", "at https://a.example/two-words now"),
+        ("an e-\nmail", "an e-mail"),
+        ("the ther-\nmometer", "the thermometer"),
+    ],
+)
+def test_a_hyphen_of_the_word_itself_stays(page: str, joined: str) -> None:
+    assert join_hyphenated([page]) == [joined]
+
+
+def test_lines_at_the_edges_of_most_pages_are_no_part_of_the_text() -> None:
+    bodies = [f"Bed {letter} needs sand.\nIt has {letter}." for letter in "ABCD"]
+    pages = [f"Seed Almanac\n{body}\n{number} / 4" for number, body in enumerate(bodies, 1)]
+    assert drop_running_heads(pages) == [f"Seed Almanac\n\n{bodies[0]}", *bodies[1:]]
+    assert drop_running_heads(pages[:2]) == pages[:2]
+    assert drop_running_heads(["Text", "Text", "Text"]) == ["Text", "Text", "Text"]

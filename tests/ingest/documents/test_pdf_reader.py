@@ -42,7 +42,7 @@ def test_every_page_is_an_exact_slice_also_a_blank_one() -> None:
 def test_lines_stay_and_hyphens_at_their_ends_go() -> None:
     lines = ("An exam-", "ple of (COVID-", "19) \\ and", "a \u201cwell-", "being\u201d of", "some")
     document = read(make_pdf([write_lines(*lines)]))
-    joined = "An example of (COVID-19) \\ and a \u201cwellbeing\u201d of some"
+    joined = "An example of (COVID-19) \\ and a \u201cwell-being\u201d of some"
     assert " ".join(document.text.split()) == joined
 
 
@@ -68,6 +68,8 @@ def test_title_and_date_are_those_of_the_document_information() -> None:
         ("Microsoft Word - oven.doc", None),
         ("PowerPoint Presentation", None),
         ("untitled", None),
+        ("(anonymous)", None),
+        ("(unspecified)", None),
         ("Untitled-1", None),
         ("Document1", None),
         ("thesis_final.tex", None),
@@ -216,3 +218,16 @@ def test_pages_are_numbered_as_in_a_real_file(pdfs: Path) -> None:
     document = read((pdfs / "multi_page.pdf").read_bytes())
     assert all(one < other for one, other in itertools.pairwise(document.page_starts))
     assert list_pages(document)[0].startswith("The Evolution of the Word Processor")
+
+
+def test_what_is_filled_into_a_form_is_read() -> None:
+    widget = b"<< /Type /Annot /Subtype /Widget /Rect [72 600 300 620] /P 200 0 R /F 4 "
+    extra = {
+        1: b"<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [100 0 R 101 0 R 102 0 R] /DA (/F1 11 Tf) >> >>",
+        100: widget + b"/FT /Tx /T (bed) /V (Bed seven) >>",
+        101: widget + b"/FT /Tx /T (form[0].f1[0]) /V (Two rows of leeks) >>",
+        102: widget + b"/FT /Tx /T (empty) >>",
+    }
+    content = make_pdf([write_lines("Wishes")], extra=extra)
+    content = content.replace(b"/MediaBox", b"/Annots [100 0 R 101 0 R 102 0 R] /MediaBox")
+    assert read(content).text == "Wishes\nbed: Bed seven\nTwo rows of leeks"

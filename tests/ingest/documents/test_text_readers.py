@@ -290,3 +290,25 @@ def test_the_first_line_of_a_plain_text_is_its_title_if_it_stands_alone_and_is_n
     }
     assert {text: read("text", text).title for text in titles} == titles
     assert read("text", "Compost in winter\n\nTurn it.").text == "Compost in winter\n\nTurn it."
+
+
+def test_comments_and_drawers_of_org_are_not_read() -> None:
+    written = (
+        "Shown.\n#+BEGIN_COMMENT\nhidden block\n#+END_COMMENT\n* TODO COMMENT Plans\nhidden tree\n** Below\nhidden\n"
+        "* Beds\n:NOTES:\nhidden drawer\n:END:\nOpen: yes\n:no drawer:\n"
+    )
+    assert read("org", written).text == "Shown.\n\n# Beds\n\nOpen: yes\n:no drawer:\n"
+
+
+@pytest.mark.parametrize(
+    "written", ["[2024-05-01 Wed]", "<2024-05-01 Wed 10:00-11:00>", "<2024-05-01 Wed +1w>", "2024-05-01"]
+)
+def test_a_date_of_org_is_read_in_every_form(written: str) -> None:
+    assert str(read("org", f"#+DATE: {written}\n\nText.\n").published_at)[:10] == "2024-05-01"
+
+
+@pytest.mark.parametrize("line", ["v1.2, 2024-05-01", "2024-05-01", "v1, 1 May 2024: first edition"])
+def test_the_revision_line_of_asciidoc_is_its_date(line: str) -> None:
+    document = read("asciidoc", f"= Compost\nAnn Oak <ann@example.org>\n{line}\n\nText.\n")
+    assert str(document.published_at)[:10] == "2024-05-01"
+    assert document.text == "# Compost\n\nAnn Oak <ann@example.org>\n\nText.\n"

@@ -18,7 +18,13 @@ _HEADING: Final = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*)")
 _ATTRIBUTE: Final = re.compile(r":([\w-]+):(?:[ \t]+(.*))?")
 _SOURCE: Final = re.compile(r"\[(?:source|,)(?:%\w+)?,? *([\w+-]*).*\]")
 _CODE: Final = re.compile(r"-{4,}|\.{4,}|`{3,}")
+_AUTHOR: Final = re.compile(r"\w[\w.'’-]*(?: [\w.'’-]+){0,3}(?: <[^<>]+>)?(?:; .+)?")
 _COMMENT: Final = re.compile(r"/{4,}")
+_REVISION: Final = re.compile(
+    r"(?:v?(?P<version>\d[\w.-]*),[ \t]*)?(?P<date>[^:{}]*\d{4}[^:{}]*)(?::[ \t]+.*)?|v\d[\w.-]*(?:[,:].*)?"
+)
+"""Line below that of the author: ``v2.0, 2026-02-10: remark``."""
+
 _NAMES: Final = {"revdate": "date", "keywords": "tags"}
 
 
@@ -56,5 +62,15 @@ def convert_asciidoc(text: str) -> MarkedText:
             is_header = is_header and len(heading[1]) == 1
         elif not line.startswith("//"):
             out.append(keep_line(line))
+            is_author = is_header and at < len(lines) and _is_author(lines, at - 1)
+            if is_author and (revision := _REVISION.fullmatch(lines[at].strip())) is not None:
+                fields += [Field("date", revision["date"].strip(), at + 1)] if revision["date"] else []
+                at += 1
             is_header = is_header and not (line == "" and any(out))
     return MarkedText(join_blocks(out), tuple(fields))
+
+
+def _is_author(lines: list[str], number: int) -> bool:
+    """Return whether a line is that of the author: below the title, without a blank line between."""
+    above = [line for line in lines[:number] if not line.startswith(("//", ":"))]
+    return bool(above) and above[-1].startswith(("= ", "# ")) and _AUTHOR.fullmatch(lines[number]) is not None

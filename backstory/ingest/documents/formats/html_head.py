@@ -196,6 +196,12 @@ _INNER_LINK: Final = re.compile(
 """A link within its page, as around headings, which leads nowhere in a document."""
 
 
+_RAISED: Final = re.compile(r"<sup\b[^<>]*>\s*([^<>]{1,12}?)\s*</sup\s*>", re.IGNORECASE)
+_PLAIN_DIGITS: Final = "0123456789+-−=()n"
+_RAISED_DIGITS: Final = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿ"
+_EXPONENT: Final = re.compile(r"[\w+−-]*[\d+−-][\w+−-]*|[ijkmpqxyz]")
+
+
 _SECTION: Final = re.compile(
     r"<(/?)(article|aside|main|nav|section|blockquote|figure|footer)\b", re.IGNORECASE
 )
@@ -230,7 +236,7 @@ def convert_html(html: str, *, is_xml: bool = False) -> tuple[str, str | None]:
 
     if is_xml:
         html = _SELF_CLOSED.sub(_close, html)
-    html = _mark_footers(_INNER_LINK.sub(r"\1", html))
+    html = _RAISED.sub(_raise_digits, _mark_footers(_INNER_LINK.sub(r"\1", html)))
     options = ConversionOptions(
         extract_metadata=False,
         compact_tables=True,
@@ -246,6 +252,14 @@ def convert_html(html: str, *, is_xml: bool = False) -> tuple[str, str | None]:
         else None
     )
     return (result.content or "").strip("\n"), unread
+
+
+def _raise_digits(found: re.Match[str]) -> str:
+    """Write an exponent in raised digits, or after ``^``, so that it does not join the number before it."""
+    raised = found[1].translate(str.maketrans(_PLAIN_DIGITS, _RAISED_DIGITS))
+    if set(raised) <= set(_RAISED_DIGITS):
+        return raised
+    return f"^({found[1]})" if _EXPONENT.fullmatch(found[1]) else found[0]
 
 
 def _mark_footers(html: str) -> str:

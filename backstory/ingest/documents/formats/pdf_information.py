@@ -23,18 +23,19 @@ _FILE_NAME: Final = re.compile(
 )
 _NO_TITLE: Final = re.compile(
     r"(?:untitled|no title|title|none|null|unbenannt|sans titre|sin t[ií]tulo|senza titolo|document|dokument|documento"
+    r"|\(?(?:anonymous|unspecified)\)?|unknown|unbekannt|new document|neues dokument"
     r"|presentation|präsentation|powerpoint presentation|slide|folie|scan|scanned document|layout)[ _-]*\d*",
     re.IGNORECASE,
 )
 
 
-def read_title(stated: str) -> str | None:
+def read_title(stated: str | None) -> str | None:
     """Return the title of a document, or None if a program filled the field.
 
     The name of a file (``x.doc``, ``Microsoft Word - x.doc``), what a program calls any document (``untitled``,
     ``Document1``), a number, and whole paragraphs are no titles.
     """
-    title = " ".join("".join(char if char.isprintable() else " " for char in stated).split())
+    title = " ".join("".join(char if char.isprintable() else " " for char in stated or "").split())
     title = _PROGRAM.sub("", title, count=1) if _PROGRAM.match(title) else title
     is_title = (
         any(char.isalpha() for char in title)

@@ -16,9 +16,15 @@ from pypdfium2 import raw
 
 from backstory.base.errors import ReadError
 from backstory.base.png import encode_png
+from backstory.ingest.documents.formats.pdf_forms import read_filled
 from backstory.ingest.documents.formats.pdf_information import read_date, read_title
 from backstory.ingest.documents.metadata.last_change import find_last_change
-from backstory.ingest.documents.ocr.page_texts import clean_page, is_garbled, join_hyphenated
+from backstory.ingest.documents.ocr.page_texts import (
+    clean_page,
+    drop_running_heads,
+    is_garbled,
+    join_hyphenated,
+)
 from backstory.ingest.documents.ocr.paged_file import PagedFile, list_pages
 from backstory.ingest.documents.ocr.recognition import DPI
 
@@ -67,6 +73,8 @@ def read_pdf(content: bytes, uri: str) -> PagedFile:
         ReadError: The file is protected by a password, or damaged.
     """
     with closing(_open(content, uri)) as pdf:
+        if pdf.get_formtype() != raw.FORMTYPE_NONE:
+            pdf.init_forms()
         texts: list[str] = []
         pictures: list[int] = []
         damaged: list[int] = []
@@ -84,10 +92,16 @@ def read_pdf(content: bytes, uri: str) -> PagedFile:
         while len(texts) in unreadable:
             texts.pop()
         notes = _turn_right_to_left(pdf, texts)
+        filled = (
+            {number: _read_filled(pdf, number) for number in range(1, len(texts) + 1)} if pdf.formenv else {}
+        )
+        texts = [
+            "\n".join(filter(None, [text, *filled.get(number, ())])) for number, text in enumerate(texts, 1)
+        ]
         created, changed = (read_date(_read_information(pdf, name)) for name in ("CreationDate", "ModDate"))
         change = find_last_change(created, changed)
         return PagedFile(
-            texts=tuple(join_hyphenated(texts)),
+            texts=tuple(join_hyphenated(drop_running_heads(texts))),
             pictures=tuple(pictures),
             damaged=tuple(damaged),
             title=read_title(_read_information(pdf, "Title")),
@@ -174,6 +188,14 @@ def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:
         if not text:
             return "", next(_list_drawn(page), None) is not None
         return text, len(text) <= _STAMP_CHARACTERS and _is_scan(page)
+
+
+def _read_filled(pdf: pypdfium2.PdfDocument, number: int) -> list[str]:
+    try:
+        with closing(pdf[number - 1]) as page:
+            return read_filled(page)
+    except pypdfium2.PdfiumError:  # reading its text says so
+        return []
 
 
 def _list_drawn(page: pypdfium2.PdfPage) -> Iterator[pypdfium2.PdfObject]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,8 +20,40 @@ _FORMS: Final = re.compile(
 )
 """Ligatures (``ﬁ``) and letters by their shape in a word (Hebrew, Arabic), which no one types."""
 
-_BROKEN: Final = re.compile(r"(\w+)(?:[\x02\ufffe]\n?|([-\u2010\u00ad])[ ]*\n)[ ]*(\w+)")
+_BROKEN: Final = re.compile(r"(\S*?)(\w+)(?:[\x02\ufffe]\n?|([-\u2010\u00ad])[ ]*\n)[ ]*(\w+)")
 _COMPOUND: Final = re.compile(r"\w+-\w+")
+_ADDRESS: Final = re.compile(r"://|www\.|@|\w[./]\w")
+_AND: Final = (
+    "and",
+    "or",
+    "to",
+    "und",
+    "oder",
+    "bis",
+    "et",
+    "ou",
+    "à",
+    "y",
+    "o",
+    "e",
+    "en",
+    "of",
+    "och",
+    "og",
+    "i",
+)
+"""Words before the second half of a pair: ``short- and long-term``."""
+
+_ALWAYS_APART: Final = frozenset(["well", "self", "half", "mid"])
+"""First parts that keep their hyphen before a word."""
+
+_LEAST_PART: Final = 4
+_NUMBER: Final = re.compile(r"\d+")
+_LEAST_PAGES: Final = 3
+_SHARE_OF_PAGES: Final = 0.6
+_EDGE_LINES: Final = 2
+"""How many lines at the top and the bottom of a page may be a running head."""
+
 _GARBLED_SHARE: Final = 0.3
 
 
@@ -43,22 +76,64 @@ def clean_page(text: str) -> str:
 def join_hyphenated(pages: Sequence[str]) -> list[str]:
     """Join the words that are cut at the end of a line, within each page.
 
-    The hyphen is dropped between two lower-case letters, unless the same pages hold the word with a hyphen elsewhere
-    and not without; it is kept beside digits and capitals (``COVID-19``). Soft hyphens are dropped everywhere.
+    The hyphen is dropped between two lower-case letters, unless it is the word's own: the same pages hold the word with
+    a hyphen elsewhere and not without, or another word with the same part (``long-term`` beside ``mid-term``); it is in
+    an address or beside another hyphen; or the word goes on after ``and``. It is kept beside digits and capitals
+    (``COVID-19``). Soft hyphens are dropped everywhere.
     """
     whole = " ".join(pages).lower() if any(_BROKEN.search(page) for page in pages) else ""
     compounds, words = set(_COMPOUND.findall(whole)), set(re.findall(r"\w+", whole))
+    parts = {part for compound in compounds for part in compound.split("-") if len(part) >= _LEAST_PART}
 
     def join(found: re.Match[str]) -> str:
-        first, mark, rest = found.groups()
+        before, first, mark, rest = found.groups()
         if mark == "\u00ad":
-            return first + rest
-        is_compound = f"{first}-{rest}".lower() in compounds and f"{first}{rest}".lower() not in words
-        if first[-1].islower() and rest[0].islower() and not is_compound:
-            return first + rest
-        return f"{first}-{rest}"
+            return before + first + rest
+        if rest.lower() in _AND:
+            return f"{before}{first}- {rest}"
+        joined, own = f"{first}{rest}".lower(), f"{first}-{rest}".lower()
+        is_own = joined not in words and (
+            own in compounds
+            or before.endswith("-")
+            or len(first) == 1
+            or _ADDRESS.search(before + first) is not None
+            or not parts.isdisjoint([first.lower(), rest.lower()])
+            or (first.lower() in _ALWAYS_APART and len(rest) >= _LEAST_PART)
+        )
+        is_cut = first[-1].islower() and rest[0].islower() and not is_own
+        return f"{before}{first}{'' if is_cut else '-'}{rest}"
 
     return [_drop_marks(_BROKEN.sub(join, page)) for page in pages]
+
+
+def drop_running_heads(pages: Sequence[str]) -> list[str]:
+    """Leave out the lines that stand at the top or the bottom of most pages, but for their numbers.
+
+    The first page keeps such a line as a paragraph of its own unless it is the number of a page.
+    """
+    shapes = Counter(shape for page in pages for shape in set(_list_edges(page.split("\n")).values()))
+    least = max(_LEAST_PAGES, _SHARE_OF_PAGES * sum(bool(page.strip()) for page in pages))
+    heads = {shape for shape, number in shapes.items() if number >= least}
+    kept: set[str] = set()
+    cleaned = []
+    for page in pages if heads else ():
+        lines = page.split("\n")
+        edges = _list_edges(lines)
+        is_more = any(line.strip() and edges.get(place) not in heads for place, line in enumerate(lines))
+        for place, shape in edges.items() if is_more else ():
+            if shape in heads:
+                is_told = shape in kept or "#" in shape
+                lines[place] = "" if is_told else f"\n{lines[place]}\n"
+                kept.add(shape)
+        cleaned.append(re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip())
+    return cleaned or list(pages)
+
+
+def _list_edges(lines: Sequence[str]) -> dict[int, str]:
+    """Return the lines at the top and the bottom of a page by their places, with # for each number."""
+    written = [place for place, line in enumerate(lines) if line.strip()]
+    edges = written if len(written) <= 2 * _EDGE_LINES else written[:_EDGE_LINES] + written[-_EDGE_LINES:]
+    return {place: _NUMBER.sub("#", lines[place].strip()) for place in edges}
 
 
 def is_garbled(text: str) -> bool:

@@ -7,6 +7,7 @@ Nothing is ever unpacked to disk. What a library is given is written anew from t
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -14,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 from xml.etree.ElementTree import Element, XMLParser
-from xml.parsers import expat
 
 from backstory.base.errors import MissingExtraError, ReadError
 from backstory.base.extras import require_extra
@@ -40,7 +40,7 @@ _ENCRYPTION: Final = b"encryption-data"
 """What the manifest of an OpenDocument file says of each part that a password protects."""
 
 _IS_ENCRYPTED: Final = 0x1
-_BLOCK: Final = 1 << 16
+_DEFINITION: Final = re.compile(rb"[^<]{0,9}(?:\s|<\?.*?\?>|<!--.*?-->)*<!DOCTYPE", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -171,44 +171,11 @@ def refuse_definitions(content: bytes, uri: str, name: str) -> None:
     Raises:
         ReadError: It has one.
     """
-    prologue = _Prologue()
-    for start in range(0, len(content), _BLOCK):
-        if not prologue.feed(content[start : start + _BLOCK]):
-            break
-    if prologue.has_definition:
+    if _DEFINITION.match(content.replace(b"\0", b"")):  # also in UTF-16
         raise ReadError(
             f"{uri}: its part {name} defines entities or a document type, which no office program writes; the file may "
             "be made to do harm, and is not read"
         )
-
-
-class _PrologueEnds(Exception):  # noqa: N818 - no error: it ends the parsing
-    """The first element begins, or a definition was found."""
-
-
-class _Prologue:
-    """What stands before the first element of XML."""
-
-    def __init__(self) -> None:
-        self.has_definition = False
-        self._parser = expat.ParserCreate()
-        self._parser.StartDoctypeDeclHandler = self._find_definition
-        self._parser.StartElementHandler = self._end
-
-    def feed(self, content: bytes) -> bool:
-        """Parse a block; return whether the prologue may go on after it."""
-        try:
-            self._parser.Parse(content, False)
-        except (_PrologueEnds, expat.ExpatError, LookupError, ValueError):
-            return False  # the parser reports what is no XML
-        return True
-
-    def _find_definition(self, *_: object) -> None:
-        self.has_definition = True
-        raise _PrologueEnds
-
-    def _end(self, *_: object) -> None:
-        raise _PrologueEnds
 
 
 def _describe_ole(content: bytes, kind: str) -> str:

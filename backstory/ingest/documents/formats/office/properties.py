@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 from xml.etree.ElementTree import Element
 
+from backstory.ingest.documents.formats.pdf_information import read_title
 from backstory.ingest.documents.metadata.dates import parse_date
 from backstory.ingest.documents.metadata.last_change import NO_CHANGE, LastChange, find_last_change
 
@@ -66,7 +67,7 @@ def read_properties(root: Element | None) -> Properties:
     keywords = [text for name in ("keywords", "keyword") for text in stated.get(name, ())]
     tags = (tag.strip() for text in keywords for tag in _SEPARATORS.split(text))
     return Properties(
-        title=next(iter(stated.get("title", ())), None),
+        title=read_title(next(iter(stated.get("title", ())), None)),
         published_at=published,
         change=(
             find_last_change(find("created", "creation-date"), find("modified"))

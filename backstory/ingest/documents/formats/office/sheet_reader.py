@@ -7,12 +7,13 @@ markitdown turns blank cells into NaN and whole numbers into fractions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from backstory.base.errors import ReadError
+from backstory.ingest.documents.formats.office.cell_formats import CellFormats, Place
 from backstory.ingest.documents.formats.office.package import damaged, open_package, require_office
 from backstory.ingest.documents.formats.office.properties import read_properties
 from backstory.ingest.documents.parsed_document import ParsedDocument
@@ -46,9 +47,9 @@ class SheetReader:
 
         try:
             workbook = CalamineWorkbook.from_filelike(package.rewrite())
-            sheets = _Sheets()
+            sheets, formats = _Sheets(), CellFormats(package)
             for name in workbook.sheet_names:
-                sheets.add(name, _get_sheet(workbook, name))
+                sheets.add(name, _get_sheet(workbook, name), formats.show_numbers(name))
         except CalamineError as error:
             raise damaged(uri, "it is not a spreadsheet, or a sheet of it cannot be read") from error
         texts = sheets.write()
@@ -80,13 +81,15 @@ class _Sheets:
         self.unread: list[str] = []
         self.length = 0
 
-    def add(self, name: str, sheet: CalamineSheet | None) -> None:
-        """Add a sheet; None for one without cells, such as a chart."""
+    def add(self, name: str, sheet: CalamineSheet | None, shown: Mapping[Place, str]) -> None:
+        """Add a sheet, None for one without cells, such as a chart, and the numbers that it shows in another form."""
         lines: list[str] = []
         length = 0
         rows = iter(()) if sheet is None else sheet.iter_rows()
-        for row in rows:
-            line = _write_row(row)
+        # The rows begin with the first of the sheet, and the cells of each with the first that is not blank.
+        left = 0 if sheet is None or sheet.start is None else sheet.start[1]
+        for number, row in enumerate(rows):
+            line = _write_row(shown.get((number, column), cell) for column, cell in enumerate(row, left))
             if not line:
                 continue
             if self.length + length + len(line) >= MOST_CHARACTERS:

@@ -8,12 +8,14 @@ and its HTML keeps headings, lists, tables, notes, and insertions as accepted. I
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from xml.parsers.expat import ExpatError
 
 from backstory.ingest.documents.formats.html_head import convert_html
 from backstory.ingest.documents.formats.office.composition import compose_document
 from backstory.ingest.documents.formats.office.package import Package, damaged, open_package, require_office
+from backstory.ingest.documents.formats.office.word_parts import complete_part
 from backstory.ingest.documents.parsed_document import ParsedDocument
 
 _STYLES: Final = """\
@@ -24,6 +26,8 @@ p[style-name='Intense Quote'] => blockquote > p:fresh
 p[style-name='HTML Preformatted'] => pre:separator('\\n')
 """
 
+_TEXTS: Final = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
+_BOX: Final = re.compile(r'<input\b[^<>]*\btype="checkbox"[^<>]*>')
 _UNREADABLE: Final = (ExpatError, ValueError, LookupError, TypeError, AttributeError, OSError)
 """What mammoth raises for parts that are no XML, or that lack what the format asks for."""
 
@@ -55,6 +59,9 @@ def _convert(package: Package) -> str:
     """
     from mammoth import convert_to_html
 
+    for name in _TEXTS:
+        if (root := package.parse_optional(name)) is not None:
+            package.parts[name] = complete_part(package.parts[name], root)
     content = package.rewrite()
     try:
         converted: str = convert_to_html(content, style_map=_STYLES, convert_image=lambda _: []).value
@@ -63,4 +70,4 @@ def _convert(package: Package) -> str:
             if name.endswith((".xml", ".rels")):
                 package.parse(name)  # a part that is no XML is named
         raise damaged(package.uri, "its parts do not fit together as those of a Word document") from error
-    return converted
+    return _BOX.sub(lambda found: "☑ " if "checked=" in found[0] else "☐ ", converted)
