@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.freshness import is_fresh, record_run
+from backstory.pipeline.run.pending import is_fresh, record_run
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.stages.stage import RunResources

@@ -15,8 +15,12 @@ from backstory.ingest.sources.syncing import SYNC_SECONDS, find_next_sync
 from backstory.interfaces.dagster_specs.asset_keys import CHATS, DOCUMENT_FILES, asset_key
 from backstory.interfaces.dagster_specs.partitions import partitions_of
 from backstory.pipeline.chats.exports_reading import exports_fingerprint
-from backstory.pipeline.run.changes import fingerprint_documents
-from backstory.pipeline.run.pending import find_stale_partitions, hash_messages, hash_state
+from backstory.pipeline.run.pending import (
+    find_stale_partitions,
+    fingerprint_documents,
+    hash_messages,
+    hash_state,
+)
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.partitions import partition_key, previous_partition

@@ -10,8 +10,7 @@ from backstory.base.errors import InputError
 from backstory.base.ids import digest
 from backstory.base.wording import name_some
 from backstory.interfaces.dagster_specs.partitions import partitions_of
-from backstory.pipeline.run.changes import join_ranges
-from backstory.pipeline.run.pending import Pending
+from backstory.pipeline.run.pending import Pending, join_ranges
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.partitions import partition_range
 

@@ -231,8 +231,8 @@ class Workspace(WorkspacePaths):
         settings = self.settings.answers
         if settings.paid_model is None:
             return None
-        from backstory.pipeline.history.prices import estimate_cost, find_price
         from backstory.pipeline.history.record import ANSWERING
+        from backstory.pipeline.history.spending import estimate_cost, find_price
         from backstory.writing.answers.choice import make_answer_models
 
         price = find_price(self.settings.costs, settings.paid_model)

@@ -11,7 +11,7 @@ from backstory.base.errors import ContractError, SettingsError, WorkspaceError
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.incremental import fingerprints
 from backstory.pipeline.incremental.fingerprints import CODE_VERSIONS
-from backstory.pipeline.run.freshness import is_fresh
+from backstory.pipeline.run.pending import is_fresh
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.state import close_idle

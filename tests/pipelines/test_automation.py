@@ -15,8 +15,7 @@ from dagster._core.storage.defs_state.base import set_defs_state_storage
 from backstory.ingest.sources.mirror import last_update
 from backstory.ingest.sources.syncing import SYNC_SECONDS, find_next_sync
 from backstory.operations.inspection.doctor import examine
-from backstory.pipeline.run.changes import join_ranges
-from backstory.pipeline.run.pending import find_outdated
+from backstory.pipeline.run.pending import find_outdated, join_ranges
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.partitions import partition_range

@@ -15,9 +15,8 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from assets.checks import specify_checks
 from backstory import run_pipeline
 from backstory.base.environment import WORKSPACE_VARIABLE
-from backstory.pipeline.history.describe import describe_status, find_trouble
 from backstory.pipeline.history.history import BY_COMMAND, BY_DAGSTER
-from backstory.pipeline.history.record import WAITING
+from backstory.pipeline.history.record import WAITING, describe_status, find_trouble
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.partitions import partition_range
 from backstory.storage.tables.schemas import TABLES

@@ -24,7 +24,7 @@ def show_runs(workspace: Workspace, limit: int, *, as_json: bool) -> None:
         limit: Most runs.
         as_json: Whether to print JSON.
     """
-    from backstory.pipeline.history.describe import describe_status
+    from backstory.pipeline.history.record import describe_status
 
     records = workspace.runs.read(limit)
     if as_json:
@@ -35,8 +35,7 @@ def show_runs(workspace: Workspace, limit: int, *, as_json: bool) -> None:
 
 def print_runs(console: Console, records: list[RunRecord], timezone: str) -> None:
     """Print a table of runs by the clock of a time zone, and a sentence for each that is running or did not succeed."""
-    from backstory.pipeline.history.describe import describe_status
-    from backstory.pipeline.history.record import SUCCEEDED
+    from backstory.pipeline.history.record import SUCCEEDED, describe_status
 
     if not records:
         console.print("No run is recorded yet; `backstory run` or `backstory add` starts one.")
@@ -53,7 +52,7 @@ def print_runs(console: Console, records: list[RunRecord], timezone: str) -> Non
 
 
 def _describe_row(record: RunRecord, timezone: str) -> list[str]:
-    from backstory.pipeline.history.describe import describe_duration
+    from backstory.pipeline.history.record import describe_duration
 
     row = record.as_row()
     tokens = sum(used.tokens_in + used.tokens_out for used in record.usage.values())

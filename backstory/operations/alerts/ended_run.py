@@ -41,8 +41,8 @@ class EndedRun:
 
     It is no :class:`~backstory.pipeline.run.run.Run`, since alerts are sent of runs that have none, too: of
     one that an exception ended, and of one whose process is gone, of which Dagster's events hold numbers of cases and
-    no tables. The history keeps a :class:`~backstory.pipeline.history.ends.RunEnd`, whose reason names no person and no
-    file, while an alert tells the sentence of the failure.
+    no tables. The history keeps a :class:`~backstory.pipeline.history.record.RunEnd`, whose reason names no person and
+    no file, while an alert tells the sentence of the failure.
 
     Attributes:
         run_id: Id of the run; None if it failed before it had one.

@@ -33,12 +33,16 @@ from backstory.operations.inspection.probes import (
     examine_one,
     leave_out_explained,
 )
-from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_names, find_privacy_breaches
-from backstory.pipeline.chats.name_leaks import REMEDY as REMEDY_FOR_NAMES
-from backstory.pipeline.chats.name_leaks import find_marked_history
+from backstory.pipeline.chats.leaks import REMEDY as REMEDY_FOR_NAMES
+from backstory.pipeline.chats.leaks import (
+    SEARCHED_COLUMNS,
+    find_marked_history,
+    find_names,
+    find_privacy_breaches,
+)
 from backstory.pipeline.checks import integrity
-from backstory.pipeline.checks.languages import LANGUAGE_REMEDY, count_languages, describe_languages
-from backstory.pipeline.history.describe import describe_status, describe_trouble, find_trouble
+from backstory.pipeline.checks.integrity import LANGUAGE_REMEDY, count_languages, describe_languages
+from backstory.pipeline.history.record import describe_status, describe_trouble, find_trouble
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.run.pending import find_outdated
 from backstory.pipeline.sharing import require_keys

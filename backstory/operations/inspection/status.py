@@ -10,7 +10,7 @@ import polars as pl
 from backstory.base.errors import SearchIndexError, StateError
 from backstory.index.snapshot import current_version, read_manifest
 from backstory.pipeline.chats.copies import find_stale_copies
-from backstory.pipeline.history.describe import describe_status, describe_trouble, find_trouble
+from backstory.pipeline.history.record import describe_status, describe_trouble, find_trouble
 from backstory.pipeline.run.cache_use import measure_caches
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.schemas import SERVED_TABLES

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Final
 
 import polars as pl
@@ -15,14 +17,15 @@ from backstory.ingest.chats.export_files import ExportFile
 from backstory.ingest.chats.export_parts import conversation_of
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, pseudonymize_messages
-from backstory.pipeline.chats.export_records import (
+from backstory.pipeline.chats.exports_reading import (
+    Reading,
     are_stored_as_read_now,
+    drop_opted_out,
     hash_exports,
     hash_reading,
     list_unchanged,
+    scrub_messages,
 )
-from backstory.pipeline.chats.exports_reading import Reading, drop_opted_out, scrub_messages
-from backstory.pipeline.chats.missing_messages import find_missing
 from backstory.pipeline.chats.stored_messages import read_intact_messages
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.inputs import ConversationSettings
@@ -163,3 +166,50 @@ def _read_stored(workspace: Workspace, conversations: set[str]) -> pl.DataFrame:
 def _as_archived(messages: pl.DataFrame, how: str) -> pl.DataFrame:
     columns = [pl.lit(how).alias("reading"), pl.lit(value=True).alias("held")]
     return messages.with_columns(columns).select(ARCHIVE_SCHEMA.names())
+
+
+_ANOTHER_CLOCK: Final = timedelta(hours=26)
+"""Largest difference between two time zones."""
+
+
+def find_missing(before: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
+    """Find messages that were removed: not present, moved, edited or read in another time zone.
+
+    Args:
+        before: Messages of an earlier reading, in the columns of the table.
+        now: All messages of this reading.
+
+    Returns:
+        The rows of ``before`` without a counterpart in ``now``.
+    """
+    missing = before.join(now, on="message_id", how="anti", maintain_order="left")
+    added = now.join(before, on="message_id", how="anti", maintain_order="left")
+    for place in (("timestamp", "author", "text", "kind"), ("conversation_id", "timestamp", "author")):
+        if missing.is_empty() or added.is_empty():
+            return missing
+        numbered = [
+            frame.with_columns(pl.int_range(pl.len()).over(place).alias("nth")) for frame in (missing, added)
+        ]
+        on = [*place, "nth"]
+        missing, added = (
+            one.join(other, on=on, how="anti", nulls_equal=True, maintain_order="left").drop("nth")
+            for one, other in (numbered, reversed(numbered))
+        )
+    return missing.filter(~_is_read_by_another_clock(missing, added))
+
+
+def _is_read_by_another_clock(missing: pl.DataFrame, added: pl.DataFrame) -> pl.Series:
+    """Check for each missing message whether an added one has the same text at a near time, one to one."""
+    times: dict[tuple[str, str], list[datetime]] = defaultdict(list)
+    for kind, text, moment in added.sort("timestamp").select("kind", "text", "timestamp").iter_rows():
+        if text:
+            times[kind, text].append(moment)
+    found = dict.fromkeys(missing["message_id"], False)
+    rows = missing.sort("timestamp").select("message_id", "kind", "text", "timestamp").iter_rows()
+    for message_id, kind, text, moment in rows:
+        free = times.get((kind, text), [])
+        place = bisect_left(free, moment - _ANOTHER_CLOCK)
+        if place < len(free) and free[place] <= moment + _ANOTHER_CLOCK:
+            found[message_id] = True
+            del free[place]
+    return pl.Series([found[message_id] for message_id in missing["message_id"]], dtype=pl.Boolean)

@@ -22,10 +22,8 @@ from backstory.base.errors import RemovalError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import count, name_some
 from backstory.ingest.chats.export_files import ExportFile
-from backstory.pipeline.chats.export_records import list_unchanged
-from backstory.pipeline.chats.exports_reading import Reading, drop_opted_out
-from backstory.pipeline.chats.message_archive import find_policies
-from backstory.pipeline.chats.missing_messages import find_missing
+from backstory.pipeline.chats.exports_reading import Reading, drop_opted_out, list_unchanged
+from backstory.pipeline.chats.message_archive import find_missing, find_policies
 from backstory.pipeline.chats.stored_messages import are_written, read_intact_messages
 from backstory.pipeline.workspace import Workspace
 

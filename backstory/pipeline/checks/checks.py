@@ -12,12 +12,16 @@ from typing import Final
 
 import polars as pl
 
-from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_names, find_privacy_breaches
-from backstory.pipeline.chats.name_leaks import REMEDY as REMEDY_FOR_NAMES
-from backstory.pipeline.chats.name_leaks import find_marked_history
+from backstory.pipeline.chats.leaks import REMEDY as REMEDY_FOR_NAMES
+from backstory.pipeline.chats.leaks import (
+    SEARCHED_COLUMNS,
+    find_marked_history,
+    find_names,
+    find_privacy_breaches,
+)
 from backstory.pipeline.chats.named_documents import find_shown_names
 from backstory.pipeline.checks import integrity
-from backstory.pipeline.checks.languages import LANGUAGE_REMEDY
+from backstory.pipeline.checks.integrity import LANGUAGE_REMEDY
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import polars_schema

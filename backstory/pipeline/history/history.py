@@ -15,8 +15,6 @@ from uuid import uuid4
 from backstory.base.errors import StateError, StoppedError
 from backstory.base.telemetry import current_run
 from backstory.models.usage import CallMeter, Usage
-from backstory.pipeline.history.ends import RunEnd, end_of
-from backstory.pipeline.history.prices import require_price
 from backstory.pipeline.history.publication import find_damaged_months, publish_damaged, publish_runs
 from backstory.pipeline.history.record import (
     EMBEDDING,
@@ -25,12 +23,21 @@ from backstory.pipeline.history.record import (
     SUCCEEDED,
     UNSUCCESSFUL,
     WAITING,
+    RunEnd,
     RunRecord,
+    end_of,
     insert_record,
     month_of,
     read_records,
 )
-from backstory.pipeline.history.spending import OUTSIDE_RUNS, ModelMeter, Place, Spending, expire_reservations
+from backstory.pipeline.history.spending import (
+    OUTSIDE_RUNS,
+    ModelMeter,
+    Place,
+    Spending,
+    expire_reservations,
+    require_price,
+)
 from backstory.settings.models import Settings
 from backstory.storage.state import NO_LIMIT, Session, State
 from backstory.storage.tables.tables import Tables

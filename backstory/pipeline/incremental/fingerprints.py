@@ -15,7 +15,7 @@ from backstory.index.milvus import WIDENING
 from backstory.index.request import KEYWORD_TERMS
 from backstory.index.snapshot import FORMAT, current_version
 from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS
-from backstory.pipeline.history.prices import find_price
+from backstory.pipeline.history.spending import find_price
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.settings.models import IndexSettings

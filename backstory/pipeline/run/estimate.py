@@ -16,7 +16,7 @@ from backstory.models.embeddings.protocol import Task
 from backstory.models.llm_reranker import MAX_OUTPUT_TOKENS
 from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.models.usage import Usage
-from backstory.pipeline.history.prices import estimate_cost, find_price
+from backstory.pipeline.history.spending import estimate_cost, find_price
 from backstory.pipeline.incremental.partitions import read_table_rows
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.scratch_workspace import ScratchWorkspace, open_scratch

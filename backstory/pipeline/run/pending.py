@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final
 
 import polars as pl
 
 from backstory.base.ids import digest
 from backstory.index.snapshot import current_version
+from backstory.ingest.sources.roots import list_sources
 from backstory.pipeline.chats.exports_reading import EXPORT_SOURCES, exports_fingerprint
-from backstory.pipeline.chats.timestamp_outliers import require_no_timestamp_outliers
+from backstory.pipeline.chats.local_times import require_no_timestamp_outliers
+from backstory.pipeline.incremental.document_fingerprint import hash_document_files
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.incremental.partitions import split_by_partition
 from backstory.pipeline.incremental.visible_documents import name_earlier_documents, read_searched
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.messages import read_all_messages
+from backstory.pipeline.stages.post_folder import list_files_of_people
 from backstory.pipeline.stages.retrieval import RetrievalStage, find_stale
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.partitions import partition_key, partition_keys, previous_partition
-from backstory.storage.tables.tables import hash_rows
+from backstory.storage.tables.tables import WHOLE, hash_rows
 
 _SEARCHED: Final = ("hits", "decisions", "contexts", "window_contexts")
 _PARTITIONED: Final = tuple(stage for stage in STAGES if stage.partitioned)
@@ -215,3 +221,100 @@ def _hash_inputs(workspace: Workspace, messages: Mapping[str, str], keys: Sequen
         )
         for key in keys
     }
+
+
+_COMPLETE: Final = "complete run"
+
+
+def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
+    """Check whether every stage is up to date, every output is intact, and the checks have passed.
+
+    Each stage compares its entries in the catalog with its current inputs. Earlier runs that were partial, killed or
+    had other settings therefore need no special case. Every byte of exports and tables is hashed; their sizes and times
+    are not trusted. A document is hashed if its state on the disk has changed
+    (:mod:`backstory.ingest.documents.file_hashes`). Of the snapshot, the sizes of the files are compared.
+
+    Args:
+        workspace: An open workspace.
+        partitions: Keys of the wanted partitions.
+
+    Returns:
+        True if a run would rebuild nothing and the current tables passed their checks.
+    """
+    if any(source.settings.is_remote for source in list_sources(workspace)):
+        return False  # whether a place elsewhere has changed is known only by listing it
+    known = workspace.catalog.read(_COMPLETE).get(WHOLE)
+    if known is None or (known.inputs, known.content) != (
+        _range(partitions),
+        _recorded_state(workspace, partitions),
+    ):
+        return False
+    return not any(stage.find_stale(workspace, partitions) for stage in STAGES)
+
+
+def record_run(workspace: Workspace, partitions: Sequence[str]) -> None:
+    """Record that the tables in their current state passed the checks for these partitions."""
+    entry = Entry(_range(partitions), _recorded_state(workspace, partitions), len(partitions))
+    workspace.catalog.record(_COMPLETE, {WHOLE: entry})
+
+
+def _range(partitions: Sequence[str]) -> str:
+    return f"{partitions[0]} {partitions[-1]}"
+
+
+def _recorded_state(workspace: Workspace, partitions: Sequence[str]) -> str:
+    """Hash the entries of the partitions, and of every table without partitions."""
+    partitioned = {stage.table for stage in STAGES if stage.partitioned}
+    whole = {name for stage in STAGES for name in stage.side_outputs} | {
+        stage.table for stage in STAGES if not stage.partitioned
+    }
+    entries = workspace.catalog.read_all(partitioned | whole)
+    wanted = [(table, key) for table in sorted(partitioned) for key in partitions]
+    wanted += [(table, key) for table in sorted(whole) for key in sorted(entries.get(table, {}))]
+    parts = []
+    for table, key in wanted:
+        entry = entries.get(table, {}).get(key)
+        parts += [table, key, "" if entry is None else entry.inputs, "" if entry is None else entry.content]
+    return digest(parts)
+
+
+def fingerprint_documents(workspace: Workspace) -> str:
+    """Hash the path and content of every document file.
+
+    Of the written posts only what people did counts, if they are documents: edited, added and removed files.
+    """
+    posts = hash_document_files(workspace, workspace.list_other_parts())
+    return digest([posts, *list_files_of_people(workspace)]) if workspace.feeds_back else posts
+
+
+def join_ranges(
+    partitions: Sequence[str], calendar: Sequence[str], most: int, apart: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """Join partitions to ranges. Too many ranges are joined across gaps, since an unchanged day is cheap.
+
+    Args:
+        partitions: Keys to join, all of them in ``calendar``.
+        calendar: All keys between the first and the last, in order.
+        most: Maximum number of ranges; exceeded only for the sake of ``apart``.
+        apart: Keys that no gap inside a range may hold.
+
+    Returns:
+        First and last key of each range, in order. The widest gaps remain between ranges.
+    """
+    places = {key: place for place, key in enumerate(calendar)}
+    barriers = sorted(places[key] for key in apart if key in places)
+    wanted = sorted(partitions, key=places.__getitem__)
+    gaps = [(places[later] - places[earlier], later) for earlier, later in pairwise(wanted)]
+    split = {
+        later
+        for earlier, later in pairwise(wanted)
+        if bisect(barriers, places[earlier]) != bisect(barriers, places[later])
+    }
+    joinable = sorted((gap for gap in gaps if gap[0] > 1 and gap[1] not in split), reverse=True)
+    widest = joinable[: max(most - 1 - len(split), 0)]
+    starts = {wanted[0], *split, *(later for _, later in widest)} if wanted else set()
+    ranges: list[tuple[str, str]] = []
+    for key in wanted:
+        first = key if key in starts else ranges.pop()[0]
+        ranges.append((first, key))
+    return ranges

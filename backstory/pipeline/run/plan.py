@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from backstory.pipeline.stages.contexts import ContextsStage
-from backstory.pipeline.stages.decisions import DecisionsStage
-from backstory.pipeline.stages.document_chunks import DocumentChunksStage
 from backstory.pipeline.stages.documents import DocumentsStage
-from backstory.pipeline.stages.hits import HitsStage
 from backstory.pipeline.stages.messages import MessagesStage
 from backstory.pipeline.stages.posts import PostsStage
-from backstory.pipeline.stages.search_index import InterimSearchIndexStage, SearchIndexStage
+from backstory.pipeline.stages.retrieval import ContextsStage, DecisionsStage, HitsStage, WindowContextsStage
+from backstory.pipeline.stages.search_index import (
+    DocumentChunksStage,
+    InterimSearchIndexStage,
+    SearchIndexStage,
+)
 from backstory.pipeline.stages.stage import Stage
-from backstory.pipeline.stages.window_chunks import WindowChunksStage
-from backstory.pipeline.stages.window_contexts import WindowContextsStage
-from backstory.pipeline.stages.windows import WindowsStage
+from backstory.pipeline.stages.windows import WindowChunksStage, WindowsStage
 
 STAGES: Final[tuple[type[Stage], ...]] = (
     MessagesStage,

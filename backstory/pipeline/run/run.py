@@ -11,8 +11,8 @@ import polars as pl
 from backstory.base.wording import name_some
 from backstory.pipeline.checks.cases import CheckResult
 from backstory.pipeline.checks.checks import Check
-from backstory.pipeline.history.ends import RunEnd
 from backstory.pipeline.history.history import BY_COMMAND
+from backstory.pipeline.history.record import RunEnd
 from backstory.pipeline.incremental.report import UNREAD_STATUSES, StageResult
 from backstory.pipeline.run.differences import Differences
 from backstory.pipeline.run.plan import ALL_TABLES

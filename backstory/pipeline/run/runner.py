@@ -20,7 +20,7 @@ from backstory.pipeline.history.history import BY_LIBRARY
 from backstory.pipeline.incremental.report import CLEARED, StageResult
 from backstory.pipeline.run.builder import Builder, OnProgress, ignore_progress
 from backstory.pipeline.run.differences import compare_tables, read_reader_tables
-from backstory.pipeline.run.freshness import is_fresh, record_run
+from backstory.pipeline.run.pending import is_fresh, record_run
 from backstory.pipeline.run.plan import ALL_TABLES, ANSWERS, CORPUS, STAGES, TABLES_OF_DOCUMENTS
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.turns import TurnBuilder

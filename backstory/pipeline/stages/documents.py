@@ -1,4 +1,7 @@
-"""The stage of the table ``documents``: files read into revisions."""
+"""The stage of the table ``documents``: files read into revisions, with their languages.
+
+A document with a text that the embedding service refuses is a failed file until it, or the model, changes.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +21,21 @@ from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import FolderListing, join_listings
 from backstory.ingest.documents.folder import DocumentRead, name_reading, read_listed_documents
 from backstory.ingest.documents.sources import DRAFT
-from backstory.ingest.documents.written import drop_former_posts, list_written
+from backstory.ingest.documents.written import drop_former_posts, list_written, name_source
 from backstory.ingest.privacy.erasure_list import leave_out_documents, read_forgotten
 from backstory.ingest.sources.fetching import fetch_sources
 from backstory.ingest.sources.listing import list_documents
 from backstory.pipeline.chats.copies import clear_copies_of_documents
 from backstory.pipeline.chats.removals import require_documents
 from backstory.pipeline.incremental.document_fingerprint import hash_document_files, hash_documents
-from backstory.pipeline.incremental.fingerprints import hash_dependencies
+from backstory.pipeline.incremental.fingerprints import code_version, hash_dependencies
 from backstory.pipeline.incremental.partitions import is_made_by_this_code, read_previous, write_side_output
 from backstory.pipeline.incremental.report import CLEARED, StageResult, log_unread
-from backstory.pipeline.stages.document_languages import fill_in_languages
-from backstory.pipeline.stages.refusals import hash_refusals, leave_out_refused
 from backstory.pipeline.stages.stage import TableStage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE
+from backstory.text.languages import detect_language
 
 logger = logging.getLogger(__name__)
 
@@ -179,3 +181,91 @@ def _count_documents(workspace: Workspace, read: DocumentRead) -> dict[str, int 
         )
         logger.warning("%s", counts["notice"])
     return counts
+
+
+REVISION_OF_LANGUAGES: Final = "2"
+"""Version of the language detection. Change it when the detection changes."""
+
+_LANGUAGES: Final = "document_languages"
+
+
+def fill_in_languages(workspace: Workspace, read: DocumentRead) -> pl.DataFrame:
+    """Fill in the languages of the files in ``sources``, and forget those of other documents."""
+    detected = list_languages(workspace, read.documents, read.reading)
+    workspace.catalog.forget(_LANGUAGES, workspace.catalog.read(_LANGUAGES).keys() - detected.keys())
+    folder = workspace.settings.documents.folder
+    languages = {name_source(folder, uri): language for uri, language in detected.items()}
+    language = pl.col("source").replace_strict(languages, default=None, return_dtype=pl.String)
+    return read.sources.with_columns(language=pl.when(pl.col("status") == "read").then(language))
+
+
+def list_languages(workspace: Workspace, documents: pl.DataFrame, reading: str) -> dict[str, str | None]:
+    """List the language of each document that can be served, by uri. Only changed documents are detected again."""
+    rows = documents.filter(pl.col("status") == "ok").select("uri", "revision", "title", "text").rows()
+    versions = [REVISION_OF_LANGUAGES, code_version("documents"), reading]
+    inputs = {uri: digest([*versions, revision]) for uri, revision, _, _ in rows}
+    recorded = {uri: entry.content for uri, entry in workspace.catalog.read(_LANGUAGES).items()}
+    pending = set(workspace.catalog.pending(_LANGUAGES, inputs, recorded))
+    detected = {
+        uri: Entry(inputs[uri], detect_language([title, text]) or "", 0)
+        for uri, _, title, text in rows
+        if uri in pending
+    }
+    workspace.catalog.record(_LANGUAGES, detected)
+    known = workspace.catalog.read(_LANGUAGES)
+    return {uri: known[uri].content or None for uri in inputs}
+
+
+_REFUSED: Final = "refused_documents"
+
+
+def record_refusal(workspace: Workspace, uri: str, revision: str, reason: str) -> None:
+    """Record that the embedder of the workspace refuses a text of a revision of a document."""
+    entry = Entry(_name_refused(workspace, revision), reason, 0)
+    workspace.catalog.record(_REFUSED, {uri: entry})
+
+
+def hash_refusals(workspace: Workspace) -> str:
+    """Hash what :func:`leave_out_refused` depends on besides the documents; empty if nothing was ever refused."""
+    refused = workspace.catalog.read(_REFUSED)
+    if not refused:
+        return ""
+    return digest(
+        [workspace.embedder.id, *(f"{uri} {entry.inputs}" for uri, entry in sorted(refused.items()))]
+    )
+
+
+def leave_out_refused(workspace: Workspace, read: DocumentRead, folder: str) -> DocumentRead:
+    """Drop documents whose text the embedder refuses; their files are ``failed`` in ``sources``, with the reason.
+
+    Args:
+        workspace: An open workspace.
+        read: All documents.
+        folder: The folder of documents as ``sources`` names it.
+    """
+    refused = workspace.catalog.read(_REFUSED)
+    served = read.documents.filter(pl.col("status") == "ok", pl.col("uri").is_in(list(refused)))
+    reasons = {
+        name_source(folder, uri): refused[uri].content
+        for uri, revision in served.select("uri", "revision").iter_rows()
+        if refused[uri].inputs == _name_refused(workspace, revision)
+    }
+    if not reasons:
+        return read
+    names = pl.Series([name_source(folder, uri) for uri in read.documents["uri"]], dtype=pl.String)
+    is_refused = pl.col("source").is_in(list(reasons))
+    return replace(
+        read,
+        documents=read.documents.filter(~names.is_in(list(reasons))),
+        sources=read.sources.with_columns(
+            status=pl.when(is_refused).then(pl.lit("failed")).otherwise("status"),
+            reason=pl.when(is_refused)
+            .then(pl.col("source").replace_strict(reasons, default=None, return_dtype=pl.String))
+            .otherwise("reason"),
+            rows=pl.when(is_refused).then(pl.lit(0)).otherwise("rows").cast(read.sources.schema["rows"]),
+        ),
+    )
+
+
+def _name_refused(workspace: Workspace, revision: str) -> str:
+    return digest([workspace.embedder.id, revision])

@@ -18,23 +18,27 @@ from backstory.ingest.chats.export_files import ExportFile, find_exports
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.privacy.opt_outs import read_opt_outs, write_opt_outs
 from backstory.pipeline.chats.copies import clear_copies_of_messages, clear_copies_of_names
-from backstory.pipeline.chats.export_records import forget_changed, record_files
 from backstory.pipeline.chats.exports_reading import (
     EXPORT_SOURCES,
     Reading,
     fingerprint_messages,
+    forget_changed,
     name_conversations,
     put_as_stored,
     read_chats,
+    record_files,
 )
-from backstory.pipeline.chats.leaks import record_opted_out
-from backstory.pipeline.chats.local_times import find_zones, place_in_zones, put_local_times
+from backstory.pipeline.chats.leaks import record_opted_out, remove_former_names
+from backstory.pipeline.chats.local_times import (
+    find_zones,
+    place_in_zones,
+    put_local_times,
+    require_no_timestamp_outliers,
+)
 from backstory.pipeline.chats.message_archive import is_archive_stale, keep_archived, store_archive
-from backstory.pipeline.chats.name_leaks import remove_former_names
 from backstory.pipeline.chats.people import find_people, record_people
 from backstory.pipeline.chats.removals import refuse_removals
 from backstory.pipeline.chats.stored_messages import drop_outside
-from backstory.pipeline.chats.timestamp_outliers import require_no_timestamp_outliers
 from backstory.pipeline.incremental.partitions import (
     find_stale_partitions,
     split_by_partition,

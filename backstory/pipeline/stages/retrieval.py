@@ -1,26 +1,46 @@
-"""Base of the stages that search documents for windows: hits, decisions, contexts and window_contexts."""
+"""The stages that search documents for windows: ``hits``, ``decisions``, ``contexts`` and ``window_contexts``."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
+from math import ceil
 from typing import ClassVar
 
 import polars as pl
 
-from backstory.base.ids import digest
+from backstory.base.ids import digest, digest_json
 from backstory.base.progress import show_progress
+from backstory.index.request import describe_unknown_settings
 from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
 from backstory.pipeline.chats.leaks import make_leak_finder
 from backstory.pipeline.chats.model_view import ModelView
-from backstory.pipeline.incremental.fingerprints import hash_dependencies
+from backstory.pipeline.chats.named_documents import (
+    DocumentView,
+    describe_named_documents,
+    hash_named_documents,
+    hash_sent_documents,
+    record_named_documents,
+)
+from backstory.pipeline.chats.people import read_people, show_chunks, show_messages
+from backstory.pipeline.chats.stored_messages import hash_read_messages, read_with_previous
+from backstory.pipeline.incremental.fingerprints import hash_dependencies, read_by_serving
 from backstory.pipeline.incremental.partitions import content_of, read_table_rows, split_by_partition
-from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.incremental.visible_documents import find_posts_of, name_earlier_documents
+from backstory.pipeline.incremental.report import StageResult, add_counts
+from backstory.pipeline.incremental.visible_documents import (
+    find_posts_of,
+    name_earlier_documents,
+    record_searched,
+)
 from backstory.pipeline.stages.stage import RunResources, TableStage
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.assembly import Retrieval
+from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
+from backstory.retrieval.contexts import make_window_contexts
 from backstory.retrieval.hits import Queries, plan_queries
+from backstory.storage.tables.contracts import empty
+from backstory.storage.tables.schemas import Hits
 
 
 class RetrievalStage(TableStage):
@@ -134,3 +154,172 @@ def split(frame: pl.DataFrame, windows: pl.DataFrame, partitions: list[str]) -> 
     """Cut rows with a ``window_id`` by the partition of their window."""
     keyed = frame.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
     return split_by_partition(keyed, partitions)
+
+
+logger = logging.getLogger(__name__)
+
+
+class HitsStage(RetrievalStage):
+    """Embeds the query chunks that are not cached, and searches for all chunks of a group at once."""
+
+    table = "hits"
+    reads = ("windows", "window_chunks", "search_index")
+    contents = ("windows", "window_chunks")
+
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        """Search for the query chunks of the partitions."""
+        windows, chunks = self.read(partitions)
+        if not self.workspace.settings.rag.enabled:
+            return dict.fromkeys(partitions, empty(Hits))
+        documents = self.open_index().all_documents
+        if unknown := "; ".join(describe_unknown_settings(documents, self.workspace.settings.rag)):
+            if "notice" not in self.counts:
+                logger.warning("%s", unknown)
+            self.counts["notice"] = unknown
+        queries, stats = self.embed_queries(windows, chunks)
+        found = self.retrieval().find_hits(queries)
+        add_counts(self.counts, {"queries": found.queries, "engine": found.engine, "reason": found.reason})
+        add_counts(self.counts, stats.as_counts())
+        return split(found.frame, windows, partitions)
+
+    def build(self) -> StageResult:
+        """Build the table, and record which documents each partition could find."""
+        workspace = self.workspace
+        earlier = name_earlier_documents(workspace, self.partitions) if workspace.feeds_back else None
+        report = super().build()
+        if earlier is not None:
+            record_searched(workspace, earlier)
+        return report
+
+
+class DecisionsStage(RetrievalStage):
+    """Keeps or drops every hit, by the judgements of the reranker if one is configured."""
+
+    table = "decisions"
+    reads = ("hits", "windows", "window_chunks", "search_index")
+    contents = ("hits", "windows", "window_chunks")
+
+    def hash_shown(self) -> Mapping[str, Sequence[str]]:
+        """Hash whom the documents name, which decides what a chat model is sent of them."""
+        if self.workspace.settings.rerank.paid_model is None:
+            return {}
+        documents = hash_sent_documents(self.workspace)
+        return {key: [documents] for key in self.partitions}
+
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        """Decide about the hits of the partitions."""
+        hits, windows, chunks = self.read(partitions)
+        queries = cache(lambda: self.embed_queries(windows, chunks)[0])
+        judged = self.retrieval().judge(hits, chunks, lambda wanted: queries().vectors_of(wanted))
+        causes = judged.frame["cause"].value_counts()
+        add_counts(self.counts, {f"cause_{cause}": n for cause, n in causes.iter_rows()})
+        add_counts(self.counts, judged.counts)
+        return split(judged.frame, windows, partitions)
+
+    def weigh(self, partitions: list[str]) -> Mapping[str, int]:
+        """Return the query chunks of each partition; with a reranker, enough that each small group is written at once.
+
+        Reranking is expensive, so that little of it may be lost with a killed process.
+        """
+        rows = super().weigh(partitions)
+        if self.workspace.reranker is None:
+            return rows
+        settings = self.workspace.settings
+        share = ceil(settings.partitions.rows_at_once / settings.rerank.threads)
+        return {key: max(share, rows.get(key, 0)) for key in partitions}
+
+    def build(self) -> StageResult:
+        """Build the table, after the documents that a chat model is sent were searched for names of members."""
+        if self.workspace.settings.rerank.paid_model is not None:
+            record_named_documents(self.workspace)
+        return super().build()
+
+
+class ContextsStage(RetrievalStage):
+    """Gathers the kept chunks of each window, and chooses their passages."""
+
+    table = "contexts"
+    reads = ("decisions", "windows", "window_chunks", "search_index")
+    contents = ("decisions", "window_chunks")
+
+    def hash_shown(self) -> Mapping[str, Sequence[str]]:
+        """Hash the names under which readers see the people of each partition."""
+        grain = self.workspace.settings.partitions.grain
+        known = read_people(self.workspace).fingerprint(self.partitions, grain)
+        documents = hash_named_documents(self.workspace)
+        return {key: [names, documents] for key, names in known.items()}
+
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        """Gather the chunks of the partitions."""
+        decisions, chunks = self.read(partitions)
+        windows = read_table_rows(self.workspace, "windows", partitions)
+        shown = show_chunks(chunks, windows, read_people(self.workspace))
+        conversations = dict(windows.select("window_id", "conversation_id").iter_rows())
+        view = DocumentView(self.workspace, conversations)
+        return split(self.retrieval().gather(decisions, chunks, shown, view.show), windows, partitions)
+
+    def build(self) -> StageResult:
+        """Build the table, after the documents were searched for names of members."""
+        record_named_documents(self.workspace)
+        self.counts.update(describe_named_documents(self.workspace))
+        return super().build()
+
+
+class WindowContextsStage(RetrievalStage):
+    """Summarizes each window's context. The verdict is about what people wrote, whatever posts the context holds."""
+
+    table = "window_contexts"
+    reads = ("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "search_index")
+    reads_previous = ("messages",)
+    contents = ("windows", "window_chunks", "hits", "decisions", "contexts")
+
+    def hash_shown(self) -> Mapping[str, Sequence[str]]:
+        """Hash the messages of each partition, and the names under which readers see its people."""
+        grain = self.workspace.settings.partitions.grain
+        known = read_people(self.workspace).fingerprint(self.partitions, grain)
+        messages = hash_read_messages(self.workspace, self.partitions)
+        return {key: [messages[key], names] for key, names in known.items()}
+
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        """Summarize the windows of the partitions."""
+        workspace, settings = self.workspace, self.workspace.settings
+        windows, chunks, hits, decisions, contexts = self.read(partitions)
+        index = self.open_index
+        posts = index().list_posts(decisions["chunk_id"].unique()) if workspace.feeds_back else None
+        by_people = ~pl.col("chunk_id").is_in(posts or [])
+        parts = judge_parts(chunks, decisions.filter(by_people))
+        assessments = evaluate_retrieval(
+            windows,
+            chunks,
+            parts,
+            settings=settings.rag,
+            searchable=(index().rows_by_people if workspace.feeds_back else index().rows) > 0,
+            embedder_id=workspace.embedder.id,
+            known_languages=workspace.embedder.languages,
+        )
+        summary = make_window_contexts(
+            windows,
+            chunks,
+            decisions,
+            workspace.date_locally(contexts),
+            assessments,
+            settings=settings.context,
+            enabled=settings.rag.enabled,
+            embedder_id=workspace.embedder.id,
+            hits=hits,
+            index_version=self.version,
+            settings_hash=digest_json(read_by_serving(workspace), length=16),
+            posts=posts,
+            messages=show_messages(
+                windows, read_with_previous(workspace, partitions), read_people(workspace)
+            ),
+        )
+        for column in ("status", "verdict", "language"):
+            values = summary[column].value_counts()
+            add_counts(self.counts, {f"{column}_{key or 'unclear'}": n for key, n in values.iter_rows()})
+        return split(summary, windows, partitions)
+
+    def build(self) -> StageResult:
+        """Build the table for the snapshot that is searched now."""
+        self.version = self.resources.index_version
+        return super().build()

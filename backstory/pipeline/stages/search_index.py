@@ -1,40 +1,50 @@
-"""The stage for the search index of a workspace."""
+"""The stages of the table ``document_chunks`` and of the search index: documents cut into chunks, and indexed."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import ClassVar
 
 import polars as pl
 from pydantic import ValidationError
 
-from backstory.base.errors import EmbeddingInputError
+from backstory.base.environment import SETTINGS_FILE
+from backstory.base.errors import EmbeddingInputError, SettingsError
 from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.progress import show_progress
 from backstory.index.build import prune, publish_content, publishing
 from backstory.index.calibration import calibrate, describe_calibration
-from backstory.index.chunks import embedding_texts
+from backstory.index.chunks import cut_document_chunks, embedding_texts
 from backstory.index.content import arrange
 from backstory.index.milvus import is_served
 from backstory.index.posts import with_posts
 from backstory.index.search import open_index
 from backstory.index.snapshot import Manifest, current_version, find_damage, read_manifest
 from backstory.ingest.documents.folder import name_reading
+from backstory.ingest.documents.reader import READERS
 from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.models.failures import hide_quotes
 from backstory.pipeline.incremental.fingerprints import effective_index_settings, hash_dependencies
-from backstory.pipeline.incremental.partitions import content_of, read_table_rows
+from backstory.pipeline.incremental.partitions import (
+    content_of,
+    is_made_by_this_code,
+    read_previous,
+    read_table_rows,
+)
 from backstory.pipeline.incremental.report import StageResult, log_report
 from backstory.pipeline.incremental.visible_documents import name_documents_of_people
 from backstory.pipeline.sharing import fetch_snapshot, send_snapshot
-from backstory.pipeline.stages.document_chunks import DocumentChunksStage
-from backstory.pipeline.stages.document_languages import REVISION_OF_LANGUAGES, list_languages
-from backstory.pipeline.stages.documents import DocumentsStage
-from backstory.pipeline.stages.refusals import record_refusal
-from backstory.pipeline.stages.stage import Stage, UnpublishedIndex
+from backstory.pipeline.stages.documents import (
+    REVISION_OF_LANGUAGES,
+    DocumentsStage,
+    list_languages,
+    record_refusal,
+)
+from backstory.pipeline.stages.stage import Stage, TableStage, UnpublishedIndex
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.models import IndexSettings
@@ -50,7 +60,7 @@ _PEOPLE = "documents of people in the index"
 class SearchIndexStage(Stage):
     """Embeds the chunks that are not in the cache, and publishes a snapshot if anything changed.
 
-    A document with a text that the service refuses becomes a failed file (:mod:`backstory.pipeline.stages.refusals`).
+    A document with a text that the service refuses becomes a failed file (:mod:`backstory.pipeline.stages.documents`).
 
     Attributes:
         interim: Whether the run will add further posts to the index. The snapshot then has no HNSW index, which takes
@@ -291,3 +301,55 @@ def _describe_snapshot(manifest: Manifest) -> dict[str, int | float | str]:
             "recall_sampled_queries": manifest.hnsw.sampled_rows,
         }
     return described
+
+
+class DocumentChunksStage(TableStage):
+    """Cuts the searched documents into chunks. Unchanged revisions keep their chunks."""
+
+    table = "document_chunks"
+    reads = ("documents",)
+    partitioned = False
+
+    @cached_property
+    def inputs(self) -> Mapping[str, str]:
+        """Hash the documents and the settings."""
+        contents = content_of(self.workspace, "documents", [WHOLE])
+        return {WHOLE: digest([hash_dependencies(self.workspace, "document_chunks"), contents[WHOLE]])}
+
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:  # noqa: ARG002 - there is one
+        """Cut the documents whose chunks are not known."""
+        workspace, embedder = self.workspace, self.workspace.embedder
+        previous = read_previous(workspace, "document_chunks")
+        chunks = cut_document_chunks(
+            read_table_rows(workspace, "documents", [WHOLE]),
+            workspace.settings.chunks,
+            max_tokens=embedder.max_input_tokens,
+            count_tokens=embedder.count_tokens,
+            counter_id=embedder.id,
+            previous=previous if is_made_by_this_code(workspace, "document_chunks") else None,
+        )
+        self.counts["kept"] = (
+            0 if previous is None else chunks.join(previous, on="chunk_id", how="semi").height
+        )
+        self.counts["tokens"] = int(chunks["token_count"].sum())
+        return {WHOLE: chunks}
+
+    def build(self) -> StageResult:
+        """Build the table.
+
+        Raises:
+            SettingsError: The setting ``chunks.chunkers`` names a format that no reader has.
+        """
+        _require_formats(self.workspace.settings.chunks.chunkers)
+        return super().build()
+
+
+def _require_formats(formats: Iterable[str]) -> None:
+    known = sorted({reader.format for reader in READERS})
+    unknown = sorted(set(formats) - set(known))
+    if unknown:
+        raise SettingsError(
+            f"{SETTINGS_FILE}: chunks.chunkers names {', '.join(unknown)}, which no reader reads; the formats are "
+            f"{', '.join(known)}",
+            code="unknown_format",
+        )

@@ -18,7 +18,7 @@ from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.operations.backup.archive import write_backup
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.preview import preview_run
-from backstory.pipeline.run.changes import fingerprint_documents
+from backstory.pipeline.run.pending import fingerprint_documents
 from backstory.pipeline.run.scratch_workspace import open_scratch
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.errors import raises

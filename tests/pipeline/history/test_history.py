@@ -15,14 +15,14 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import ReadError, StoppedError
-from backstory.pipeline.history.describe import (
+from backstory.pipeline.history.history import BY_COMMAND, RunHistory
+from backstory.pipeline.history.record import (
     STALLED_SECONDS,
+    RunEnd,
     describe_status,
     describe_trouble,
     find_trouble,
 )
-from backstory.pipeline.history.ends import RunEnd
-from backstory.pipeline.history.history import BY_COMMAND, RunHistory
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import execute_run, execute_stages, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
