@@ -44,13 +44,9 @@ class Messages:
 
 @dataclass(frozen=True)
 class AnswerForm:
-    """The JSON that a model is to answer with.
+    """The JSON that a model is to answer with: one word for it, its schema, and most tokens, thoughts included.
 
-    Attributes:
-        name: What the JSON is, one word.
-        schema: JSON schema of an answer.
-        max_output_tokens: Most tokens that the model may write, its thoughts included.
-        cut_advice: What a person can do about an answer that was cut; may be empty.
+    The advice tells a person what to do about an answer that was cut; it may be empty.
     """
 
     name: str
@@ -73,14 +69,9 @@ class UnusableAnswerError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model answered.
+    """What a model answered: a text, which should be JSON of the form, and the model's name at the service.
 
-    Attributes:
-        text: Its text, which should be JSON of the form.
-        model: The model, as the service names it.
-        tokens_in: Tokens that it read.
-        tokens_out: Tokens that it wrote, its thoughts included.
-        withheld: Why there is no text, or only a part of one; None if it is whole.
+    It read and wrote so many tokens, its thoughts included. ``withheld`` tells why the text is not whole.
     """
 
     text: str
@@ -178,14 +169,9 @@ PriceUsage: TypeAlias = Callable[[Usage], float | None]
 
 
 class CountedModel:
-    """Asks a chat model, and counts what its answers used. One thread has one.
-
-    Attributes:
-        used: What was used so far.
-    """
+    """Asks a chat model, and counts what its answers used, from nothing. One thread has one."""
 
     def __init__(self, model: ChatModel) -> None:
-        """Count from nothing."""
         self._model = model
         self.used = Usage()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -57,28 +58,30 @@ def explain_failure(failure: Failure, service: str, settings: ServiceSettings, k
     said = quote(said) if said else "no message"
     message = f"HTTP {status}: {said}"
     is_gemini = settings.provider == "gemini"
-    if status in _KEY_CODES or (is_gemini and status == 400 and _blames_key(answered, details)):
+    blames_key = "API key" in answered or any(part.get("reason") == "API_KEY_INVALID" for part in details)
+    if status in _KEY_CODES or (is_gemini and status == 400 and blames_key):
         variables = KEY_VARIABLES if is_gemini else (settings.key_variable, OPENAI_KEY_VARIABLE)
         return AuthenticationError(
             f"{service} refused the key ({message}); check {' or '.join(variables)}, and that the key may use the API",
             code="refused_key",
         )
     delay = _read_delay(failure.headers, details)
-    is_spent = status == 402 or kind in _EXHAUSTED or _is_daily(details)
+    violations = [entry for part in details for entry in part.get("violations") or ()]
+    is_daily = any(
+        "PerDay" in str(entry.get("quotaId")) for entry in violations if isinstance(entry, Mapping)
+    )
+    is_spent = status == 402 or kind in _EXHAUSTED or is_daily
     if is_spent or (status == 429 and (delay or 0) > _LONGEST_DELAY_SECONDS):
         return QuotaExhaustedError(
             f"the quota or credit at {service} is used up ({message}); finished work is kept, so run the same command "
             "again when it has been renewed",
         )
     if status == 429:
-        quota_wait = _QUOTA_DELAY_SECONDS if delay is None else delay
-        return TransientError(message, quota_wait)
+        return TransientError(message, _QUOTA_DELAY_SECONDS if delay is None else delay)
     if status in _TRANSIENT_CODES or status >= 500:
-        wait = None if delay is None else min(delay, _LONGEST_DELAY_SECONDS)
-        return TransientError(message, wait)
+        return TransientError(message, None if delay is None else min(delay, _LONGEST_DELAY_SECONDS))
     refusal = settings.failure(
-        f"{service} refused the request ({message}); a retry would not help",
-        code="refused",
+        f"{service} refused the request ({message}); a retry would not help", code="refused"
     )
     refusal.blames_content = status in _CONTENT_CODES
     return refusal
@@ -112,39 +115,19 @@ def _read_error(body: Any) -> tuple[str, str, Sequence[Mapping[str, Any]]]:
     return str(error.get("code") or error.get("type") or ""), str(error.get("message") or ""), parts
 
 
-def _blames_key(message: str, details: Sequence[Mapping[str, Any]]) -> bool:
-    return "API key" in message or any(part.get("reason") == "API_KEY_INVALID" for part in details)
-
-
-def _is_daily(details: Sequence[Mapping[str, Any]]) -> bool:
-    violations = [
-        entry for part in details for entry in part.get("violations") or () if isinstance(entry, Mapping)
-    ]
-    return any("PerDay" in str(entry.get("quotaId")) for entry in violations)
-
-
 def _read_delay(headers: Mapping[str, str], details: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the seconds to wait, by the header, which holds seconds or a date, or by the details."""
-    delays = [
-        _parse_seconds(str(part["retryDelay"]).removesuffix("s")) for part in details if "retryDelay" in part
-    ]
-    header = headers.get("Retry-After", "")
-    seconds = _parse_seconds(header)
-    delays.append(_seconds_until(header) if seconds is None else seconds)
+    """Return the seconds to wait, by the header or by the details."""
+    said = [str(part["retryDelay"]).removesuffix("s") for part in details if "retryDelay" in part]
+    delays = [_parse_delay(text) for text in (*said, headers.get("Retry-After", ""))]
     return max((delay for delay in delays if delay is not None), default=None)
 
 
-def _parse_seconds(text: str) -> float | None:
-    try:
+def _parse_delay(text: str) -> float | None:
+    """Read seconds, or the moment when they end; None of any other text."""
+    with suppress(ValueError):
         seconds = float(text)
-    except ValueError:
-        return None
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
-
-
-def _seconds_until(date: str) -> float | None:
-    try:
-        moment = parsedate_to_datetime(date)
-    except ValueError:
-        return None
-    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+        return seconds if math.isfinite(seconds) and seconds >= 0 else None
+    with suppress(ValueError):
+        moment = parsedate_to_datetime(text)
+        return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    return None

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -35,6 +36,11 @@ logger = logging.getLogger(__name__)
 
 Describe = Callable[[Sequence[str]], pl.DataFrame]
 
+_COUNTS: Final = (
+    "reranked_windows", "rerank_kept_order", "rerank_uncovered_topics", "rerank_recalled", "rerank_api_calls",
+    "rerank_withheld_candidates",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Shortlist:
@@ -51,11 +57,9 @@ class Shortlist:
 class Reranking:
     """Has the candidates of a batch of windows judged.
 
-    Attributes:
-        candidates: Number of chunks to select for the reranker.
-        counts: Numbers of judged windows, of windows among them without usable judgements, of topics that no candidate
-            serves, of windows whose judgements an earlier run has kept, of requests sent to a service, and of
-            candidates that were withheld from it.
+    It selects ``candidates`` chunks for the reranker, and counts judged windows, those without usable judgements,
+    topics that no candidate serves, windows whose judgements an earlier run has kept, requests, and withheld
+    candidates.
     """
 
     def __init__(
@@ -77,14 +81,7 @@ class Reranking:
         gives each text as the reranker is sent it, or withholds it.
         """
         self.candidates = settings.candidates
-        self.counts = {
-            "reranked_windows": 0,
-            "rerank_kept_order": 0,
-            "rerank_uncovered_topics": 0,
-            "rerank_recalled": 0,
-            "rerank_api_calls": 0,
-            "rerank_withheld_candidates": 0,
-        }
+        self.counts = dict.fromkeys(_COUNTS, 0)
         self._reranker = reranker
         self._settings = settings
         self._window_chunks = window_chunks
@@ -108,13 +105,8 @@ class Reranking:
             self.counts["rerank_uncovered_topics"] += len(result.uncovered)
             if result.note is not None:
                 self.counts["rerank_kept_order"] += 1
-                log_event(
-                    logger,
-                    "reranker left the order unchanged",
-                    level=logging.WARNING,
-                    window=window_id,
-                    answer=result.note,
-                )
+                figures = {"window": window_id, "answer": result.note}
+                log_event(logger, "reranker left the order unchanged", figures, level=logging.WARNING)
         return {
             window_id: _spread(result, requests[window_id], contested[window_id])
             for window_id, result in results.items()
@@ -128,27 +120,22 @@ class Reranking:
         known = self._cache.get(hashes) if self._cache else {}
         self.counts["rerank_recalled"] += len(known)
         missing = [window_id for window_id in requests if window_id not in known]
-        answers: dict[str, Judgements] = {}
+        # A name may have become known after the judgements were kept.
+        found = self._drop_leaks(known)
         # Each slice is stored before the next is requested, so that a failure loses no answer of an earlier one.
         for start in range(0, len(missing), self._settings.threads):
             some = missing[start : start + self._settings.threads]
-            answers |= self._ask({window_id: requests[window_id] for window_id in some}, hashes)
-        # A name may have become known after the judgements were kept.
-        known = self._drop_leaks(known)
-        return {window_id: known.get(window_id) or answers[window_id] for window_id in requests}
-
-    def _ask(self, requests: Mapping[str, RerankRequest], hashes: Mapping[str, str]) -> dict[str, Judgements]:
-        """Ask about windows, and keep the answers that are judgements."""
-        calls_before = self._reranker.api_calls
-        try:
-            judged = self._reranker.judge(list(requests.values()))
-        finally:
-            self.counts["rerank_api_calls"] += self._reranker.api_calls - calls_before
-        answers = self._drop_leaks(dict(zip(requests, judged, strict=True)))
-        if self._cache:
-            usable = {window_id: answer for window_id, answer in answers.items() if answer.note is None}
-            self._cache.put({window_id: (hashes[window_id], answer) for window_id, answer in usable.items()})
-        return answers
+            calls_before = self._reranker.api_calls
+            try:
+                judged = self._reranker.judge([requests[window_id] for window_id in some])
+            finally:
+                self.counts["rerank_api_calls"] += self._reranker.api_calls - calls_before
+            answers = self._drop_leaks(dict(zip(some, judged, strict=True)))
+            if self._cache:
+                usable = {window_id: answer for window_id, answer in answers.items() if answer.note is None}
+                self._cache.put({window_id: (hashes[window_id], usable[window_id]) for window_id in usable})
+            found |= answers
+        return {window_id: found[window_id] for window_id in requests}
 
     def list_uncovered(self, judgements: Judgements) -> list[str] | None:
         """Name the topics that no candidate serves, such as ``the frost in March (messages 3 to 9)``, counted from 1.

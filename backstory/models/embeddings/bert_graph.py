@@ -30,21 +30,10 @@ _MASKED: Final = np.float32(np.finfo(np.float32).min / 2)
 class BertModel:
     """A transformer encoder (Devlin et al. 2019) and the pooling of its output into one vector.
 
-    Attributes:
-        name: Name of the model, safe as a file name.
-        checksum: SHA-256 of all files that the vectors depend on, hexadecimal.
-        hidden_size: Width of a vector.
-        layers: Number of transformer blocks.
-        heads: Attention heads of a block.
-        layer_norm_epsilon: Added to the variance in layer normalization.
-        pooling: ``cls`` takes the first token's vector, ``mean`` the mean of all tokens.
-        max_input_tokens: Most tokens of an input, special tokens included.
-        min_similarity: Threshold: cosine similarity below which a hit of this model is no evidence.
-        languages: Languages that the model was trained for, ISO 639-1; None if its files do not say.
-        prompts: Prefix that the model expects before a query or a document.
-        read_tokenizer: Reads the content of the ``tokenizer.json``.
-        read_weights: Reads the tensors under the names of Hugging Face's ``BertModel``; row 0 of the position
-            table belongs to the first token.
+    The name is safe as a file name, and the checksum is that of all files that the vectors depend on. The pooling
+    ``cls`` takes the first token's vector, ``mean`` the mean of all tokens. The prompts come before a query or a
+    document. The tensors have the names of Hugging Face's ``BertModel``; row 0 of the table of positions belongs to the
+    first token. The other fields are those of :class:`backstory.models.embeddings.protocol.Embedder`.
     """
 
     name: str
@@ -143,8 +132,7 @@ class GraphBuilder:
     def transform(self, hidden: str, attention_bias: str, layer: int) -> str:
         """Add one block."""
         name = f"encoder.layer.{layer}"
-        attended = self._attend(hidden, attention_bias, f"{name}.attention.self")
-        return self.finish_block(attended, hidden, name)
+        return self.finish_block(self._attend(hidden, attention_bias, f"{name}.attention.self"), hidden, name)
 
     def finish_block(self, attended: str, hidden: str, name: str) -> str:
         """Add what comes after the attention of a block."""

@@ -131,7 +131,7 @@ def embed_texts(
     keys = [embedding_key(embedder.id, task, text) for text in unique] if cache else []
     known, vectors = _look_up(embedder, keys, len(unique), cache)
     missing = np.flatnonzero(~known)
-    report = progress or _ignore_progress
+    report = progress or (lambda _done, _total: None)
     report(int(known.sum()), len(unique))
     missing_texts = [unique[row] for row in missing]
     token_counts = embedder.count_tokens(missing_texts) if missing_texts else np.zeros(0, np.int64)
@@ -157,7 +157,12 @@ def embed_texts(
         return computed
 
     batches = embedder.plan_batches(token_counts)
-    left = map(find_left, _begin_anywhere(batches)) if cache and len(batches) > 1 else iter(batches)
+    if cache and len(batches) > 1:
+        # Processes with the same texts begin with different ones, but for the longest, which show whether the memory is
+        # enough.
+        turn = int(np.random.default_rng().integers(1, len(batches)))
+        batches = [batches[0], *batches[turn:], *batches[1:turn]]
+    left = map(find_left, batches) if cache and len(batches) > 1 else iter(batches)
     for batch, computed in _run_batches(run, left, embedder.workers):
         rows = missing[batch]
         if cache:
@@ -190,15 +195,6 @@ def _look_up(
     return cache.get(keys, embedder.dimension)
 
 
-def _begin_anywhere(batches: list[Rows]) -> list[Rows]:
-    """Turn the order, so that processes with the same texts begin with different ones.
-
-    The first batch stays: it has the longest texts, and shows at once whether the memory is enough.
-    """
-    start = int(np.random.default_rng().integers(1, len(batches)))
-    return [batches[0], *batches[start:], *batches[1:start]]
-
-
 def _run_batches(
     run: Callable[[Rows], Vectors], batches: Iterable[Rows], workers: int
 ) -> Iterator[tuple[Rows, Vectors]]:
@@ -224,10 +220,6 @@ def _run_batches(
                     running[pool.submit(bind(run), following)] = following
     if failure is not None:
         raise failure
-
-
-def _ignore_progress(done: int, total: int) -> None:
-    """Report no progress."""
 
 
 @dataclass(frozen=True)

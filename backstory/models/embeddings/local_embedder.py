@@ -42,14 +42,8 @@ POOLING_FILE: Final = "1_Pooling/config.json"
 class LocalEmbedder:
     """Embeds by an ONNX model, in which a text has the same vector in every batch, up to rounding in float32.
 
-    Constructing it loads neither onnxruntime nor the tokenizer. See
-    :class:`backstory.models.embeddings.protocol.Embedder` for what is not named here.
-
-    Attributes:
-        onnx: Runs the model.
-        read: Makes unit rows of the model's output.
-        width: Width of a vector; None if only the model knows.
-        prompts: Prefix that the model expects before a query or a document.
+    Constructing it loads neither onnxruntime nor the tokenizer. ``read`` makes unit rows of the model's output, of a
+    width that may be known to the model only. The prompts come before a query or a document.
     """
 
     onnx: OnnxText
@@ -84,7 +78,7 @@ class LocalEmbedder:
         return group_by_length(token_counts, max_padded_tokens=self.onnx.padded_tokens)
 
     def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
-        """Embed texts, batch by batch; see :class:`backstory.models.embeddings.protocol.Embedder`."""
+        """Embed texts, batch by batch."""
         require_text(texts)
         if not len(texts):
             return np.empty((0, self.dimension), np.float32)
@@ -98,8 +92,7 @@ class LocalEmbedder:
                 )
         prompt = self.prompts.get(task, "")
         tokens = tokenizer.encode([prompt + text for text in texts])
-        counts = np.fromiter((len(each.ids) for each in tokens), np.int64, len(tokens))
-        require_within_limit(counts, self.max_input_tokens, self.id)
+        require_within_limit(np.array([len(each.ids) for each in tokens]), self.max_input_tokens, self.id)
         vectors: Vectors = self.onnx.run(tokens, self.read)
         return vectors
 
@@ -155,11 +148,10 @@ def open_own_model(settings: EmbeddingSettings) -> LocalEmbedder:
     pooling = _find_pooling(files.model)
     prompts: dict[Task, str] = {"query": settings.query_prefix, "document": settings.document_prefix}
     framed = json.dumps([files.checksum, pooling, prompts, settings.input_limit], sort_keys=True)
-    onnx = OnnxText(
-        files.model, files.tokenizer, limit=_LIMIT, runtime=settings.runtime, least_filled=_LEAST_FILLED
-    )
     return LocalEmbedder(
-        onnx,
+        OnnxText(
+            files.model, files.tokenizer, limit=_LIMIT, runtime=settings.runtime, least_filled=_LEAST_FILLED
+        ),
         f"local:{files.name}:{_hash(framed)[:12]}",
         read=partial(_pool, pooling),
         width=None,

@@ -206,14 +206,10 @@ def _read_granite_weights(path: Path, header: dict[str, Any], start: int) -> Wei
 class _E5Pack(NamedTuple):
     """What a pack holds, and where.
 
-    Attributes:
-        sizes: Width of a vector, blocks, attention heads, width within a block, rows of the table of tokens, most
-            tokens of an input, and rows of the table of token types.
-        epsilon: Added to the variance in layer normalization.
-        special: Ids of the tokens for the beginning, the end, padding and unknown text.
-        pieces: The vocabulary by id.
-        scores: Logarithm of the probability of each piece.
-        tensors: Type, begin and size of each tensor.
+    The sizes are the width of a vector, blocks, attention heads, width within a block, rows of the table of tokens,
+    most tokens of an input, and rows of the table of token types. The special tokens are those for the beginning, the
+    end, padding and unknown text. Each piece has the logarithm of its probability, each tensor its type, begin and
+    size.
     """
 
     sizes: tuple[int, ...]

@@ -176,12 +176,10 @@ class ServiceEmbedder:
                 raise error from refusal
         logger.warning("%s refused %d texts together; they are sent in halves", self.id, len(texts))
         halves = np.split(np.arange(len(texts)), [len(texts) // 2])
-        return np.concatenate(
-            [
-                self._embed_batch([texts[at] for at in half], counts[half], task, is_part=True)
-                for half in halves
-            ]
-        )
+        rows = [
+            self._embed_batch([texts[at] for at in half], counts[half], task, is_part=True) for half in halves
+        ]
+        return np.concatenate(rows)
 
     def _accepts(self, text: str, task: Task) -> bool:
         try:

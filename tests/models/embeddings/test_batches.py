@@ -11,16 +11,6 @@ COUNTS = st.lists(st.integers(0, 60), max_size=60).map(lambda counts: np.array(c
 
 
 @given(COUNTS)
-def test_by_length_each_text_is_in_one_batch_within_the_padded_limit(counts: np.ndarray) -> None:
-    batches = group_by_length(counts, max_padded_tokens=50)
-
-    assert sorted(position for batch in batches for position in batch) == list(range(len(counts)))
-    assert all(len(batch) == 1 or len(batch) * counts[batch].max() <= 50 for batch in batches)
-    lengths = [count for batch in batches for count in counts[batch]]
-    assert lengths == sorted(lengths, reverse=True)
-
-
-@given(COUNTS)
 def test_by_length_no_text_of_a_batch_is_much_shorter_than_the_longest(counts: np.ndarray) -> None:
     batches = group_by_length(counts, max_padded_tokens=50, least_filled=0.8)
 
@@ -38,14 +28,6 @@ def test_in_order_each_text_is_in_one_batch_within_both_limits(counts: np.ndarra
     assert [position for batch in batches for position in batch] == list(range(len(counts)))
     assert all(len(batch) <= 4 for batch in batches)
     assert all(len(batch) == 1 or counts[batch].sum() <= 50 for batch in batches)
-
-
-@given(COUNTS)
-def test_in_order_no_batch_could_have_taken_the_next_text(counts: np.ndarray) -> None:
-    batches = group_in_order(counts, max_texts=4, max_tokens=50)
-
-    for batch, following in pairwise(batches):
-        assert len(batch) == 4 or counts[batch].sum() + counts[following[0]] > 50
 
 
 def test_equal_lengths_keep_their_order_and_are_alone_where_nothing_is_padded() -> None:

@@ -11,7 +11,6 @@ from backstory.models.choice import make_embedder, resolve_embedder
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.models.embeddings.local_embedder import LocalEmbedder
 from backstory.models.embeddings.packs import read_e5_pack
-from backstory.models.embeddings.service_embedder import GeminiEmbedder
 from backstory.settings.embedding import EmbeddingSettings
 from tests.errors import raises, refuses
 from tests.models.embeddings.local.tiny_e5 import checksum_of
@@ -58,35 +57,20 @@ def test_the_settings_choose_the_runtime(
     assert asked == [runtime]
 
 
-def test_names_of_the_original_design_are_known(api_key: str) -> None:
-    assert api_key
+def test_names_of_the_original_design_share_a_model_and_its_limits_but_not_among_keys(
+    api_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = ("google-gla:gemini-embedding-001", "gemini-embedding-001", "models/gemini-embedding-001")
 
     assert {resolve_embedder(name).id for name in names} == {"gemini:gemini-embedding-001:768"}
     assert resolve_embedder("local").id == make_embedder(EmbeddingSettings()).id
     assert resolve_embedder("hashing").id == HashingEmbedder.id
-
-
-def test_calls_with_the_same_name_share_model_and_rate_limit(api_key: str) -> None:
-    assert api_key
-    name = "google-gla:gemini-embedding-001"
-
-    assert resolve_embedder(name) is resolve_embedder(name)
     assert resolve_embedder("local") is resolve_embedder("local")
-
-
-def test_another_key_is_used_by_another_embedder(api_key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert api_key
-    first = resolve_embedder("gemini-embedding-001")
+    first = resolve_embedder(names[0])
+    assert resolve_embedder(first) is first is resolve_embedder(names[0])
+    assert api_key not in repr(vars(first))
     monkeypatch.setenv("GEMINI_API_KEY", "another")
-
-    assert resolve_embedder("gemini-embedding-001") is not first
-
-
-def test_an_embedder_stands_for_itself() -> None:
-    embedder = HashingEmbedder()
-
-    assert resolve_embedder(embedder) is embedder
+    assert resolve_embedder(names[0]) is not first
 
 
 @pytest.mark.parametrize(
@@ -114,13 +98,6 @@ sys.exit(f"loaded {loaded}" if loaded else 0)
 """
 
     subprocess.run([sys.executable, "-c", script], check=True)
-
-
-def test_the_gemini_embedder_does_not_show_its_key(api_key: str) -> None:
-    embedder = resolve_embedder("gemini-embedding-001")
-
-    assert isinstance(embedder, GeminiEmbedder)
-    assert api_key not in repr(vars(embedder))
 
 
 def test_a_local_model_is_chosen_by_its_name(monkeypatch: pytest.MonkeyPatch, tiny_e5: LocalEmbedder) -> None:

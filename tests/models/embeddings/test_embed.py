@@ -40,72 +40,34 @@ def test_vectors_are_those_of_the_texts_in_their_order(texts: list[str], workers
     assert sorted(embedder.computed) == sorted(set(texts))
 
 
-def test_a_second_call_computes_nothing(cache: EmbeddingCache) -> None:
-    embedder = RecordingEmbedder()
-    first = embed_texts(embedder, TEXTS, task="document", cache=cache)
-    embedder.batches.clear()
-
-    second = embed_texts(embedder, TEXTS[::-1], task="document", cache=cache)
-
-    assert embedder.batches == []
-    assert second.vectors.tobytes() == first.vectors[::-1].tobytes()
-
-
-def test_only_what_is_new_is_computed(cache: EmbeddingCache) -> None:
-    embed_texts(RecordingEmbedder(), TEXTS[:6], task="document", cache=cache)
-    embedder = RecordingEmbedder()
-
-    embedded = embed_texts(embedder, TEXTS, task="document", cache=cache)
-
-    assert len(embedder.computed) == 4
-    assert embedded.vectors.tobytes() == HashingEmbedder().embed(TEXTS, task="document").tobytes()
-
-
-def test_queries_and_documents_are_kept_apart(cache: EmbeddingCache) -> None:
-    embed_texts(RecordingEmbedder(), TEXTS, task="document", cache=cache)
-    embedder = RecordingEmbedder()
-
-    embed_texts(embedder, TEXTS, task="query", cache=cache)
-
-    assert sorted(embedder.computed) == TEXTS
-
-
-def test_embedders_are_kept_apart(cache: EmbeddingCache) -> None:
+def test_what_is_known_is_not_computed_again_by_the_same_embedder_for_the_same_task(
+    cache: EmbeddingCache,
+) -> None:
     class Other(RecordingEmbedder):
         id = "hashing:other:256"
 
-    embed_texts(RecordingEmbedder(), TEXTS, task="query", cache=cache)
-    embedder = Other()
-
-    embed_texts(embedder, TEXTS, task="query", cache=cache)
-
-    assert sorted(embedder.computed) == TEXTS
-    assert cache.count_by_owner() == {"hashing:other:256": 10, "hashing:words:256": 10}
-
-
-def test_says_what_was_done(cache: EmbeddingCache) -> None:
     embed_texts(RecordingEmbedder(), TEXTS[:3], task="query", cache=cache)
-
-    stats = embed_texts(RecordingEmbedder(), [*TEXTS, *TEXTS[:5]], task="query", cache=cache).stats
-
-    assert (stats.texts, stats.unique, stats.cached, stats.computed, stats.tokens) == (15, 10, 3, 7, 21)
-    assert stats.as_counts()["embedding_computed"] == 7
-
-
-def test_reports_progress_in_different_texts(cache: EmbeddingCache) -> None:
-    embed_texts(RecordingEmbedder(), TEXTS[:2], task="query", cache=cache)
     reports: list[tuple[int, int]] = []
+    embedder = RecordingEmbedder(texts_per_batch=3)
 
-    embed_texts(
-        RecordingEmbedder(texts_per_batch=3),
-        TEXTS * 2,
+    found = embed_texts(
+        embedder,
+        [*TEXTS, *TEXTS[:5]],
         task="query",
         cache=cache,
         progress=lambda done, total: reports.append((done, total)),
     )
 
-    assert (reports[0], reports[-1], len(reports)) == ((2, 10), (10, 10), 4)
-    assert reports == sorted(reports)
+    stats = found.stats
+    assert (stats.texts, stats.unique, stats.cached, stats.computed, stats.tokens) == (15, 10, 3, 7, 21)
+    assert stats.as_counts()["embedding_computed"] == 7
+    assert found.vectors.tobytes() == HashingEmbedder().embed([*TEXTS, *TEXTS[:5]], task="query").tobytes()
+    assert (reports[0], reports[-1], reports) == ((3, 10), (10, 10), sorted(reports))
+    assert sorted(embedder.computed) == TEXTS[3:]
+    for other, task in ((RecordingEmbedder(), "document"), (Other(), "query")):
+        embed_texts(other, TEXTS, task=task, cache=cache)  # type: ignore[arg-type]
+        assert sorted(other.computed) == TEXTS
+    assert cache.count_by_owner() == {"hashing:other:256": 10, "hashing:words:256": 20}
 
 
 def test_what_another_process_stores_meanwhile_is_not_computed_again(cache: EmbeddingCache) -> None:

@@ -61,19 +61,15 @@ def test_rows_are_of_length_one(embedder: Embedder) -> None:
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_rows_are_in_the_order_of_the_texts(embedder: Embedder) -> None:
+def test_a_text_has_the_same_vector_in_any_order_and_alone(embedder: Embedder) -> None:
     forwards = embedder.embed(TEXTS, task="document")
     backwards = embedder.embed(TEXTS[::-1], task="document")
 
-    np.testing.assert_allclose(forwards, backwards[::-1], atol=1e-6)
-    assert len(np.unique(forwards.round(4), axis=0)) == len(TEXTS)
-
-
-def test_a_text_has_the_same_vector_alone_and_in_a_batch(embedder: Embedder) -> None:
-    together = embedder.embed(TEXTS, task="document")
     alone = np.concatenate([embedder.embed([text], task="document") for text in TEXTS])
 
-    np.testing.assert_allclose(alone, together, atol=1e-6)
+    np.testing.assert_allclose(forwards, backwards[::-1], atol=1e-6)
+    np.testing.assert_allclose(forwards, alone, atol=1e-6)
+    assert len(np.unique(forwards.round(4), axis=0)) == len(TEXTS)
 
 
 def test_a_text_over_the_limit_is_refused_and_counted(embedder: Embedder) -> None:
@@ -101,18 +97,6 @@ def test_the_longest_text_within_the_limit_is_embedded(embedder: Embedder) -> No
     vectors = embedder.embed(["word " * (above - 1)], task="document")
 
     assert vectors.shape == (1, embedder.dimension)
-
-
-def test_the_task_must_be_named(embedder: Embedder) -> None:
-    with pytest.raises(TypeError, match="task"):
-        embedder.embed(TEXTS)  # type: ignore[call-arg]
-
-
-def test_counts_grow_with_the_text(embedder: Embedder) -> None:
-    counts = embedder.count_tokens(["soup", "soup " * 10, "soup " * 100])
-
-    assert counts.dtype == np.int64
-    assert (np.diff(counts) >= 9).all()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

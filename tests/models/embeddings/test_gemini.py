@@ -1,5 +1,4 @@
 import threading
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -8,12 +7,10 @@ import pytest
 from google import genai
 from google.genai.types import HttpOptions
 
-from backstory.base.errors import AuthenticationError, EmbeddingError, EmbeddingInputError
 from backstory.models.embeddings.service_embedder import GeminiEmbedder
 from backstory.settings.embedding import EmbeddingSettings
-from tests.errors import raises
 from tests.models.services import gemini_server
-from tests.models.services.gemini_server import Behaviour, GeminiServer, Request, answer_vectors, vector_of
+from tests.models.services.gemini_server import GeminiServer, vector_of
 from tests.models.services.instant_time import InstantTime
 
 Connect = Callable[..., GeminiEmbedder]
@@ -40,21 +37,6 @@ def test_sends_one_content_per_text_and_gives_unit_rows_in_order(
     assert {entry["outputDimensionality"] for entry in request.entries} == {16}
 
 
-def test_wraps_texts_also_for_models_whose_sdk_path_merges_bare_strings(
-    server: GeminiServer, connect: Connect
-) -> None:
-    vectors = connect(model="gemini-embedding-2").embed(TEXTS, task="document")
-
-    np.testing.assert_allclose(vectors, expected(TEXTS), atol=1e-6)
-    assert server.requests[0].texts == TEXTS
-
-
-def test_queries_have_their_own_task_type(server: GeminiServer, connect: Connect) -> None:
-    connect().embed(["where is the soup"], task="query")
-
-    assert server.requests[0].entries[0]["taskType"] == "RETRIEVAL_QUERY"
-
-
 def test_more_than_a_hundred_texts_are_split(server: GeminiServer, connect: Connect) -> None:
     texts = [f"message {number}" for number in range(250)]
 
@@ -62,17 +44,6 @@ def test_more_than_a_hundred_texts_are_split(server: GeminiServer, connect: Conn
 
     assert [len(request.texts) for request in server.requests] == [100, 100, 50]
     np.testing.assert_allclose(vectors, expected(texts), atol=1e-6)
-
-
-def test_requests_hold_at_most_twenty_thousand_tokens(server: GeminiServer, connect: Connect) -> None:
-    embedder = connect()
-    texts = [f"{number} " + "word " * 900 for number in range(40)]
-
-    embedder.embed(texts, task="document")
-
-    assert len(server.requests) > 1
-    assert [text for request in server.requests for text in request.texts] == texts
-    assert all(embedder.count_tokens(request.texts).sum() <= 20_000 for request in server.requests)
 
 
 def test_a_quota_answer_holds_back_every_thread(
@@ -110,42 +81,6 @@ def test_a_quota_answer_holds_back_every_thread(
     assert sorted(request.texts[0] for request in server.requests) == ["first", "first", "second"]
 
 
-def _short(request: Request) -> Any:
-    return answer_vectors([vector_of(text, request.dimension).tolist() for text in request.texts[1:]])
-
-
-def _replaced(values: Callable[[int], Any]) -> Behaviour:
-    def behave(request: Request) -> Any:
-        rows: list[Any] = [vector_of(text, request.dimension).tolist() for text in request.texts]
-        rows[1] = values(request.dimension)
-        return answer_vectors(rows)
-
-    return behave
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "named"),
-    [
-        (_short, [2, 16]),
-        (_replaced(lambda _: None), [3, 0, 16]),
-        (_replaced(lambda dimension: [1.0] * (dimension - 1)), [3, 15, 16]),
-        (_replaced(lambda dimension: [float("nan")] * dimension), [1]),
-        (_replaced(lambda dimension: [float("inf")] + [1.0] * (dimension - 1)), [1]),
-        (_replaced(lambda dimension: [0.0] * dimension), [1]),
-    ],
-    ids=["short", "missing", "narrow", "nan", "infinite", "zero"],
-)
-def test_unusable_vectors_are_an_error(
-    server: GeminiServer, connect: Connect, behaviour: Behaviour, named: list[object]
-) -> None:
-    server.script.append(behaviour)
-
-    with raises(EmbeddingError, "unusable_vectors", *named):
-        connect().embed(TEXTS, task="document")
-
-    assert len(server.requests) == 1
-
-
 def test_a_given_client_is_used_within_the_same_time_out(
     server: GeminiServer, open_service: Callable[..., Any]
 ) -> None:
@@ -161,16 +96,6 @@ def test_a_given_client_is_used_within_the_same_time_out(
     assert {request.headers["x-goog-api-key"] for request in server.requests} == {"of-the-caller"}
 
 
-@pytest.mark.parametrize("text", ["", " \n\t"])
-def test_a_blank_text_is_refused_before_anything_is_sent(
-    server: GeminiServer, connect: Connect, text: str
-) -> None:
-    with raises(EmbeddingInputError, "blank_text", 1):
-        connect().embed(["soup", text], task="document")
-
-    assert server.requests == []
-
-
 def test_the_key_named_first_is_the_one_that_is_sent(
     server: GeminiServer, api_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,28 +105,3 @@ def test_the_key_named_first_is_the_one_that_is_sent(
     GeminiEmbedder(settings).embed(["soup"], task="query")
 
     assert server.requests[0].headers["x-goog-api-key"] == api_key
-
-
-def test_without_a_key_nothing_is_sent(server: GeminiServer) -> None:
-    settings = EmbeddingSettings(provider="gemini", base_url=server.url)
-
-    with raises(AuthenticationError, "missing_key", *("GEMINI_API_KEY", "GOOGLE_API_KEY")):
-        GeminiEmbedder(settings).embed(["soup"], task="query")
-
-    assert server.requests == []
-
-
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_the_key_does_not_follow_a_redirect(
-    server: GeminiServer, connect: Connect, api_key: str, status: int
-) -> None:
-    with gemini_server.run_gemini_server() as other:
-        target = f"{other.url}/v1beta?key={api_key}"
-        server.script.append(gemini_server.fail(status, headers={"Location": target}))
-
-        with raises(EmbeddingError, "redirected", other.url, "base_url") as caught:
-            connect(max_attempts=3).embed(TEXTS, task="document")
-
-        assert other.requests == []
-    assert len(server.requests) == 1
-    assert api_key not in "".join(traceback.format_exception(caught.value))

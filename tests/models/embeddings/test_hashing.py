@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from backstory.models.embeddings.hashing import HashingEmbedder
 
@@ -31,14 +29,3 @@ def test_every_ideograph_is_a_word() -> None:
         1,
         1,
     ]
-
-
-@given(st.text(max_size=60))
-def test_every_text_has_a_unit_vector(text: str) -> None:
-    (vector,) = HashingEmbedder().embed([text], task="document")
-
-    assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
-
-
-def test_the_id_says_that_there_is_no_model() -> None:
-    assert HashingEmbedder.id == "hashing:words:256"

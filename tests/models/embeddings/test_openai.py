@@ -10,8 +10,7 @@ from backstory.base.errors import (
     EmbeddingInputError,
 )
 from backstory.models.embeddings.service_embedder import ServiceEmbedder
-from backstory.settings.embedding import EmbeddingSettings
-from tests.errors import raises, refuses
+from tests.errors import raises
 from tests.models.services.chat_server import ChatBehaviour, ChatServer
 from tests.models.services.embedding_answers import (
     OWN_WIDTH,
@@ -130,12 +129,6 @@ def test_what_no_header_can_hold_is_refused_as_a_key_and_not_shown(
     assert not vectors.requests
 
 
-def test_openai_itself_needs_a_key(connect_openai: Connect) -> None:
-    variables = ("BACKSTORY_EMBEDDING_KEY", "OPENAI_API_KEY")
-    with raises(AuthenticationError, "missing_key", *variables):
-        connect_openai(base_url=None).embed(["soup"], task="query")
-
-
 def _set(row: int, values: Any) -> ChatBehaviour:
     return change(lambda rows: [*rows[:row], values, *rows[row + 1 :]])
 
@@ -170,15 +163,6 @@ def test_unusable_vectors_are_an_error(
     assert len(vectors.requests) == 1
 
 
-def test_vectors_of_another_width_are_refused(vectors: ChatServer, connect_openai: Connect) -> None:
-    embedder = connect_openai(dimension=None)
-    embedder.embed(TEXTS, task="document")
-    vectors.always = change(lambda rows: [row[:20] for row in rows])
-
-    with raises(EmbeddingError, "unusable_vectors", *(20,)):
-        embedder.embed(TEXTS, task="document")
-
-
 @pytest.mark.parametrize("status", [400, 422])
 def test_the_refused_text_is_found(vectors: ChatServer, connect_openai: Connect, status: int) -> None:
     vectors.always = refuse_word("poison", status)
@@ -201,19 +185,3 @@ def test_a_service_that_takes_fewer_texts_at_once_gets_fewer(
     found = connect_openai().embed(texts, task="document")
 
     np.testing.assert_allclose(found, expected(texts), atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("settings", "code"),
-    [
-        ({"model": None}, "absent_setting"),
-        ({"base_url": "http://10.0.0.7:8000/v1"}, "unencrypted"),
-        ({"base_url": "localhost:11434"}, "invalid_address"),
-    ],
-)
-def test_settings_that_cannot_be_used_are_refused(settings: dict[str, Any], code: str) -> None:
-    given = {"provider": "openai", "model": "bge-m3", "base_url": "http://127.0.0.1:11434/v1"}
-
-    with refuses(code):
-        EmbeddingSettings.model_validate(given | settings)
-    assert EmbeddingSettings.model_validate(given | {"base_url": "http://10.0.0.7/v1", "allow_http": True})

@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from backstory.base.errors import QuotaExhaustedError
 from backstory.models.chat_model import ChatModel
 from backstory.models.llm_reranker import LLMReranker
 from backstory.models.usage import Unmetered
 from backstory.settings.models import RerankSettings
-from tests.errors import raises, refuses
+from tests.errors import refuses
 from tests.models.rerankers.rerank_requests import answer_of, request_of
-from tests.models.services import gemini_server
 from tests.models.services.gemini_server import GeminiServer, answer_text
 
 Connect = Callable[..., LLMReranker]
@@ -42,15 +40,6 @@ def test_every_window_is_asked_once_and_keeps_its_place(server: GeminiServer, co
     assert [result.values.shape for result in results] == [(2, size) for size in sizes]
     assert len(server.requests) == len(requests)
     assert connect().judge([]) == []
-
-
-def test_a_daily_quota_stops_and_no_further_window_is_asked(server: GeminiServer, connect: Connect) -> None:
-    server.script.append(gemini_server.exceed("GenerateRequestsPerDayPerProjectPerModel-FreeTier"))
-
-    with raises(QuotaExhaustedError, None, 429):
-        connect(threads=1).judge([request_of("a", "b", window_id=str(number)) for number in range(50)])
-
-    assert len(server.requests) < 50
 
 
 def test_texts_are_data_that_cannot_leave_their_place(server: GeminiServer, connect: Connect) -> None:

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from backstory.base.errors import EmbeddingInputError, ModelFileError, SettingsError
 from backstory.models.embeddings.local_embedder import LocalEmbedder, open_pack
 from backstory.models.embeddings.packs import GRANITE_SHA256, find_granite_pack, read_granite_pack
-from backstory.models.onnx_text import INPUT_IDS, PADDED_TOKENS, choose_providers, group_by_length
+from backstory.models.onnx_text import INPUT_IDS, choose_providers
 from tests.errors import raises
 from tests.models.embeddings.local import reference_bert
 
@@ -80,15 +80,6 @@ def test_knows_meaning(granite: LocalEmbedder) -> None:
     assert question @ near > question @ far + 0.1
 
 
-def test_the_id_names_model_and_weights(granite: LocalEmbedder) -> None:
-    assert granite.id == f"local:granite-embedding-30m-english:{GRANITE_SHA256[:12]}:384"
-    assert granite.max_input_tokens == 512
-
-
-def test_counts_special_tokens(granite: LocalEmbedder) -> None:
-    assert granite.count_tokens(["", "soup"]).tolist() == [2, 4]
-
-
 def test_a_text_of_exactly_the_limit_is_embedded_and_one_more_token_is_refused(
     granite: LocalEmbedder,
 ) -> None:
@@ -98,17 +89,6 @@ def test_a_text_of_exactly_the_limit_is_embedded_and_one_more_token_is_refused(
     assert granite.embed([fits], task="query").shape == (1, 384)
     with raises(EmbeddingInputError, "too_long", 513, 512):
         granite.embed([over], task="query")
-
-
-def test_batches_are_sorted_by_length_and_within_the_padded_limit(granite: LocalEmbedder) -> None:
-    counts = np.array([2, 512, 30, 512, 7] * 50)
-
-    batches = granite.plan_batches(counts)
-
-    assert all(len(batch) * counts[batch].max() <= PADDED_TOKENS for batch in batches)
-    assert [batch.tolist() for batch in batches] == [
-        batch.tolist() for batch in group_by_length(counts, max_padded_tokens=PADDED_TOKENS)
-    ]
 
 
 def test_a_short_text_is_not_padded_to_a_long_one_beside_it(
@@ -143,11 +123,6 @@ def test_a_pack_with_one_wrong_byte_is_refused(tmp_path: Path) -> None:
         read_granite_pack(damaged)
 
 
-def test_an_absent_pack_is_refused(tmp_path: Path) -> None:
-    with raises(ModelFileError, "absent_file", tmp_path / "pack.hmsemb"):
-        read_granite_pack(tmp_path / "pack.hmsemb")
-
-
 def test_weights_that_change_after_opening_are_refused(tmp_path: Path) -> None:
     pack = tmp_path / "pack.hmsemb"
     pack.write_bytes(find_granite_pack().read_bytes())
@@ -161,11 +136,20 @@ def test_weights_that_change_after_opening_are_refused(tmp_path: Path) -> None:
     assert not embedder.onnx.path.exists()
 
 
-def test_a_gpu_is_never_replaced_by_the_cpu(granite: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_gets_larger_batches_and_is_never_replaced_by_the_cpu(
+    granite: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     granite.embed(["ok"], task="query")
     assert granite.onnx.provider == "CPUExecutionProvider"
     on_gpu = open_pack(read_granite_pack(), granite.onnx.path.parents[1], runtime="cuda")
-    assert on_gpu.id == granite.id
+    assert on_gpu.id == granite.id == f"local:granite-embedding-30m-english:{GRANITE_SHA256[:12]}:384"
+    counts = np.full(1000, 100)
+    assert [max(map(len, each.plan_batches(counts))) for each in (granite, on_gpu)] == [40, 327]
+    available = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"]
+    assert choose_providers(None, available)[0] == ("CUDAExecutionProvider", {"use_tf32": "0"})
+    assert (
+        choose_providers("onnxruntime", available) == choose_providers(None, available[2:]) == available[2:]
+    )
     with raises(SettingsError, "no_gpu_build"):
         on_gpu.embed(["ok"], task="query")
     # What a build for GPUs says where no GPU is: it then loads the model for the CPU.
@@ -177,21 +161,6 @@ def test_a_gpu_is_never_replaced_by_the_cpu(granite: LocalEmbedder, monkeypatch:
         raises(SettingsError, "unusable_gpu"),
     ):
         on_gpu.embed(["ok"], task="query")
-
-
-def test_a_gpu_gets_larger_batches(granite: LocalEmbedder) -> None:
-    on_gpu = open_pack(read_granite_pack(), granite.onnx.path.parents[1], runtime="cuda")
-    counts = np.full(1000, 100)
-    assert [max(map(len, each.plan_batches(counts))) for each in (granite, on_gpu)] == [40, 327]
-
-
-def test_a_reranker_is_run_by_a_gpu_where_onnxruntime_reports_one() -> None:
-    on_cpu = choose_providers(None, ["AzureExecutionProvider", "CPUExecutionProvider"])
-    assert on_cpu == ["CPUExecutionProvider"]
-    available = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"]
-    assert choose_providers("onnxruntime", available) == ["CPUExecutionProvider"]
-    found = choose_providers(None, available)
-    assert found == [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"]
 
 
 def test_a_prompt_that_is_no_text_is_refused(granite: LocalEmbedder) -> None:
