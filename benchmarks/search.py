@@ -29,7 +29,7 @@ from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex, SearchResult, open_index
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
-from backstory.storage.tables.contracts import conform, polars_schema
+from backstory.storage.tables.contracts import conform
 from backstory.storage.tables.schemas import DocumentChunks, Documents
 from benchmarks.machine import blas_kernels, drop_pinned_kernels, peak_memory, reset_peak_memory
 from benchmarks.opening import repeat_first_search
@@ -90,7 +90,7 @@ def make_tables(count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         pl.format("chunk {}", number).alias("text"),
     )
     documents = chunks.select("document_id", "revision").unique(maintain_order=True)
-    names = [name for name in polars_schema(Documents) if name not in documents.columns]
+    names = [name for name in Documents.schema if name not in documents.columns]
     values: dict[str, Any] = {
         **dict.fromkeys(("error", "unread", "size", "date_origin", "conversation_id")),
         "page_starts": [],

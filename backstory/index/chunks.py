@@ -14,7 +14,7 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.base.ids import digest, document_chunk_id
 from backstory.settings.inputs import ChunkSettings
-from backstory.storage.tables.contracts import conform, empty, polars_schema
+from backstory.storage.tables.contracts import conform, empty
 from backstory.storage.tables.schemas import DocumentChunks
 from backstory.text.chunking.chunkers import Chunker, choose_chunker
 from backstory.text.chunking.cut import Span
@@ -144,7 +144,7 @@ def _take_over(previous: pl.DataFrame | None, sources: Sequence[_Source]) -> pl.
 
 def _make_rows(sources: Sequence[_Source], spans: Sequence[list[Span]]) -> pl.DataFrame:
     rows = [row for source, cut in zip(sources, spans, strict=True) for row in _describe_chunks(source, cut)]
-    return pl.DataFrame(rows, schema=polars_schema(DocumentChunks), orient="row")
+    return pl.DataFrame(rows, schema=DocumentChunks.schema, orient="row")
 
 
 def _describe_chunks(source: _Source, spans: Sequence[Span]) -> Iterator[tuple[object, ...]]:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, TypeAlias
+from typing import IO, TYPE_CHECKING, Final, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
@@ -31,6 +31,8 @@ PATIENCE: Final = timedelta(minutes=3)
 """How long a call is tried again: a store that restarts is back within a minute or two."""
 
 _THREADS: Final = 16
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 _CALL_SECONDS: Final = 60
 _CONNECT_SECONDS: Final = 5
 _MOST_RETRIES: Final = 10_000
@@ -73,14 +75,14 @@ class Folder:
         return None
 
     def write(self, contents: Mapping[str, bytes]) -> None:
-        """Write files beside their places, wait until they are on the disk, and rename them."""
-        folders = {(self.path / name).parent for name in contents}
-        for folder in folders:
+        """Write files beside their places, wait until they are on the disk, and rename them.
+
+        A cut of power may undo the renaming: a partition whose file is absent is made again.
+        """
+        for folder in {(self.path / name).parent for name in contents}:
             with naming_refusal(folder):
                 folder.mkdir(parents=True, exist_ok=True)
-        _at_once(self._write, contents.items())
-        for folder in folders:
-            flush(folder)
+        at_once(self._write, contents.items())
 
     def claim(self, name: str, content: bytes) -> None:
         """Write a file unless there is one."""
@@ -190,7 +192,7 @@ class Bucket:
 
     def write(self, contents: Mapping[str, bytes]) -> None:
         """Write objects."""
-        _at_once(self._write, contents.items())
+        at_once(self._write, contents.items())
 
     def claim(self, name: str, content: bytes) -> None:
         """Write an object unless there is one."""
@@ -315,13 +317,12 @@ def open_store(address: Path | str, *, patience: timedelta = PATIENCE) -> Store:
     )
 
 
-def _at_once(work: Callable[[tuple[str, bytes]], None], files: Collection[tuple[str, bytes]]) -> None:
-    """Do the same with several files in threads, since each waits for the disk or the store."""
-    if len(files) == 1:
-        work(*files)
-        return
+def at_once(work: Callable[[_Item], _Result], items: Collection[_Item]) -> list[_Result]:
+    """Do the same with several items in threads, since each waits for the disk or the store."""
+    if len(items) < 2:
+        return [work(item) for item in items]
     with ThreadPoolExecutor(_THREADS) as threads:
-        list(threads.map(work, files))
+        return list(threads.map(work, items))
 
 
 @contextmanager

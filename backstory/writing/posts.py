@@ -14,7 +14,7 @@ from backstory.base.errors import AuthenticationError, BudgetExhaustedError, Mod
 from backstory.base.ids import digest
 from backstory.settings.writers import WriterSettings
 from backstory.storage.tables import schemas
-from backstory.storage.tables.contracts import conform, polars_schema
+from backstory.storage.tables.contracts import conform
 from backstory.text.leaks import Discretion, FindLeaks
 from backstory.writing.citations import LinkedText, link_citations
 from backstory.writing.draft import Draft, RecordedWriter, Writer
@@ -33,7 +33,7 @@ RETRIED: Final = ("failed", "waiting")
 
 def tabulate(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """Make table ``posts`` of rows."""
-    return conform(pl.DataFrame(rows, schema=polars_schema(schemas.Posts)), schemas.Posts)
+    return conform(pl.DataFrame(rows, schema=schemas.Posts.schema), schemas.Posts)
 
 
 def make_wait(

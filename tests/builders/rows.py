@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 
 import polars as pl
 
-from backstory.storage.tables.contracts import Table, polars_schema
+from backstory.storage.tables.contracts import Table
 
 Row = Mapping[str, object]
 
 
 def make_rows(model: type[Table], rows: Iterable[Row], defaults: Row) -> pl.DataFrame:
     """Make a table of rows; a column that a row does not state has its default, and other values are left out."""
-    schema = polars_schema(model)
+    schema = model.schema
     return pl.DataFrame(
         [{name: row[name] if name in row else defaults[name] for name in schema} for row in rows],
         schema=schema,

@@ -12,7 +12,6 @@ from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.passages.provenance import quote_chunk
-from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.schemas import TABLES
 from tests.workspaces import SETTINGS, replace_recorded, write_workspace
 
@@ -65,9 +64,7 @@ def plant(value: Any, rows: pl.DataFrame, column: str) -> pl.DataFrame:
 
 def test_every_column_with_words_is_searched_or_is_known_to_need_no_search() -> None:
     for table, model in TABLES.items():
-        columns = {
-            name for name, dtype in polars_schema(model).items() if dtype in (pl.String, pl.List(pl.String))
-        }
+        columns = {name for name, dtype in model.schema.items() if dtype in (pl.String, pl.List(pl.String))}
         if table in SEARCHED_COLUMNS:
             assert columns == {*SEARCHED_COLUMNS[table], *BESIDE[table].split()}, table
         else:

@@ -13,7 +13,7 @@ from backstory.base.errors import ContractError
 from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.models import QuerySettings
 from backstory.storage.tables import schemas
-from backstory.storage.tables.contracts import empty, polars_schema, validate
+from backstory.storage.tables.contracts import empty, validate
 from backstory.text.chunking.tokens import CountTokens, estimate_tokens
 from tests.builders.messages import make_messages
 from tests.builders.windows import make_windows
@@ -67,7 +67,7 @@ def cut(
     chunks = cut_window_chunks(
         *make_tables(windows), settings, max_tokens=max_tokens, count_tokens=count_tokens
     )
-    assert chunks.schema == polars_schema(schemas.WindowChunks)
+    assert chunks.schema == schemas.WindowChunks.schema
     return chunks
 
 

@@ -45,7 +45,7 @@ from backstory.ingest.documents.sources import (
 )
 from backstory.ingest.documents.written import JUST_AFTER, is_unlisted
 from backstory.settings.inputs import DocumentSettings
-from backstory.storage.tables.contracts import conform, polars_schema
+from backstory.storage.tables.contracts import conform
 from backstory.storage.tables.schemas import Documents
 
 logger = logging.getLogger(__name__)
@@ -179,7 +179,7 @@ def read_listed_documents(
     statuses = sorted(Counter(source.status for source in sources).items())
     log_event(logger, "read documents", dict(statuses), seconds=time.perf_counter() - started)
     return DocumentRead(
-        documents=pl.DataFrame([vars(row) for row in rows], schema=polars_schema(Documents)),
+        documents=pl.DataFrame([vars(row) for row in rows], schema=Documents.schema),
         sources=list_sources(sources, settings.folder, mentions_undated=mentions_undated),
         reading=reading,
         present=listing.present,

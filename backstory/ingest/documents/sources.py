@@ -12,7 +12,6 @@ import polars as pl
 from backstory.ingest.documents.reader import DocumentReader
 from backstory.ingest.documents.revisions import Revision
 from backstory.ingest.documents.written import name_source
-from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.schemas import Sources
 from backstory.text.encoding import describe_encoding
 
@@ -86,7 +85,7 @@ def list_sources(
         }
         for entry in found
     ]
-    return pl.DataFrame(rows, schema=polars_schema(Sources)).sort("source")
+    return pl.DataFrame(rows, schema=Sources.schema).sort("source")
 
 
 def _lacks_date(entry: DocumentSource) -> bool:

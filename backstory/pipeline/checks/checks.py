@@ -24,7 +24,6 @@ from backstory.pipeline.checks import integrity
 from backstory.pipeline.checks.integrity import LANGUAGE_REMEDY
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.schemas import TABLES
 
 FindCases = Callable[[Workspace, Sequence[str] | None], pl.DataFrame]
@@ -102,7 +101,7 @@ def _reference(child: str, parent: str, on: Sequence[str]) -> Check:
 
 
 def _real_names(table: str) -> Check:
-    has_windows = "window_id" in polars_schema(TABLES[table])
+    has_windows = "window_id" in TABLES[table].schema
     return Check(
         table=table,
         name="real_names",

@@ -13,7 +13,6 @@ import polars as pl
 
 from backstory.base.errors import StoppedError
 from backstory.storage.state import NO_LIMIT, Session
-from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.schemas import Runs
 
 RUNNING: Final = "running"
@@ -137,7 +136,7 @@ class RunRecord:
             "writing_cost": writing.cost,
             "cost": self.cost,
         }
-        return {name: row[name] for name in polars_schema(Runs)}
+        return {name: row[name] for name in Runs.schema}
 
 
 _SUM_USAGE: Final = (
@@ -185,7 +184,7 @@ def read_records(
 def to_frame(records: Sequence[RunRecord]) -> pl.DataFrame:
     """Make the table ``runs`` of records, in order of their start."""
     ordered = sorted(records, key=lambda record: (record.started_at, record.run_id))
-    return pl.DataFrame([record.as_row() for record in ordered], schema=polars_schema(Runs), orient="row")
+    return pl.DataFrame([record.as_row() for record in ordered], schema=Runs.schema, orient="row")
 
 
 def month_of(started_at: float) -> str:

@@ -13,7 +13,6 @@ from backstory.base.wording import name_some
 from backstory.pipeline.incremental.fingerprints import code_version
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
-from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.tables import WHOLE, Made
 
@@ -136,7 +135,7 @@ def is_made_by_this_code(workspace: Workspace, table: str) -> bool:
 
 
 def _with_columns(table: str, inputs: Mapping[str, str]) -> dict[str, str]:
-    columns = polars_schema(TABLES[table]).names()
+    columns = TABLES[table].schema.names()
     return {key: digest([*columns, value]) for key, value in inputs.items()}
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 from uuid import uuid4
@@ -17,9 +18,9 @@ Key: TypeAlias = tuple[str, str]
 """A table and a partition of it."""
 Entries: TypeAlias = Mapping[str, Mapping[str, "Entry"]]
 """Entries by table and partition."""
-_Look: TypeAlias = Callable[[], None]
-Changes: TypeAlias = Mapping[Key, "Entry | None"]
+Changes: TypeAlias = dict[Key, "Entry | None"]
 """Entries to write, or None for those to remove."""
+_Look: TypeAlias = Callable[[], None]
 
 _COUNTER: Final = ("", "")
 """Key of the row that counts the changes, and names the catalog that they were made to."""
@@ -84,11 +85,15 @@ class Catalog:
 
     def record(self, table: str, entries: Mapping[str, Entry]) -> None:
         """Write entries, whatever was in their place."""
-        self.change({(table, key): entry for key, entry in entries.items()})
+        if entries:
+            with self.changing() as (_, changes):
+                changes |= {(table, key): entry for key, entry in entries.items()}
 
     def forget(self, table: str, keys: Iterable[str]) -> None:
         """Remove entries."""
-        self.change({(table, key): None for key in keys})
+        if gone := {(table, key): None for key in keys}:
+            with self.changing() as (_, changes):
+                changes |= gone
 
     def outdate(self, table: str, keys: Iterable[str]) -> None:
         """Let the next run make partitions again, which readers have until then."""
@@ -115,36 +120,29 @@ class Catalog:
             if key not in known or (known[key].inputs, known[key].content) != (value, contents.get(key, ""))
         ]
 
-    def change(
-        self,
-        changes: Changes | Callable[[Entries], Changes],
-        *,
-        tables: Collection[str] = (),
-        seen: int | None = None,
-    ) -> None:
-        """Write and remove entries in one transaction, which excludes every other change.
+    @contextmanager
+    def changing(self, seen: int | None = None) -> Iterator[tuple[Entries, Changes]]:
+        """Hold a transaction, which excludes every other change: lend the present entries, and take their changes.
 
         Args:
-            changes: The entries; or what makes them, within the transaction, from the present ones of ``tables``.
-            tables: Names of tables.
             seen: Version of the catalog at which the entries were read that these replace; None to replace any.
 
         Raises:
             ConflictError: Another process has changed one of them since; nothing is written.
         """
-        if not changes:
-            return
+        changes: Changes = {}
         with self._lock, self.state.begin() as session:
             self._is_behind = True
             self._take_changes(session)
-            if callable(changes):
-                changes = changes({table: self._entries.get(table, {}) for table in tables})
+            yield self._entries, changes
             lost = [] if seen is None else [key for key in changes if self._versions.get(key, 0) > seen]
             if lost:
                 raise ConflictError(
                     f"{lost[0][0]} {lost[0][1]} was written by another run since this one read it; run the same "
                     "command again, which makes it from what is there now"
                 )
+            if not changes:
+                return
             version = self._version + 1
             rows = [(*_COUNTER, self._name or uuid4().hex, "", 0, version)]
             for key, entry in changes.items():

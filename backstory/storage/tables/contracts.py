@@ -20,17 +20,7 @@ _SHOWN: Final = 8
 
 @dataclass(eq=False)
 class Column:
-    """One column of a table.
-
-    Attributes:
-        dtype: Its type.
-        description: What it holds, one sentence.
-        nullable: Whether a value may be missing.
-        least: Least number that a value may be, or None.
-        most: Greatest number that a value may be, or None.
-        allowed: All values that there may be, or None.
-        name: Its name.
-    """
+    """One column of a table: its type, what it holds in a sentence, and the values that there may be."""
 
     dtype: pl.DataType
     description: str
@@ -47,11 +37,7 @@ class Column:
 class Table:
     """Base of all tables, which have exactly the declared columns, in the declared order.
 
-    Attributes:
-        name: Name of the table: that of the class in snake case.
-        columns: The columns.
-        schema: Their names and types.
-        unique: Columns whose values together occur in one row only; empty if rows may repeat.
+    The values of the columns ``unique`` together occur in one row only; it is empty if rows may repeat.
     """
 
     name: ClassVar[str]
@@ -64,11 +50,6 @@ class Table:
         cls.unique = unique
         cls.columns = tuple(value for value in vars(cls).values() if isinstance(value, Column))
         cls.schema = pl.Schema({column.name: column.dtype for column in cls.columns})
-
-
-def polars_schema(model: type[Table]) -> pl.Schema:
-    """Return the Polars schema of a table: column names and types, in order."""
-    return model.schema
 
 
 def empty(model: type[Table]) -> pl.DataFrame:

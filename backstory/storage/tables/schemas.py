@@ -34,7 +34,8 @@ class Documents(Table, unique=("document_id", "revision")):
 
     ``status`` is ``ok`` for the revision that is searched, ``error`` for a revision that could not be read,
     ``superseded`` for an earlier revision, and ``deleted`` for the tombstone of a document whose file is gone or has
-    become a draft.
+    become a draft. ``date_origin`` is ``stated`` (by the text or as a publication), ``name`` (of the file or folder),
+    ``changed`` (last change), ``created``, or ``copied`` (created after the last change).
     """
 
     document_id = Text("Id of the document, stable across edits: a hash of its uri.")
@@ -44,31 +45,18 @@ class Documents(Table, unique=("document_id", "revision")):
     slug = Text("Slug: front matter, else file name.")
     published_at = Moment("Date that the document states, UTC; null if it states none.", nullable=True)
     date_origin = Text(
-        "Where that date is from: stated (by the text or as a publication), name (of the file or folder), changed "
-        "(last change), created, or copied (created after the last change); null without a date.",
-        nullable=True,
-        allowed=DATE_ORIGINS,
+        "Where that date is from, see above; null without.", nullable=True, allowed=DATE_ORIGINS
     )
     tags = Texts("Tags.")
     kind = Text("Kind, such as post.")
     tenant = Text("Owner of the document.")
-    conversation_id = Text(
-        "Conversation of a post that Backstory wrote, empty if its file does not state it; null for what people wrote.",
-        nullable=True,
-    )
+    conversation_id = Text("Conversation of a post by Backstory, or empty; null for others.", nullable=True)
     format = Text("Reader of its format, such as markdown.")
     size = Count("Bytes of the file; null if it could not be opened.", nullable=True)
     encoding = Text("Encoding of the file; null if binary or not read.", nullable=True)
     page_starts = Column(pl.List(pl.Int64()), "Character of the text where each page, slide or sheet begins.")
-    confidences = Column(
-        pl.List(pl.Float64()),
-        "Confidence of each page, 0 to 1; null for a page that held text; empty if none was recognised in an image.",
-    )
-    chunker = Text(
-        "How its reader has it cut, unless `chunks.chunkers` says otherwise; null if it was not read.",
-        nullable=True,
-        allowed=CHUNKERS,
-    )
+    confidences = Column(pl.List(pl.Float64()), "Confidence of each page read in images, 0 to 1, or null.")
+    chunker = Text("How its reader has it cut; null if it was not read.", nullable=True, allowed=CHUNKERS)
     text = Text("Body without front matter, newlines as \\n; empty for all revisions of a deleted document.")
     content_hash = Text("Hash of the file.")
     status = Text("ok, error, superseded or deleted.", allowed=DOCUMENT_STATUSES)
@@ -97,14 +85,8 @@ class DocumentChunks(Table, unique=("chunk_id",)):
 
 MESSAGE_KINDS = ("message", "system", "media")
 CAUSES = (
-    "kept",
-    "below_threshold",
-    "duplicate_document",
-    "near_duplicate",
-    "below_rating",
-    "not_selected",
-    "over_budget",
-)
+    "kept", "below_threshold", "duplicate_document", "near_duplicate", "below_rating", "not_selected", "over_budget",
+)  # fmt: skip
 SOURCE_STATUSES = ("read", "empty", "needs_ocr", "unsupported", "set_aside", "failed", "ignored")
 VERDICTS = ("sufficient", "partial", "insufficient", "nothing_asked", "not_known")
 CONTEXT_STATUSES = ("ok", "no_hits", "disabled", "degraded")
@@ -154,10 +136,7 @@ class Sources(Table, unique=("source",)):
     folder = Text("conversations or documents.", allowed=("conversations", "documents"))
     status = Text("What became of the file, see above.", allowed=SOURCE_STATUSES)
     format = Text("Reader that knows the file; null if none does.", nullable=True)
-    reason = Text(
-        "Why it was not read completely, what it lacks or was merged with, and what to do; null otherwise.",
-        nullable=True,
-    )
+    reason = Text("Why it was not read completely or was merged, and what to do; or null.", nullable=True)
     rows = Count("Messages of an export; 1 for a document that was read.")
     unread = Count("Lines or records of the file that could not be read.")
     first = Moment("Time of the first message, or date of the document.", nullable=True)
@@ -231,14 +210,8 @@ class Decisions(Table, unique=("query_chunk_id", "chunk_id")):
     rank = Whole("Rank in the context, from 1; null if dropped.", nullable=True)
     cause = Text("kept, or why it was dropped.", allowed=CAUSES)
     because_of = Text("Better chunk for which a duplicate was dropped; null otherwise.", nullable=True)
-    rerank_note = Text(
-        "Why the old order of this window's chunks was kept; null if they were reranked, or without a reranker.",
-        nullable=True,
-    )
-    uncovered_topics = Texts(
-        "Topics of this window that no candidate serves; null without judgements by a language model.",
-        nullable=True,
-    )
+    rerank_note = Text("Why the old order of this window's chunks was kept; null otherwise.", nullable=True)
+    uncovered_topics = Texts("Topics that no candidate serves; null if no model judged.", nullable=True)
 
 
 class Contexts(Table, unique=("window_id", "rank")):
@@ -263,14 +236,10 @@ class Contexts(Table, unique=("window_id", "rank")):
     passage_start = Count("First character of the passage in the document's text.")
     passage_end = Count("Character after the last one of the passage in the document's text.")
     citation = Whole("Number of the document in this window, for [1] and so on.", least=1)
-    serves = Text(
-        "Why it is here: messages of the window that it serves, from 1, and words of one; `perhaps` if unsure."
-    )
+    serves = Text("Why it is here: messages of the window, from 1, and words of one; `perhaps` if unsure.")
     similarity = Number("Best cosine similarity over the query chunks that found it.")
     score = Number("Best score over the query chunks that found it.")
-    matched_query_chunks = Texts(
-        "Query chunks that its document serves, most probable first; if none for certain, those that found it."
-    )
+    matched_query_chunks = Texts("Query chunks that its document serves, best first, or that found it.")
 
 
 class WindowContexts(Table, unique=("window_id",)):
@@ -295,9 +264,7 @@ class WindowContexts(Table, unique=("window_id",)):
     kept_count = Count("Chunks in the context.")
     part_count = Count("Parts that ask for something; small talk is none.")
     served_count = Count("Parts that a document of the context serves.")
-    beyond_limit_count = Count(
-        "Parts that only documents beyond rag.top_k, context.max_tokens or rag.min_similarity serve."
-    )
+    beyond_limit_count = Count("Parts that only documents beyond top_k, max_tokens or min_similarity serve.")
     unsure_count = Count("Parts that no document serves, but one may: the best probability is 0.2 or more.")
     uncovered_count = Count("Parts that nothing in the index serves.")
     coverage = Share("Share of the parts that a document of the context serves, by their number of messages.")
@@ -309,8 +276,7 @@ class WindowContexts(Table, unique=("window_id",)):
     confidence = Share("Expected coverage, by the parts' probabilities; null for not_known.", nullable=True)
     recommendation = Text("How many parts are served, and what to do to serve more.")
     uncovered_topics = Texts(
-        "Topics that no candidate serves, each with its messages from 1; null without judgements by a language model.",
-        nullable=True,
+        "Topics that none serves, with messages; null if no model judged.", nullable=True
     )
     messages = Text(
         "Markdown: one list item per message with a text: its number in the window, time by the clock of the "
@@ -343,9 +309,7 @@ class Posts(Table, unique=("window_id",)):
     title = Text("Title; empty without a post.")
     published_at = Moment("End of the window, or of the last one of a letter, UTC.")
     tags = Texts("Tags.")
-    text = Text(
-        "Markdown without front matter; of a rejected draft the draft, unless it holds a real name; else empty.",
-    )
+    text = Text("Markdown; of a rejected draft, too, unless it holds a real name; else empty.")
     status = Text("What became of the window, see above.", allowed=POST_STATUSES)
     reason = Text("Why there is no post, and what to do; null for written.", nullable=True)
     writer = Text("Writer and its version.")
@@ -420,5 +384,5 @@ class Runs(Table, unique=("run_id",)):
     budget_left = Text("What was left of the budgets at the end; null without a budget.", nullable=True)
 
 
-SERVED_TABLES = {**TABLES, Runs.name: Runs}
+SERVED_TABLES: dict[str, type[Table]] = {**TABLES, Runs.name: Runs}
 """All tables that are read as Parquet, as views and through Ibis: those and ``runs``, which tells what happened."""

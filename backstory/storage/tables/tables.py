@@ -7,7 +7,6 @@ import json
 import re
 import time
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -19,8 +18,8 @@ from polars.io.plugins import register_io_source
 
 from backstory.base.errors import ContractError, InputError
 from backstory.storage.state import copy_state
-from backstory.storage.stores import Bucket, Folder, Store
-from backstory.storage.tables.catalog import Catalog, Changes, Entries, Entry, Key
+from backstory.storage.stores import Bucket, Folder, Store, at_once
+from backstory.storage.tables.catalog import Catalog, Entries, Entry, Key
 from backstory.storage.tables.contracts import Table, empty, validate
 from backstory.storage.tables.schemas import SERVED_TABLES
 
@@ -40,7 +39,6 @@ _KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,199}\Z")
 _ROW_GROUP_SIZE: Final = 122_880
 _HASH_DIGITS: Final = 32
 _NAMED_DIGITS: Final = 16
-_THREADS: Final = 16
 _KEPT_BYTES: Final = 32_768
 """Files up to this size are kept parsed, since a run reads most files many times."""
 _KEPT_FILES: Final = 512
@@ -111,11 +109,10 @@ class Tables:
         """Read what :meth:`read` reads, by partition; those without rows are absent."""
         names = self._name_files(table, partitions)
         wanted = None if columns is None else tuple(columns)
-        if isinstance(self.store, Folder) or len(names) < 2:
+        if isinstance(self.store, Folder):
             return {key: self._read_file(table, name, wanted) for key, name in names.items()}
-        with ThreadPoolExecutor(_THREADS) as threads:
-            frames = threads.map(lambda name: self._read_file(table, name, wanted), names.values())
-            return dict(zip(names, frames, strict=True))
+        frames = at_once(lambda name: self._read_file(table, name, wanted), names.values())
+        return dict(zip(names, frames, strict=True))
 
     def scan(self, table: str, partitions: Sequence[str] | None = None) -> pl.LazyFrame:
         """Read what :meth:`read` reads, but only the columns and rows that the query needs, when it runs.
@@ -186,28 +183,31 @@ class Tables:
             ContractError: Rows break the contract of their table.
             ConflictError: Another process has replaced a partition since.
         """
+        for table, key in made:
+            _require_key(table, key)
         for table in dict.fromkeys(table for table, _ in made):
             _check([one.rows for (name, _), one in made.items() if name == table], _model(table))
-        entries: dict[Key, Entry] = {}
         there: dict[str, bytes] = {}
-        absent: dict[str, bytes] = {}
-        for (table, key), one in made.items():
-            _require_key(table, key)
-            content = b"" if one.rows.is_empty() else encode_rows(one.rows)
-            entry = Entry(one.inputs, _hash(content) if content else "", one.rows.height)
-            entries[table, key] = entry
-            if content:
-                name = name_file(table, key, entry)
-                (there if self.store.has(name, content) else absent)[name] = content
-        self.store.write(absent)
 
-        def change(_: Entries) -> Changes:
+        def write(key: Key) -> Entry:
+            rows, inputs = made[key]
+            if rows.is_empty():
+                return Entry(inputs, "", 0)
+            content = encode_rows(rows)
+            entry = Entry(inputs, _hash(content), rows.height)
+            name = name_file(*key, entry)
+            if self.store.has(name, content):
+                there[name] = content
+            else:
+                self.store.write({name: content})
+            return entry
+
+        entries = dict(zip(made, at_once(write, made), strict=True))
+        with self.catalog.changing(seen) as (_, changes):
             # A file that was there without a partition may have been deleted since; none is from here on.
             gone = {name: content for name, content in there.items() if not self.store.has(name, content)}
             self.store.write(gone)
-            return {**dict.fromkeys(without), **entries}
-
-        self.catalog.change(change, tables={table for table, _ in (*made, *without)}, seen=seen)
+            changes |= {**dict.fromkeys(without), **entries}
         return entries
 
     def list_files(self) -> dict[str, dict[str, str]]:
@@ -228,28 +228,22 @@ class Tables:
                 meanwhile.
             at_once: Names of files that are deleted in any case, unless they are used again.
         """
-        due: set[str] = set()
         folders = [*SERVED_TABLES, *([SNAPSHOTS] if isinstance(self.store, Bucket) else [])]
-
-        def change(entries: Entries) -> Changes:
-            used = {name for names in _list_files(entries).values() for name in names.values()}
-            found = {name for folder in folders for name in self.store.list_names(folder)} - used
-            snapshots = tuple(f"{SNAPSHOTS}/{entry.content}/" for entry in entries[_INDEX].values())
-            found = {name for name in found if not name.startswith(snapshots)}
-            noticed = {name: float(entry.inputs) for name, entry in entries[_UNUSED].items()}
-            now = time.time()
-            due.update(name for name in found if now - noticed.get(name, now) >= older_than.total_seconds())
-            due.update(found.intersection(at_once))
-            self.store.delete(due)
-            left = found - due
-            return {
-                **{(_UNUSED, name): Entry(str(now), "", 0) for name in left - noticed.keys()},
-                **{(_UNUSED, name): None for name in noticed.keys() - left},
-            }
-
         for folder in folders:
             self.store.clear(folder)
-        self.catalog.change(change, tables=[*SERVED_TABLES, _INDEX, _UNUSED])
+        with self.catalog.changing() as (entries, changes):
+            used = {name for names in _list_files(entries).values() for name in names.values()}
+            found = {name for folder in folders for name in self.store.list_names(folder)} - used
+            snapshots = tuple(f"{SNAPSHOTS}/{entry.content}/" for entry in entries.get(_INDEX, {}).values())
+            found = {name for name in found if not name.startswith(snapshots)}
+            noticed = {name: float(entry.inputs) for name, entry in entries.get(_UNUSED, {}).items()}
+            now = time.time()
+            due = {name for name in found if now - noticed.get(name, now) >= older_than.total_seconds()}
+            due |= found.intersection(at_once)
+            self.store.delete(due)
+            left = found - due
+            changes |= {(_UNUSED, name): Entry(str(now), "", 0) for name in left - noticed.keys()}
+            changes |= {(_UNUSED, name): None for name in noticed.keys() - left}
         return len(due)
 
     def _name_files(self, table: str, partitions: Sequence[str] | None = None) -> dict[str, str]:
@@ -261,8 +255,7 @@ class Tables:
         return {key: name_file(table, key, entries[key]) for key in wanted if entries[key].rows}
 
     def _read_file(self, table: str, name: str, columns: tuple[str, ...] | None) -> pl.DataFrame:
-        stamp = self.store.stamp(name)
-        kept = _read_once(self.store, stamp, table, name)  # a store is frozen
+        kept = _read_once(self.store, self.store.stamp(name), table, name)
         if kept is not None:
             return kept.clone() if columns is None else kept.select(columns)
         file = self.store.open(name)

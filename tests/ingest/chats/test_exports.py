@@ -21,7 +21,7 @@ from backstory.ingest.chats.exports import (
 )
 from backstory.ingest.chats.file_reading import READERS
 from backstory.settings.inputs import ConversationSettings
-from backstory.storage.tables.contracts import polars_schema, validate
+from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Quarantine, Sources
 from tests.errors import raises
 
@@ -67,8 +67,8 @@ def test_tables_have_their_columns_even_without_rows(tmp_path: Path) -> None:
     read = read_exports(tmp_path, SETTINGS)
 
     assert read.messages.schema == RAW_SCHEMA
-    assert read.quarantine.schema == polars_schema(Quarantine)
-    assert read.sources.schema == polars_schema(Sources)
+    assert read.quarantine.schema == Quarantine.schema
+    assert read.sources.schema == Sources.schema
     assert read.sources.is_empty()
 
 

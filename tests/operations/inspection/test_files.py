@@ -11,7 +11,6 @@ from backstory import run_pipeline
 from backstory.operations.inspection.doctor import examine
 from backstory.operations.inspection.files import STATUS_WORDS, Examination
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.schemas import SOURCE_STATUSES, Sources
 from tests.workspaces import SETTINGS, replace_recorded
 
@@ -119,7 +118,7 @@ def test_a_file_that_waits_for_an_answer_is_not_well(made_workspace: Workspace) 
          "rows": 0, "unread": 3}
         for number in range(22)
     ]  # fmt: skip
-    frame = pl.DataFrame(rows, schema=polars_schema(Sources))
+    frame = pl.DataFrame(rows, schema=Sources.schema)
     replace_recorded(made_workspace, "sources", "conversations", frame)
     found = examined(made_workspace)
     assert found["files in chats/"].detail == (

@@ -15,7 +15,7 @@ from backstory.pipeline.run.run import Run, RunEvent, RunPosition
 from backstory.pipeline.run.runner import execute_stages, find_wanted
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.contracts import conform, polars_schema
+from backstory.storage.tables.contracts import conform
 from backstory.storage.tables.schemas import TABLES, Sources
 from tests.errors import raises
 from tests.models.services.gemini_server import Behaviour, GeminiServer, exceed, fail, succeed
@@ -184,7 +184,7 @@ def _example_of(dtype: pl.DataType) -> object:
 
 def write_sources(workspace: Workspace, *rows: dict[str, object]) -> None:
     defaults = {"folder": "conversations", "rows": 0, "unread": 0, "status": "read"}
-    columns = polars_schema(Sources)
+    columns = Sources.schema
     frame = pl.DataFrame(
         [{**dict.fromkeys(columns), **defaults, **row} for row in rows], infer_schema_length=None
     )

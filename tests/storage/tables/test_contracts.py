@@ -8,7 +8,7 @@ import pytest
 from pandera.errors import SchemaError, SchemaErrors
 
 from backstory.base.errors import ContractError
-from backstory.storage.tables.contracts import empty, keeps_contract, make_schema, polars_schema, validate
+from backstory.storage.tables.contracts import empty, keeps_contract, make_schema, validate
 from backstory.storage.tables.schemas import SERVED_TABLES, Messages, WindowContexts
 from tests.builders.messages import make_messages
 from tests.errors import raises
@@ -21,7 +21,7 @@ def test_no_rows_keep_every_contract(table: str) -> None:
     model = SERVED_TABLES[table]
     nothing = empty(model)
     assert keeps_contract(nothing, model)
-    assert make_schema(model).validate(nothing, lazy=True).schema == polars_schema(model)
+    assert make_schema(model).validate(nothing, lazy=True).schema == model.schema
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_breach_is_named_as_pandera_names_it(breach: Callable[[pl.DataFrame], 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), None])
 def test_numbers_out_of_range_are_found_as_pandera_finds_them(value: float | None) -> None:
-    schema = polars_schema(WindowContexts)
+    schema = WindowContexts.schema
     texts = dict.fromkeys((name for name, dtype in schema.items() if dtype == pl.String), "x")
     numbers = {name: 1 for name, dtype in schema.items() if dtype.is_numeric()}
     times = {name: datetime(2025, 1, 15) for name, dtype in schema.items() if dtype.is_temporal()}

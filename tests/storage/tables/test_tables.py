@@ -20,7 +20,7 @@ from backstory.base.errors import ConflictError, ContractError, InputError, Work
 from backstory.storage.stores import open_store
 from backstory.storage.tables import schemas
 from backstory.storage.tables.catalog import Catalog
-from backstory.storage.tables.contracts import empty, polars_schema
+from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.schemas import SERVED_TABLES
 from backstory.storage.tables.tables import CURRENT, Made, Tables, copy_tables
 from backstory.storage.tables.views import (
@@ -55,7 +55,7 @@ while True:
 
 def make_rows(*lines: int, source: str = "chat.txt") -> pl.DataFrame:
     rows = [(source, line, "no date") for line in lines]
-    return pl.DataFrame(rows, schema=polars_schema(schemas.Quarantine), orient="row")
+    return pl.DataFrame(rows, schema=schemas.Quarantine.schema, orient="row")
 
 
 def write(tables: Tables, key: str, *lines: int, inputs: str = "inputs") -> None:
@@ -310,7 +310,7 @@ def test_the_file_of_views_names_the_present_files_and_is_replaced_only_then(tmp
     with closing(duckdb.connect(path, read_only=True)) as open_elsewhere:
         for table, model in SERVED_TABLES.items():
             columns = [name for name, *_ in open_elsewhere.execute(f"DESCRIBE {table}").fetchall()]
-            assert columns == list(polars_schema(model))
+            assert columns == list(model.schema)
         before = path.stat().st_ino
         assert (write_views(tables), path.stat().st_ino) == (path, before)
         write(tables, "a", 7)

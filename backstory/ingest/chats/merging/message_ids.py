@@ -7,11 +7,10 @@ from typing import Final
 import polars as pl
 
 from backstory.base.ids import digest
-from backstory.storage.tables.contracts import polars_schema
 from backstory.storage.tables.schemas import Messages
 
 NAMED_SCHEMA: Final = pl.Schema(
-    {name: dtype for name, dtype in polars_schema(Messages).items() if name not in ("local_time", "timezone")}
+    {name: dtype for name, dtype in Messages.schema.items() if name not in ("local_time", "timezone")}
 )
 """Columns of ``messages`` that do not depend on the time zone of a conversation."""
 

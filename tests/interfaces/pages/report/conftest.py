@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from backstory.interfaces.pages.report.window_tables import WindowTables
-from backstory.storage.tables.contracts import Table, polars_schema
+from backstory.storage.tables.contracts import Table
 from backstory.storage.tables.schemas import (
     Contexts,
     Decisions,
@@ -43,7 +43,7 @@ MakeTables = Callable[..., WindowTables]
 
 def frame(model: type[Table], rows: list[dict[str, Any]]) -> pl.DataFrame:
     """Make a frame of a table's columns, absent ones filled with something valid."""
-    schema = polars_schema(model)
+    schema = model.schema
     filler: dict[Any, Any] = {pl.String: "", pl.Int64: 0, pl.Float64: 0.0, pl.Boolean: False}
     nullable = {
         "published_at",
