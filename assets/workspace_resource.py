@@ -5,6 +5,8 @@ from pathlib import Path
 
 import dagster as dg
 
+from backstory.operations.alerts.problems import describe_crash
+from backstory.operations.alerts.sending import send_alerts
 from backstory.pipeline.run.builder import OnProgress
 from backstory.pipeline.run.run import Run, RunEvent
 from backstory.pipeline.run.runner import Execute, execute_run
@@ -29,8 +31,14 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return open_workspace(Path(self.root), accept_removals=self.accept_removals)
 
     def execute_run(self, run: Run, on_progress: OnProgress, execute: Execute) -> Run:
-        """Build tables in a run of their own; see :func:`backstory.pipeline.run.runner.execute_run`."""
-        return execute_run(self.workspace, run, on_progress, execute)
+        """Build tables in a run of their own, and send its alerts."""
+        try:
+            execute_run(self.workspace, run, on_progress, execute)
+        except Exception as error:
+            send_alerts(self.workspace, describe_crash(error, run))
+            raise
+        send_alerts(self.workspace, run)
+        return run
 
 
 class RunOfCaller:

@@ -1,122 +1,62 @@
-"""Sends alerts after runs that the daemon starts: from the UI, by a schedule, a sensor or a backfill.
-
-``backstory dagster materialize`` sends its own, since Dagster shows runs of that kind to no sensor. A run whose
-process was killed sends none; its alert is sent when Dagster marks it as failed.
-"""
-
-from collections.abc import Sequence
-from typing import Final
+"""Sends alerts of runs whose process was killed; every other run sends its own."""
 
 import dagster as dg
 
 from assets.tags import PARTITION
-from backstory.base.errors import ContractError
-from backstory.operations.alerts.dispatch import list_hooks, send_alerts_of_run
-from backstory.operations.alerts.ended_run import EndedRun, UnreadFile, list_files
-from backstory.pipeline.checks.checks import CHECKS, Check
-from backstory.pipeline.incremental.report import UNREAD_STATUSES
-from backstory.pipeline.run.plan import STAGES
+from backstory.base.errors import InputError
+from backstory.operations.alerts.sending import list_hooks, send_alerts
+from backstory.pipeline.run.plan import ALL_TABLES
+from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.partitions import partition_range
-from pipelines.failures import describe_step_failures
 from pipelines.run_plan import RANGE_END, RANGE_START
 
-_SECONDS: Final = 30
-_STATUSES: Final = {
-    "alerts_of_failed_runs": dg.DagsterRunStatus.FAILURE,
-    "alerts_of_finished_runs": dg.DagsterRunStatus.SUCCESS,
-}
-_EVENTS: Final = {dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.ASSET_CHECK_EVALUATION}
+SENSOR = "alerts_of_killed_runs"
+_SECONDS = 30
 
 
 def make_alert_sensors(workspace: Workspace) -> list[dg.SensorDefinition]:
-    """Define the sensors that send alerts after failed and finished runs; none if the settings name no hook.
+    """Define the sensor that sends alerts after killed runs; none if the settings name no hook.
 
-    They are switched on from the start.
-
-    Args:
-        workspace: The workspace; the sensors open it at each run, so that changed settings take effect.
+    It is switched on from the start, and opens the workspace at each run, so that changed settings take effect.
     """
     root = workspace.root
-
-    def send_alerts(context: dg.RunStatusSensorContext) -> None:
-        opened = open_workspace(root)
-        for sentence in send_alerts_of_run(opened, describe_run(opened, context)):
-            context.log.info(sentence)
-
     if not list_hooks(workspace):
         return []
-    return [
-        dg.run_status_sensor(
-            run_status=status,
-            name=name,
-            minimum_interval_seconds=_SECONDS,
-            default_status=dg.DefaultSensorStatus.RUNNING,
-            description="Alerts the hooks of the setting `alerts` of new problems, and when all problems are gone.",
-        )(send_alerts)
-        for name, status in _STATUSES.items()
-    ]
 
-
-def describe_run(workspace: Workspace, context: dg.RunStatusSensorContext) -> EndedRun:
-    """Describe the end of a run from its events.
-
-    Args:
-        workspace: An open workspace.
-        context: The context of a sensor, with the run and the event of its end.
-    """
-    run, instance = context.dagster_run, context.instance
-    events = [
-        entry.dagster_event for entry in instance.all_logs(run.run_id, of_type=_EVENTS) if entry.dagster_event
-    ]
-    record = instance.get_run_record_by_id(run.run_id)
-    is_timed = record is not None and record.start_time is not None and record.end_time is not None
-    tables = _list_tables(run)
-    return EndedRun(
-        run_id=run.run_id,
-        partitions=_list_partitions(workspace, run),
-        tables=tables,
-        failures=_list_failures(context, describe_step_failures(events)),
-        checks=dict(found for event in events for found in _read_result(event)),
-        files=_list_unread(workspace) if {"messages", "documents"} & set(tables) else None,
-        seconds=record.end_time - record.start_time if is_timed else None,  # type: ignore[union-attr, operator]
+    @dg.run_status_sensor(
+        run_status=dg.DagsterRunStatus.FAILURE,
+        name=SENSOR,
+        minimum_interval_seconds=_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Alerts the hooks of the setting `alerts` of runs whose process was killed.",
     )
+    def send_alerts_of_killed(context: dg.RunStatusSensorContext) -> None:
+        run = context.dagster_run
+        if context.instance.all_logs(run.run_id, of_type={dg.DagsterEventType.STEP_FAILURE}):
+            return  # its step has ended, and has sent its alerts
+        opened = open_workspace(root)
+        reason = context.dagster_event.message or "no reason is known"
+        selected = frozenset(key.path[-1] for key in run.asset_selection or ()) & ALL_TABLES
+        ended = Run(
+            _list_partitions(opened, run),
+            selected or ALL_TABLES,
+            id=run.run_id,
+            errors=[f"the run ended without a result: {reason}"],
+        )
+        for sentence in send_alerts(opened, ended):
+            context.log.info(sentence)
+
+    return [send_alerts_of_killed]
 
 
-def _list_failures(context: dg.RunStatusSensorContext, of_steps: list[str]) -> list[str]:
-    """Return why the run failed; a run whose process was killed has no failed step, only an event of its own."""
-    if context.dagster_run.status is not dg.DagsterRunStatus.FAILURE:
-        return []
-    return of_steps or [
-        f"the run ended without a result: {context.dagster_event.message or 'no reason is known'}"
-    ]
-
-
-def _list_tables(run: dg.DagsterRun) -> list[str]:
-    selected = {key.path[-1] for key in run.asset_selection or ()}
-    return [stage.table for stage in STAGES if not selected or stage.table in selected]
-
-
-def _list_partitions(workspace: Workspace, run: dg.DagsterRun) -> Sequence[str]:
+def _list_partitions(workspace: Workspace, run: dg.DagsterRun) -> list[str]:
+    """List the partitions of a run; none if it had another grain."""
     one = run.tags.get(PARTITION, "")
     first, last = run.tags.get(RANGE_START, one), run.tags.get(RANGE_END, one)
-    return partition_range(first, last, workspace.settings.partitions.grain) if first and last else ()
-
-
-def _read_result(event: dg.DagsterEvent) -> list[tuple[Check, int]]:
-    if event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+    if not first or not last:
         return []
-    found = event.asset_check_evaluation_data
-    counted = found.metadata.get("failing_rows")
-    if counted is None:  # the check did not run, since its table was not made
-        return []
-    name = (found.asset_key.path[-1], found.check_name)
-    return [(check, int(str(counted.value))) for check in CHECKS if (check.table, check.name) == name]
-
-
-def _list_unread(workspace: Workspace) -> list[UnreadFile] | None:
     try:
-        sources = workspace.tables.read("sources")
-    except ContractError:
-        return None
-    return list_files(sources.filter(sources["status"].is_in(UNREAD_STATUSES)))
+        return list(partition_range(first, last, workspace.settings.partitions.grain))
+    except InputError:
+        return []

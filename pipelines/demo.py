@@ -15,14 +15,14 @@ from backstory.interfaces.cli.failure import FAILED, run_command
 from backstory.interfaces.cli.run import execute_and_print
 from backstory.interfaces.cli.terminal import make_table
 from backstory.interfaces.pages.site.build import build_site
-from backstory.operations.inspection.comparison import BACKSTORY, METHODS, ONE_KEYWORD_QUERY, ONE_VECTOR
-from backstory.operations.inspection.comparison import compare_with_whole_windows as compare
 from backstory.operations.inspection.windows import list_windows
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import Execute, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.template import OWNER_ONLY
 from pipelines.__main__ import execute_when_needed
+from pipelines.demo_comparison import BACKSTORY, METHODS, ONE_KEYWORD_QUERY, ONE_VECTOR
+from pipelines.demo_comparison import compare_with_whole_windows as compare
 from pipelines.demo_posts import show_posts
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -86,7 +86,7 @@ def count_topics(answers: pl.DataFrame, windows: pl.DataFrame, topics: Topics) -
     """Count the topics of each window that each method covers by at least one document about the topic.
 
     Args:
-        answers: From :func:`backstory.operations.inspection.comparison.compare_with_whole_windows`.
+        answers: From :func:`pipelines.demo_comparison.compare_with_whole_windows`.
         windows: ``window_id``, ``partition`` (a day) and any further columns.
         topics: From :func:`read_topics`.
 

@@ -87,6 +87,12 @@ _BUCKET_FIELDS: Final = {
 """What credentials of each kind of bucket need at least, in one of the ways."""
 
 
+def find_dagster_home() -> Path | None:
+    """Return the folder of Dagster's history that the environment names; None if it names none."""
+    named = os.environ.get("DAGSTER_HOME")
+    return Path(named) if named else None
+
+
 def find_workspace(path: Path | None = None) -> Path:
     """Find the folder of the workspace: the given one, that of ``BACKSTORY_WORKSPACE``, or the current folder.
 

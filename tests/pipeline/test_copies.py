@@ -14,8 +14,6 @@ from backstory.interfaces.library.library import Library
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.interfaces.pages.site.build import build_site
 from backstory.models.reranker import Topic
-from backstory.operations.forgetting.traces import Wanted, search_workspace
-from backstory.operations.inspection.audit import audit
 from backstory.operations.inspection.doctor import examine
 from backstory.operations.inspection.status import read_status
 from backstory.pipeline.chats.copies import find_stale_copies
@@ -24,6 +22,7 @@ from backstory.storage.conversations import ConversationStore, list_shown
 from backstory.storage.tables.schemas import TABLES
 from tests.interfaces.cli.invocation import run as run_command
 from tests.models.rerankers.rerank_requests import RATED
+from tests.operations.forgetting.leftovers import find_files_with
 from tests.workspaces import SETTINGS, copy_made, write_workspace
 
 MOTHS = """\
@@ -94,8 +93,8 @@ WAYS = tuple(
 
 
 def list_holding(workspace: Workspace, text: str) -> set[str]:
-    """Search every file of the workspace but its inputs, byte by byte, and every cell of tables and databases."""
-    return set(search_workspace(open_workspace(workspace.root), Wanted(frozenset({text}), frozenset())).found)
+    """Search every file of the workspace but its inputs, byte by byte, and every cell of tables."""
+    return find_files_with(open_workspace(workspace.root), [text])
 
 
 @dataclass(frozen=True)
@@ -211,8 +210,8 @@ def test_stale_copies_are_named_until_they_are_made_again_or_gone(made: Workspac
     workspace = open_workspace(made.root)
     stale = find_stale_copies(workspace)
     assert len(stale) == 3
-    assert read_status(workspace)["stale_copies"] == stale
-    for examinations in (audit(made.root), examine(made.root)):
+    assert read_status(workspace).stale_copies == stale
+    for examinations in (examine(made.root, deep=True), examine(made.root)):
         [found] = [examination for examination in examinations if examination.name == "copies"]
         assert not found.passed
         assert all(sentence in found.detail for sentence in stale)

@@ -11,7 +11,7 @@ from backstory import run_pipeline
 from backstory.interfaces.cli import app as cli
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.operations.inspection.doctor import examine
-from backstory.operations.inspection.files import Examination
+from backstory.operations.inspection.probes import Examination
 from backstory.pipeline.checks import integrity
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.text.languages import detect_language

@@ -16,7 +16,7 @@ from backstory import run_pipeline
 from backstory.base.errors import StateError
 from backstory.interfaces.cli.run import describe_cost, exit_code
 from backstory.operations.forgetting.forget import forget
-from backstory.operations.inspection.audit import audit
+from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.run.differences import PostDifferences
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import execute_stages, find_wanted
@@ -220,13 +220,13 @@ def test_a_killed_run_has_kept_its_drafts(
 def test_a_damaged_cache_is_named_and_drafts_are_asked_again_without_it(
     chat: ChatServer, made: Workspace
 ) -> None:
-    assert all(found.passed for found in audit(made.root))
+    assert all(found.passed for found in examine(made.root, deep=True))
     calls, path = len(chat.requests), made.tables_dir / "cache.sqlite"
     made.cache.close()
     path.write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
-    assert [found.name for found in audit(made.root) if not found.passed] == ["cache"]
+    assert [found.name for found in examine(made.root, deep=True) if not found.passed] == ["cache"]
     for part in (made.tables_dir / "posts").iterdir():
         part.unlink()
     with raises(StateError, "damaged_file"):
@@ -252,7 +252,7 @@ def test_drafts_that_were_made_of_a_forgotten_thing_are_forgotten(chat: ChatServ
     calls, kept = len(chat.requests), made.drafts.count()
     assert holds_moths(made)
     done = forget(open_workspace(made.root), "conversation", "moths")
-    assert done.search.found == {}
+    assert done.left == {}
     assert not holds_moths(made)
     assert made.drafts.count() == kept - 1
     assert len(chat.requests) == calls

@@ -274,7 +274,7 @@ def test_a_forgotten_member_has_no_name_in_documents(replaced: Path, tmp_path: P
     shutil.copytree(replaced, tmp_path / "workspace")
     workspace = open_workspace(tmp_path / "workspace")
     done = forget(workspace, "member", "Ada Lind")
-    assert done.search.found == {}
+    assert done.left == {}
     reopened = open_workspace(workspace.root)
     run_pipeline(reopened)
     shown = read_shown(reopened)

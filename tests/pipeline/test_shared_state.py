@@ -73,7 +73,7 @@ def test_doctor_measures_the_database(tmp_path: Path, address: str) -> None:
     assert found["database"].passed
     assert " ms" in found["database"].detail
     assert [one for one in found.values() if not one.passed] == []
-    assert read_status(workspace)["storage"] == {"files": None, "database": address}
+    assert read_status(workspace).storage == {"files": None, "database": address}
     assert f"Shared database: {address}" in run("status", "-w", str(workspace.root)).stdout
 
 

@@ -1,4 +1,4 @@
-"""Alerts of runs that Dagster's daemon starts: what the sensors read from the events of a run."""
+"""Alerts of runs that Dagster's daemon starts: each sends its own, and the sensor those of killed runs."""
 
 import json
 import sys
@@ -46,17 +46,13 @@ def read_told(workspace: Workspace) -> list[dict[str, Any]]:
 
 
 def evaluate(workspace: Workspace, instance: dg.DagsterInstance, run_id: str) -> None:
-    """Give a run that has ended to the sensor of its status, as the daemon does."""
+    """Give a failed run to the sensor, as the daemon does."""
     run = instance.get_run_by_id(run_id)
     assert run is not None
-    sensors = {sensor.name: sensor for sensor in make_alert_sensors(workspace)}
-    failed = run.status is dg.DagsterRunStatus.FAILURE
-    ended = dg.DagsterEventType.RUN_FAILURE if failed else dg.DagsterEventType.RUN_SUCCESS
-    (event,) = [
-        entry.dagster_event for entry in instance.all_logs(run_id, of_type={ended}) if entry.dagster_event
-    ]
-    sensor = sensors["alerts_of_failed_runs" if failed else "alerts_of_finished_runs"]
-    sensor(dg.build_run_status_sensor_context(sensor.name, event, instance, run))
+    [sensor] = make_alert_sensors(workspace)
+    [entry] = instance.all_logs(run_id, of_type={dg.DagsterEventType.RUN_FAILURE})
+    assert entry.dagster_event is not None
+    sensor(dg.build_run_status_sensor_context(sensor.name, entry.dagster_event, instance, run))
 
 
 def execute(workspace: Workspace, instance: dg.DagsterInstance) -> str:
@@ -86,7 +82,6 @@ def test_a_failed_run_is_told_and_so_is_what_a_later_one_finds_in_its_place(
     chat.write_text("no chat", encoding="utf-8")
     failed = execute(alerted, instance)
     evaluate(alerted, instance, failed)
-    evaluate(alerted, instance, failed)
     (told,) = read_told(alerted)
     assert (told["event"], told["status"], told["run_id"]) == ("problems", "failed", failed)
     assert told["partitions"] == {"first": DAYS[0], "last": DAYS[1], "count": 3}
@@ -96,11 +91,11 @@ def test_a_failed_run_is_told_and_so_is_what_a_later_one_finds_in_its_place(
     chat.write_text(text, encoding="utf-8")
     (alerted.chats_dir / "notes.txt").write_text("no chat", encoding="utf-8")
     ended_well = execute(alerted, instance)
-    evaluate(alerted, instance, ended_well)
     last = read_told(alerted)[-1]
     assert (last["event"], last["status"]) == ("problems", "warned")
     assert (last["failures"], last["files"]) == ([], [])
     assert [(found["check"], found["count"]) for found in last["findings"]] == [("unread_lines", 1)]
+    assert last["cost"]["embedding_computed"] == 0
     assert last["resolved"] == [told["failures"][0]["sentence"]]
 
     messages = [entry.user_message for entry in instance.all_logs(ended_well)]
@@ -108,11 +103,17 @@ def test_a_failed_run_is_told_and_so_is_what_a_later_one_finds_in_its_place(
     assert any(message.startswith("checked table=quarantine check=") for message in messages)
 
 
-def test_a_run_whose_process_was_killed_is_told(alerted: Workspace, instance: dg.DagsterInstance) -> None:
+@pytest.mark.parametrize(("grain", "count"), [("day", 3), ("month", 0)])
+def test_a_run_whose_process_was_killed_is_told_whatever_its_grain(
+    alerted: Workspace, instance: dg.DagsterInstance, grain: str, count: int
+) -> None:
     run = instance.create_run_for_job(define(alerted).resolve_job_def(JOB), tags=tag_range(*DAYS))
+    settings = alerted.root / "backstory.yaml"
+    settings.write_text(settings.read_text("utf-8").replace("start:", f"grain: {grain}, start:"), "utf-8")
     instance.report_run_failed(run, "The process of this run is gone, as after a loss of the machine.")
     evaluate(alerted, instance, run.run_id)
     (told,) = read_told(alerted)
     assert told["failures"][0]["sentence"] == (
         "the run ended without a result: The process of this run is gone, as after a loss of the machine."
     )
+    assert told["partitions"]["count"] == count

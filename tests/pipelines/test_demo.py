@@ -11,15 +11,15 @@ from rich.console import Console
 
 from backstory import run_pipeline
 from backstory.base.environment import SETTINGS_FILE
-from backstory.operations.inspection.comparison import (
+from backstory.operations.inspection.windows import list_windows
+from backstory.pipeline.workspace import Workspace, open_workspace
+from pipelines.demo import count_topics, prepare_demo, read_topics, show_demo
+from pipelines.demo_comparison import (
     BACKSTORY,
     METHODS,
     ONE_VECTOR,
     compare_with_whole_windows,
 )
-from backstory.operations.inspection.windows import list_windows
-from backstory.pipeline.workspace import Workspace, open_workspace
-from pipelines.demo import count_topics, prepare_demo, read_topics, show_demo
 from tests.long_tests import LONG_TESTS
 from tests.pipelines.write_demo_output import README, SHOWN, print_demo
 

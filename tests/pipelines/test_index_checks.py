@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from backstory import run_pipeline
 from backstory.index.graph import SAMPLED_QUERIES
-from backstory.index.snapshot import current_version
+from backstory.index.snapshot import HnswRecord, current_version
 from backstory.operations.inspection.doctor import examine
 from backstory.operations.inspection.status import read_status
 from backstory.pipeline.checks import integrity
@@ -18,7 +18,7 @@ SETTINGS = "embedding: {provider: hashing}\nindex: {ann_min_rows: 1}\n"
 def test_the_index_holds_every_chunk_until_a_post_is_added(made_workspace: Workspace) -> None:
     assert integrity.find_index_deviations(made_workspace).is_empty()
     assert integrity.find_low_recall(made_workspace).is_empty()
-    assert read_status(made_workspace)["index_recall"] is None
+    assert read_status(made_workspace).index_recall is None
     (made_workspace.documents_dir / "new.md").write_text(
         "# New\n\nA post that is not indexed yet.\n", encoding="utf-8"
     )
@@ -44,7 +44,7 @@ def test_a_low_recall_is_found_by_check_status_and_doctor(make_workspace: Callab
     [(recall, queries, remedy)] = integrity.find_low_recall(workspace).rows()
     assert (recall, queries) == (0.95, SAMPLED_QUERIES)
     assert "index.ef_search" in remedy
-    assert read_status(workspace)["index_recall"] == {"recall_at_5": 0.95, "sampled_rows": SAMPLED_QUERIES}
+    assert read_status(workspace).index_recall == HnswRecord(recall_at_5=0.95, sampled_rows=SAMPLED_QUERIES)
     examined = {examination.name: examination for examination in examine(workspace.root)}
     assert not examined["search index"].passed
     assert "95.0% of the best five" in examined["search index"].detail

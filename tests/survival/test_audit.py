@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.operations.inspection.audit import audit
+from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.schemas import TABLES
 from tests.forms import ONE_MACHINE, is_shared
@@ -15,7 +15,7 @@ from tests.survival.conftest import flip
 
 
 def failed(root: Path) -> dict[str, str]:
-    return {found.name: found.detail for found in audit(root) if not found.passed}
+    return {found.name: found.detail for found in examine(root, deep=True) if not found.passed}
 
 
 def snapshot_of_files(root: Path) -> dict[str, tuple[bytes, int]]:
@@ -115,7 +115,7 @@ def test_changed_and_lost_posts_are_named_and_edited_ones_counted(root: Path) ->
     assert f"{changed} was changed" in told
     assert f"{lost} is gone" in told
     run("run", "-w", str(root))
-    [found] = [examination for examination in audit(root) if examination.name == "written posts"]
+    [found] = [examination for examination in examine(root, deep=True) if examination.name == "written posts"]
     assert found.passed
     assert changed.name in found.detail
     assert lost.name not in found.detail

@@ -12,7 +12,7 @@ from backstory.base.errors import InputError
 from backstory.operations.backup.archive import write_backup
 from backstory.operations.backup.contents import CONTENTS_FILE, Contents
 from backstory.operations.backup.restoring import restore_backup
-from backstory.operations.inspection.audit import audit
+from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.workspace import open_workspace
 from backstory.writing.draft import Draft
 from tests.errors import raises
@@ -48,7 +48,7 @@ def test_a_restored_workspace_finds_nothing_to_do(
     assert exit_code(monkeypatch, "restore", str(file), "--into", str(root)) == 0
     assert root.stat().st_mode & 0o777 == 0o700
     assert (root / ".backstory" / "secret.key").stat().st_mode & 0o777 == 0o600
-    assert [found for found in audit(root) if not found.passed] == []
+    assert [found for found in examine(root, deep=True) if not found.passed] == []
     assert open_workspace(root).drafts.get("request") == Draft("A title", "A text")
     assert list(open_workspace(root).judgements.get({"window": "request"})) == ["window"]
     assert "Nothing has changed since the last run" in invoke("run", "-w", str(root)).stdout

@@ -13,7 +13,6 @@ from backstory.index.search import open_index
 from backstory.index.snapshot import current_version, find_damage
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import SearchAnswer
-from backstory.operations.inspection.audit import audit
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.run.plan import STAGES
@@ -49,7 +48,7 @@ def test_a_damaged_index_is_an_error_until_a_run_builds_it_again(
     answer = invoke("search", "a sourdough starter", "-w", str(root), "--json")
     assert answer.exit_code != 0
     assert isinstance(answer.exception, BackstoryError)
-    assert [found.name for found in audit(root) if not found.passed] == ["search index"]
+    assert [found.name for found in examine(root, deep=True) if not found.passed] == ["search index"]
     assert run(root).success
     assert describe(root) == before
     assert search(root, "a sourdough starter").notes == ()
@@ -59,11 +58,11 @@ def test_a_damaged_index_is_an_error_until_a_run_builds_it_again(
 def test_a_changed_byte_is_found_by_doctor_which_says_what_to_do(root: Path) -> None:
     folder = root / "index" / current_version(root / "index")
     flip(folder / "texts.npy")
-    found = [each.name for each in (*examine(root), *audit(root)) if not each.passed]
+    found = [each.name for each in (*examine(root), *examine(root, deep=True)) if not each.passed]
     assert found == ["search index", "search index"]
     shutil.rmtree(folder)
     assert run(root).success
-    assert [found.name for found in audit(root) if not found.passed] == []
+    assert [found.name for found in examine(root, deep=True) if not found.passed] == []
 
 
 @pytest.mark.parametrize("name", ["documents.arrow", "chunks.arrow", "vectors.npy", "manifest.json"])

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
-from collections.abc import Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from backstory.base.environment import Keys, read_bucket_credentials
 from backstory.base.sandbox import ReadingLimits
@@ -15,9 +11,8 @@ from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.sources.addresses import AddressRemote, PagesRemote
 from backstory.ingest.sources.drive import DriveRemote
 from backstory.ingest.sources.drive_calls import DriveCalls
-from backstory.ingest.sources.drive_memory import MEMORY
-from backstory.ingest.sources.mirror import list_waiting, update_mirror
-from backstory.ingest.sources.remote_files import Remote, RemoteFile
+from backstory.ingest.sources.mirror import update_mirror
+from backstory.ingest.sources.remote_files import Remote
 from backstory.ingest.sources.roots import Source, list_sources
 from backstory.settings.paths import WorkspacePaths
 
@@ -61,35 +56,12 @@ def fetch_sources(workspace: WorkspacePaths) -> None:
         )
 
 
-def list_waiting_drive(workspace: WorkspacePaths, source: Source) -> Mapping[str, RemoteFile]:
-    """List the files of a Google Drive that the next run would fetch, by path. Nothing in the workspace is written.
-
-    It costs two calls where the folder was read before, and those of a whole listing otherwise.
-
-    Args:
-        workspace: The workspace.
-        source: One of its sources; another kind than a Drive has no such files.
-
-    Raises:
-        ReadError: Drive cannot be asked.
-        MissingExtraError: The packages are not installed.
-    """
-    if source.settings.drive is None:
-        return {}
-    rules = make_rules(workspace.settings.documents, source.settings)
-    with TemporaryDirectory(prefix="backstory-") as scratch:
-        if (source.root / MEMORY).is_file():
-            shutil.copy2(source.root / MEMORY, Path(scratch) / MEMORY)
-        remote = _make_remote(source, workspace.keys, Path(scratch))
-        return list_waiting(source.root, source.settings.origin, remote, rules)
-
-
-def _make_remote(source: Source, keys: Keys | None, memory: Path | None = None) -> Remote:
-    """Make the remote of a source; of a Drive, what is known from run to run lies in the mirror, or in ``memory``."""
+def _make_remote(source: Source, keys: Keys | None) -> Remote:
+    """Make the remote of a source; of a Drive, what is known from run to run lies in the mirror."""
     settings = source.settings
     if settings.drive is not None:
         drive, calls = settings.drive, DriveCalls(keys=keys)
-        return DriveRemote(drive.files, drive.folder, memory or source.root, calls)
+        return DriveRemote(drive.files, drive.folder, source.root, calls)
     if settings.url is not None:
         return AddressRemote(settings.url, read_bucket_credentials(keys))
     return PagesRemote(settings.urls, settings.url_list)

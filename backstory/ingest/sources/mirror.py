@@ -77,27 +77,6 @@ def update_mirror(
         return state
 
 
-def list_waiting(folder: Path, origin: str, remote: Remote, rules: FileRules) -> dict[str, RemoteFile]:
-    """List what the next update of a mirror would fetch, by path. Nothing is written.
-
-    Args:
-        folder: Folder of the mirror, which may be absent.
-        origin: What identifies the place.
-        remote: The place.
-        rules: What is left out.
-
-    Raises:
-        ReadError: The place cannot be listed.
-    """
-    known = read_state(folder)
-    stamps = _list_copied(folder, known) if known.origin == origin else {}
-    return {
-        path: file
-        for path, file in sorted(remote.list_files().files.items())
-        if _explain_left_out(path, rules) is None and _is_changed(path, file, stamps)
-    }
-
-
 def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
     """List the copies, and what is not among them.
 

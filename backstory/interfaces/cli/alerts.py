@@ -9,18 +9,13 @@ from rich.console import Console
 from backstory.interfaces.cli.terminal import open_console, plain, print_json
 
 if TYPE_CHECKING:
-    from backstory.operations.alerts.ended_run import EndedRun
+    from backstory.pipeline.run.run import Run
     from backstory.pipeline.workspace import Workspace
 
 
 def show_alerts(workspace: Workspace, *, as_json: bool) -> None:
-    """Print the open problems already sent to each hook of a workspace.
-
-    Args:
-        workspace: An open workspace.
-        as_json: Whether to print JSON.
-    """
-    from backstory.operations.alerts.dispatch import read_open
+    """Print the open problems already sent to each hook of a workspace."""
+    from backstory.operations.alerts.sending import read_open
 
     sent = read_open(workspace)
     if as_json:
@@ -38,30 +33,20 @@ def show_alerts(workspace: Workspace, *, as_json: bool) -> None:
 
 
 def send_test_alert(workspace: Workspace, *, as_json: bool) -> None:
-    """Send a test alert to every hook of a workspace, and print each that received it.
-
-    Args:
-        workspace: An open workspace.
-        as_json: Whether to print JSON.
-
-    Raises:
-        InputError: The settings name no hook.
-        AlertError: A hook failed.
-    """
-    from backstory.operations.alerts.dispatch import send_test
+    """Send a test alert to every hook of a workspace, and print each that received it."""
+    from backstory.operations.alerts.sending import send_test
 
     sentences = send_test(workspace)
     if as_json:
         print_json(sentences)
         return
-    console = open_console()
     for sentence in sentences:
-        console.print(plain(sentence), soft_wrap=True)
+        open_console().print(plain(sentence), soft_wrap=True)
 
 
-def send_alerts(console: Console, workspace: Workspace, run: EndedRun) -> None:
+def print_alerts(console: Console, workspace: Workspace, run: Run) -> None:
     """Send the alerts of a finished run, and print which were sent and which failed."""
-    from backstory.operations.alerts.dispatch import send_alerts_of_run
+    from backstory.operations.alerts.sending import send_alerts
 
-    for sentence in send_alerts_of_run(workspace, run):
+    for sentence in send_alerts(workspace, run):
         console.print(plain(sentence), soft_wrap=True)

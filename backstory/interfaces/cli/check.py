@@ -12,14 +12,12 @@ from rich.padding import Padding
 
 from backstory.base.local_times import name_zone
 from backstory.base.wording import count, count_rest, name_some
-from backstory.interfaces.cli.estimate import describe_seconds
 from backstory.interfaces.cli.failure import INCOMPLETE
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
 from backstory.interfaces.cli.terminal import open_console, plain, plain_line, print_fitting, print_json
 
 if TYPE_CHECKING:
     from backstory.operations.inspection.preview import Preview
-    from backstory.operations.inspection.recognition_cost import RecognitionCost
 
 _FORMATS: Final = {
     "whatsapp_text": "WhatsApp text",
@@ -66,8 +64,7 @@ def check(
 
     A file outside the folders of a workspace is classified by its content: a chat, else a document.
 
-    For a whole workspace, the preview also names forgotten content and what would stop a run. It asks each Google
-    Drive what has changed, and says what it would take to recognise the text in images there.
+    For a whole workspace, the preview also names forgotten content and what would stop a run.
 
     Exit codes: 0 a run reads everything; 2 bad usage or settings; 3 a run would stop, or a file would be set aside, is
     not supported or cannot be read.
@@ -76,7 +73,7 @@ def check(
 
     preview = preview_run(paths or (), workspace)
     if as_json:
-        print_json(preview.as_record())
+        print_json(preview.model_dump())
     else:
         print_preview(open_console(), preview)
     if not preview.complete:
@@ -210,30 +207,7 @@ def _describe_all(
         lines.append(f"{count(unread, 'file')} would not be read.")
     lines += [f"problem: {problem}" for problem in preview.problems]
     lines += [f"note: {note}" for note in preview.notes]
-    lines += [_describe_recognition(cost) for cost in preview.recognition]
     return [*lines, "Nothing was written."]
-
-
-def _describe_recognition(cost: RecognitionCost) -> str:
-    from backstory.operations.inspection.recognition_cost import BYTES_OF_PAGE
-
-    if cost.failure is not None:
-        return f"note: what the next run fetches of {cost.source} is unknown: {cost.failure}"
-    named = [count(cost.images, "image")] if cost.images else []
-    named += [f"{count(cost.pdfs, 'PDF')} of {cost.pdf_bytes / 1e6:,.1f} MB"] if cost.pdfs else []
-    told = f"text in images: the next run fetches {' and '.join(named)} of {cost.source}"
-    if cost.obstacle is not None:
-        return f"{told}; no text in images is recognised: {cost.obstacle}"
-    of_page = (
-        "unknown" if cost.seconds_of_page is None else f"{cost.seconds_of_page:.1f} s for a sample page here"
-    )
-    pages = (
-        f"at most {count(cost.pages, 'page')} ({BYTES_OF_PAGE:,} bytes each)"
-        if cost.pdfs
-        else count(cost.pages, "page")
-    )
-    takes = "" if cost.seconds is None else f", {describe_seconds(cost.seconds)} of processor time"
-    return f"{told}: {pages}{takes} ({of_page}); pages that hold text cost nothing"
 
 
 def _language(row: dict[str, Any]) -> str:

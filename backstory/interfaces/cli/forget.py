@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from backstory.base.wording import count
-from backstory.interfaces.cli.failure import BAD_USAGE, FAILED, INCOMPLETE
-from backstory.interfaces.cli.options import WorkspaceOption
-from backstory.interfaces.cli.terminal import open_console, plain
+from backstory.interfaces.cli.failure import BAD_USAGE, FAILED
+from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
+from backstory.interfaces.cli.terminal import open_console, plain, print_json
 
 if TYPE_CHECKING:
     from backstory.ingest.privacy.erasure_list import Kind
     from backstory.operations.forgetting.forget import Forgetting
-
-_DAGSTER = ".dagster/"
 
 
 def forget(
@@ -30,14 +28,14 @@ def forget(
         str | None, typer.Option(metavar="NAME", help="A document, by its path, slug or id.")
     ] = None,
     workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Remove a conversation, a member or a document from all data, and exclude it from later runs.
 
-    The command then searches every file of the workspace for its texts and ids. It does not change chat exports and
+    The command then queries all tables and the state for its texts and ids. It does not change chat exports and
     documents; it names those that still contain it.
 
-    Exit codes: 0 nothing is left; 1 a file still contains some; 2 bad usage or settings; 3 only the history of
-    Dagster still contains some.
+    Exit codes: 0 nothing is left; 1 a table still contains some; 2 bad usage or settings.
     """
     named: dict[Kind, str | None] = {"conversation": conversation, "member": member, "document": document}
     given = [(kind, name) for kind, name in named.items() if name]
@@ -50,19 +48,15 @@ def forget(
 
     [(kind, name)] = given
     done = forget_everywhere(open_workspace(workspace), kind, name)
-    for line in describe_forgetting(done):
-        console.print(plain(line), soft_wrap=True)
-    raise typer.Exit(exit_code(done))
+    if as_json:
+        print_json(done.model_dump())
+    else:
+        for line in _describe(done):
+            console.print(plain(line), soft_wrap=True)
+    raise typer.Exit(FAILED if done.left else 0)
 
 
-def exit_code(done: Forgetting) -> int:
-    """Return the exit code of the command."""
-    if not done.search.found:
-        return 0
-    return INCOMPLETE if all(file.startswith(_DAGSTER) for file in done.search.found) else FAILED
-
-
-def describe_forgetting(done: Forgetting) -> list[str]:
+def _describe(done: Forgetting) -> list[str]:
     """Describe the removal and the search, and name the files that the user must delete."""
     rows, vectors = count(done.rows, "row"), count(done.vectors, "vector")
     removed = f"Removed {rows} and everything derived from them, and {vectors}."
@@ -70,16 +64,12 @@ def describe_forgetting(done: Forgetting) -> list[str]:
     lines += [f"Deleted {report}, since reports show messages." for report in done.reports]
     lines += [f"A process has the earlier snapshot {name} open; rerun this command when that process has ended."
               for name in done.open_snapshots]  # fmt: skip
-    search = done.search
-    searched = (
-        f"Searched {count(search.files, 'file')} and {count(search.cells, 'cell')} of tables and databases for "
-        f"{done.wanted:,} texts and ids"
-    )
-    lines.append(f"{searched}: {'none is left.' if not search.found else 'some are left:'}")
-    lines += [f"  {file}: {len(hits):,} of them" for file, hits in search.found.items()]
-    if any(file.startswith(_DAGSTER) for file in search.found):
+    searched = f"Queried all tables and the state for {done.wanted:,} texts and ids"
+    lines.append(f"{searched}: {'none is left.' if not done.left else 'some are left:'}")
+    lines += [f"  {table}: {hits:,} of them" for table, hits in done.left.items()]
+    if done.has_history:
         lines.append(
-            "Dagster's history shows rows of tables; delete the folder .dagster to lose all of the history."
+            "Dagster's history may show rows of tables; delete the folder .dagster to lose all of the history."
         )
     lines += [
         f"Edit or delete {file} yourself: it still contains it, but runs no longer read it."

@@ -17,7 +17,7 @@ from backstory.base.environment import find_workspace
 from backstory.base.errors import InputError
 from backstory.base.telemetry import configure_logs
 from backstory.base.wording import count, name_some
-from backstory.interfaces.cli.alerts import send_alerts
+from backstory.interfaces.cli.alerts import print_alerts
 from backstory.interfaces.cli.estimate import print_estimate
 from backstory.interfaces.cli.failure import FAILED, INCOMPLETE, UNFINISHED
 from backstory.interfaces.cli.options import (
@@ -154,9 +154,7 @@ def run_and_print(
         print_json(make_record(result))
     else:
         print_result(console, result, verbose=verbose)
-    from backstory.operations.alerts.ended_run import describe_result
-
-    send_alerts(console, workspace, describe_result(result))
+    print_alerts(console, workspace, result)
     return result
 
 
@@ -167,9 +165,9 @@ def _alerting_of_crashes(console: Console, workspace: Workspace) -> Iterator[Non
         yield
     except Exception as error:
         if type(error) is not InputError:
-            from backstory.operations.alerts.ended_run import describe_crash
+            from backstory.operations.alerts.problems import describe_crash
 
-            send_alerts(console, workspace, describe_crash(error))
+            print_alerts(console, workspace, describe_crash(error))
         raise
 
 

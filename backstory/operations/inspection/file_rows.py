@@ -1,16 +1,28 @@
-"""Rows that describe what a run would read of every file: as a chat, or as a document."""
+"""Rows that describe what a run would read of every file, as a chat or as a document."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import polars as pl
 
+from backstory.ingest.chats.export_parts import MAILDIR_FOLDERS
 from backstory.ingest.chats.exports import ExportRead
+from backstory.ingest.chats.file_kinds import kind_of_name, names_chat
+from backstory.ingest.chats.formats.registry import CHAT_FORMATS
+from backstory.ingest.chats.formats.slack import SLACK
+from backstory.ingest.documents.archives import is_archive
 from backstory.ingest.documents.folder import DocumentRead
+from backstory.ingest.documents.formats.text_reader import PLAIN_TEXT
+from backstory.ingest.documents.ocr.image_reader import ImageReader
+from backstory.ingest.documents.reader import READERS, DocumentReader
 from backstory.ingest.documents.written import name_source
 from backstory.text.languages import detect_language
 
+_PLATFORMS: Final = frozenset(chat_format.name for chat_format in CHAT_FORMATS)
+_DATA_FORMATS: Final = frozenset(["csv", "json", "jsonl", "parquet"])
+"""Documents that count as chats if a reader of chats accepts them; not Markdown, since it may quote a chat."""
 CHAT: Final = "chat"
 DOCUMENT: Final = "document"
 
@@ -28,12 +40,7 @@ _NO_DOCUMENT: Final = {"pages": None, "chunks": None}
 
 
 def describe_chats(read: ExportRead, folder: str) -> list[Row]:
-    """Describe the files of a folder of exports.
-
-    Args:
-        read: What was read of them.
-        folder: The folder, as the names of the files begin.
-    """
+    """Describe the files of a folder of exports, whose name begins those of the files."""
     figures = {
         name_source(folder, source): numbers
         for source, *numbers in read.messages.group_by("source")
@@ -55,12 +62,7 @@ def describe_chats(read: ExportRead, folder: str) -> list[Row]:
 
 
 def describe_documents(read: DocumentRead, folder: str) -> list[Row]:
-    """Describe the files of a folder of documents; their chunks are not counted yet.
-
-    Args:
-        read: What was read of them.
-        folder: The folder, as the names of the files begin.
-    """
+    """Describe the files of a folder of documents; their chunks are not counted yet."""
     served = name_served(read, folder)
     known = {
         source: {"language": detect_language([title, text]), "pages": len(page_starts) or None}
@@ -85,3 +87,57 @@ def name_served(read: DocumentRead, folder: str) -> pl.DataFrame:
     served = read.documents.filter(status="ok")
     names = [name_source(folder, uri) for uri in served["uri"]]
     return served.with_columns(pl.Series("source", names, dtype=pl.String))
+
+
+def list_readers_beside(read: ExportRead) -> Sequence[DocumentReader]:
+    """List the readers of documents that fit next to exports: a picture next to a chat was sent in it."""
+    whole = (pl.col("status") == "read") & (pl.col("unread") == 0)
+    has_chat = read.sources.filter(whole & pl.col("format").is_not_null()).height > 0
+    return [reader for reader in READERS if not (has_chat and reader.format == ImageReader.format)]
+
+
+def classify(chats: Iterable[Row], documents: Iterable[Row]) -> list[Row]:
+    """Classify the files of a place that were read both as chats and as documents as one of the two."""
+    others = {row["source"]: row for row in documents}
+    settled = _settle_archives(chats, others)
+    has_chat = any(_is_chat(row, others.get(row["source"])) for row in settled)
+    has_document = any(row["status"] == "read" for row in others.values())
+    files = []
+    for row in settled:
+        other = others.pop(row["source"], None)
+        # Next to chats, a picture was sent in a chat; alone or next to documents, it belongs to a document.
+        is_foreign = row["status"] == "unsupported" and not has_chat
+        is_foreign = is_foreign and (has_document or kind_of_name(row["source"]) is not None)
+        is_document = other is not None and (other["format"] is not None or is_foreign)
+        is_document = is_document and not names_chat(row["reason"])
+        files.append(other if other and is_document and not _is_chat(row, other) else row)
+    folders = [row for row in settled if row["format"] and row["source"].endswith("/")]
+    slack = tuple(row["source"] for row in folders if row["format"] == SLACK.name)
+    mails = tuple(f"{row['source']}{name}/" for row in folders for name in MAILDIR_FOLDERS)
+    parts = {name for name in others if name.startswith(slack) and name.lower().endswith(".json")}
+    parts |= {name for name in others if name.startswith(mails)}
+    return files + [row for name, row in others.items() if not name.endswith("/") and name not in parts]
+
+
+def _settle_archives(chats: Iterable[Row], documents: dict[str, Row]) -> list[Row]:
+    """Classify each archive as a chat or as a folder of documents: the chats stay, or the members do."""
+    rows_left = []
+    for row in chats:
+        below = f"{row['source']}/"
+        members = [name for name in documents if name.startswith(below)] if is_archive(row["source"]) else []
+        is_chat = row["format"] or names_chat(row["reason"])
+        if is_chat or not any(documents[name]["taken_for"] == DOCUMENT for name in members):
+            rows_left.append(row)
+            for name in members:
+                del documents[name]
+    return rows_left
+
+
+def _is_chat(row: Row, other: Row | None) -> bool:
+    if row["format"] is None:
+        return False
+    if other is None or other["format"] in (None, PLAIN_TEXT):
+        return True
+    if other["format"] in _DATA_FORMATS and (row["status"] == "read" or row["format"] in _PLATFORMS):
+        return True
+    return row["status"] == "read" and not row["unread"]

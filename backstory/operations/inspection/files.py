@@ -1,33 +1,22 @@
-"""The outcome of every input file in the last run, from the table ``sources``."""
+"""The documents of a workspace, and the outcome of every input file, from the tables of its last run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
+from backstory.base.errors import WorkspaceError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import inflect, name_some
+from backstory.ingest.documents.files import list_foreign
 from backstory.ingest.documents.sources import DRAFT
+from backstory.ingest.documents.written import name_source
+from backstory.operations.inspection.probes import Examination
 from backstory.pipeline.workspace import Workspace
-
-
-@dataclass(frozen=True)
-class Examination:
-    """One finding about a workspace.
-
-    Attributes:
-        name: What was checked.
-        passed: Whether it is as it should be.
-        detail: The finding, and what to do if it did not pass.
-    """
-
-    name: str
-    passed: bool
-    detail: str
-
+from backstory.storage.tables.tables import WHOLE
+from backstory.storage.tables.views import read_document_catalog
 
 STATUS_WORDS: Final = {
     "read": "read",
@@ -48,12 +37,8 @@ _MOST_NAMES = 5
 def examine_files(workspace: Workspace) -> list[Examination]:
     """Check that the last run read every chat export and document.
 
-    Args:
-        workspace: A workspace, before or after its first run.
-
-    Returns:
-        One examination per folder, and one per file that is set aside or failed, with what to do. A folder does not
-        pass while it has such a file, or while there is no document to serve.
+    There is one examination per folder, and one per file that is set aside or failed, with what to do. A folder does
+    not pass while it has such a file, or while there is no document to serve.
     """
     sources = workspace.tables.read("sources")
     seen = {*workspace.catalog.read("sources"), *workspace.tables.keys("sources")}
@@ -142,3 +127,55 @@ def _list_late(workspace: Workspace, documents: pl.DataFrame) -> list[str]:
 
 def _list_names(names: Sequence[str]) -> str:
     return name_some(names, _MOST_NAMES)
+
+
+class Flaw(NamedTuple):
+    """A document file that was not read, or only in part: as table ``sources`` names it, its status there, and why."""
+
+    source: str
+    status: str
+    reason: str
+
+
+def list_documents(workspace: Workspace) -> list[dict[str, Any]]:
+    """List the documents of ``rag.tenant`` by path, as :mod:`backstory.storage.tables.views` describes them.
+
+    Raises:
+        WorkspaceError: No run has read the documents yet (code ``no_tables``).
+    """
+    if not workspace.catalog.read("documents"):
+        raise WorkspaceError(
+            f"no run has read the documents of {workspace.root} yet; start `backstory run`, or without chats "
+            "`backstory add`",
+            code="no_tables",
+        )
+    rows = workspace.date_locally(read_document_catalog(workspace.tables))
+    tenant = workspace.settings.rag.tenant
+    if tenant is not None:
+        mine = _read_tenants(workspace).filter(pl.col("tenant") == tenant)
+        rows = rows.join(mine, on=["document_id", "revision"], how="semi", maintain_order="left")
+    return rows.to_dicts()
+
+
+def list_flaws(workspace: Workspace) -> list[Flaw]:
+    """List the document files that were not read, or only in part. Files that a rule leaves out are not listed.
+
+    If ``rag.tenant`` is set, files of other tenants are not listed either.
+    """
+    sources = workspace.tables.read("sources", ["documents"]).select("source", "status", "reason")
+    folder = workspace.settings.documents.folder
+    foreign = list_foreign(_read_tenants(workspace), workspace.settings.rag.tenant)
+    hidden = pl.col("source").is_in([name_source(folder, uri) for uri in foreign])
+    unread = sources.filter(~pl.col("status").is_in(["read", "ignored"]) & ~hidden)
+    found = [Flaw(*row) for row in unread.iter_rows()]
+    found += [
+        Flaw(name_source(folder, row["uri"]), "read", row["unread"])
+        for row in list_documents(workspace)
+        if row["status"] == "ok" and row["unread"] is not None
+    ]
+    return sorted(found)
+
+
+def _read_tenants(workspace: Workspace) -> pl.DataFrame:
+    documents = workspace.tables.read("documents", [WHOLE]).filter(pl.col("status") != "superseded")
+    return documents.select("document_id", "revision", "uri", "tenant")

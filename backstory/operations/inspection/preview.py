@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
+from pydantic import BaseModel, ConfigDict, computed_field
 
 from backstory.base.environment import SETTINGS_FILE, find_settings_of
 from backstory.base.errors import BackstoryError, InputError, WorkspaceError
@@ -26,16 +27,16 @@ from backstory.ingest.privacy.erasure_list import leave_out, leave_out_documents
 from backstory.ingest.sources.listing import list_documents
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
-from backstory.operations.inspection.classification import classify, list_readers_beside
 from backstory.operations.inspection.file_rows import (
     CHAT,
     DOCUMENT,
     Row,
+    classify,
     describe_chats,
     describe_documents,
+    list_readers_beside,
     name_served,
 )
-from backstory.operations.inspection.recognition_cost import RecognitionCost, estimate_recognition
 from backstory.operations.inspection.run_stops import find_run_stops
 from backstory.pipeline.chats.exports_reading import leave_out_opted_out
 from backstory.pipeline.checks.integrity import LANGUAGE_REMEDY
@@ -49,47 +50,34 @@ _MOST_NAMES: Final = 10
 _UNREAD: Final = ("set_aside", "failed", "needs_ocr", "unsupported")
 
 
-@dataclass(frozen=True)
-class Preview:
+class Preview(BaseModel):
     """The files that a run would read, and those that it would not.
 
     Attributes:
         settings_file: The settings that apply; None for the defaults.
-        files: One row per file (:data:`backstory.operations.inspection.file_rows.Row`), ordered by name.
         messages: Number of messages of all chats; a message in several exports of a conversation counts once.
         people: Number of authors of all chats.
         problems: Errors that concern more than one file.
         notes: Further hints for the user.
-        recognition: Each Google Drive with files to fetch whose text may have to be recognised.
+        files: One row per file (:data:`backstory.operations.inspection.file_rows.Row`), ordered by name.
     """
 
+    model_config = ConfigDict(frozen=True)
+
     settings_file: Path | None
-    files: Sequence[Row]
     messages: int
     people: int
-    problems: Sequence[str]
-    notes: Sequence[str]
-    recognition: Sequence[RecognitionCost] = ()
+    problems: list[str]
+    notes: list[str]
+    files: list[Row]
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def complete(self) -> bool:
         """Whether there is at least one file to read, and all files would be read completely."""
         read = any(row["status"] == "read" for row in self.files)
         missed = any(row["status"] in _UNREAD or row["unread"] for row in self.files)
         return read and not missed and not self.problems
-
-    def as_record(self) -> dict[str, Any]:
-        """Return all fields as a dictionary, for JSON."""
-        return {
-            "settings_file": self.settings_file,
-            "complete": self.complete,
-            "messages": self.messages,
-            "people": self.people,
-            "problems": list(self.problems),
-            "notes": list(self.notes),
-            "recognition": [asdict(cost) | {"seconds": cost.seconds} for cost in self.recognition],
-            "files": list(self.files),
-        }
 
 
 @dataclass
@@ -104,7 +92,6 @@ class _Reading:
     documents: list[pl.DataFrame] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    recognition: list[RecognitionCost] = field(default_factory=list)
 
 
 def preview_run(
@@ -117,11 +104,8 @@ def preview_run(
     a document is a chat only if every line of it belongs to a message. Plain text, tables and JSON are the forms of
     most exports, and are chats if a reader of chats finds messages in them.
 
-    Args:
-        paths: Files, folders of either kind, and folders of workspaces; none for a whole workspace.
-        workspace: Folder of the workspace whose settings apply. By default the workspace that contains a path, else
-            that of the environment or the current folder; without a workspace, the default settings apply.
-        planned: Settings of a workspace that is still to be created, which apply even so.
+    Without paths, it is that of the whole workspace, which is by default the one that contains a path, else that of the
+    environment or the current folder; without one, the default settings apply, or those of a planned one.
 
     Raises:
         InputError: A path does not exist, or the paths belong to several workspaces.
@@ -208,7 +192,6 @@ def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) ->
             reading.notes.append(f"{documents.folder}/ {state}, so windows get no context")
     if inside is None:
         reading.problems += [f"a run would stop: {stop}" for stop in find_run_stops(workspace)]
-        reading.recognition += estimate_recognition(workspace)
     return reading
 
 
@@ -353,7 +336,6 @@ def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Work
         people=len(people),
         problems=problems,
         notes=notes,
-        recognition=[cost for reading in readings for cost in reading.recognition],
     )
 
 
@@ -391,11 +373,7 @@ def _describe_unknown_languages(files: Sequence[Row], known: Sequence[str] | Non
 
 
 def _count_chunks(reading: _Reading, settings: ChunkSettings, embedder: Embedder) -> None:
-    """Fill in how many chunks a run would cut each document into.
-
-    Raises:
-        BackstoryError: A document cannot be cut.
-    """
+    """Fill in how many chunks a run would cut each document into."""
     rows = {row["source"]: row for row in reading.files if row["taken_for"] == DOCUMENT}
     for served in reading.documents:
         documents = served.filter(pl.col("source").is_in(list(rows)))

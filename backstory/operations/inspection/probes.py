@@ -1,68 +1,70 @@
-"""Probes: single checks of a workspace, and those that `doctor` and its option `--files` share."""
+"""Probes: single checks of a workspace, each of which describes a part of it or says what is wrong and what to do."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-from backstory.base.errors import BackstoryError, StateError
+from backstory.base.errors import (
+    BackstoryError,
+    ContractError,
+    SearchIndexError,
+    StateError,
+)
+from backstory.base.wording import count, name_some
+from backstory.index.snapshot import find_damage, has_pointer, require_current
+from backstory.ingest.chats.archive import read_archive
+from backstory.ingest.documents.file_hashes import FileHashes
+from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.ingest.privacy.secret_file import is_unmade
-from backstory.operations.inspection.files import Examination
 from backstory.pipeline.chats.copies import find_stale_copies
+from backstory.pipeline.chats.leaks import REMEDY as REMEDY_FOR_NAMES
+from backstory.pipeline.chats.leaks import (
+    SEARCHED_COLUMNS,
+    find_marked_history,
+    find_names,
+    find_privacy_breaches,
+)
+from backstory.pipeline.checks import integrity
+from backstory.pipeline.history.record import describe_status, describe_trouble, find_trouble
+from backstory.pipeline.run.pending import find_outdated
+from backstory.pipeline.stages.post_folder import FILES
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.conversations import ConversationStore
 from backstory.storage.schema import STATE
 from backstory.storage.state_places import open_state
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import VIEWS_FILE, find_views_damage
 from backstory.storage.turns import is_running
+from backstory.writing.post_files import hash_file, inspect_file
 
+Depth: TypeAlias = Literal["always", "quick", "deep"]
+"""When a probe is made: always, only without ``--files``, or only with it, where no model is loaded."""
+
+DATABASE: Final = "database"
 TABLE: Final = "table "
 """How the names of examinations of tables begin."""
-_DATABASE: Final = "database"
 _QUESTIONS: Final = 5
+_NAMED: Final = 5
 
 
 @dataclass(frozen=True)
-class Probe:
-    """One check of a workspace.
+class Examination:
+    """One finding about a workspace.
 
     Attributes:
-        name: What it is.
-        look: Describes it, or raises an error that names what is wrong.
-        is_replaced: Whether a run replaces it in several steps. Between two of these steps a difference means
-            nothing, so it counts only while no run is under way.
+        name: What was checked.
+        passed: Whether it is as it should be.
+        detail: The finding, and what to do if it did not pass.
     """
 
     name: str
-    look: Callable[[Workspace], str]
-    is_replaced: bool = False
-
-    def examine(self, workspace: Workspace) -> Examination:
-        """Run the check in a workspace."""
-        found = self._look(workspace)
-        # A second look separates a run that ended during the first from a difference that stays.
-        for _ in range(2 if self.is_replaced else 0):
-            if found.passed:
-                return found
-            if _is_changing(workspace):
-                detail = "not compared, since a run is changing it; check again when the run has ended"
-                return Examination(self.name, True, detail)
-            found = self._look(workspace)
-        return found
-
-    def _look(self, workspace: Workspace) -> Examination:
-        return examine_one(self.name, lambda: self.look(workspace))
-
-
-def _is_changing(workspace: Workspace) -> bool:
-    """Return whether a run is under way; not known, and taken for no, while the database is away."""
-    try:
-        return is_running(workspace.catalog.state)
-    except StateError:
-        return False  # the examination of the database says why
+    passed: bool
+    detail: str
 
 
 def examine_one(name: str, look: Callable[[], str]) -> Examination:
@@ -73,25 +75,46 @@ def examine_one(name: str, look: Callable[[], str]) -> Examination:
         return Examination(name, False, str(error))
 
 
-def leave_out_explained(found: Sequence[Examination], address: str | None) -> list[Examination]:
-    """Leave out what failed since a table or the database cannot be read; the examination of that one says so."""
-    named = {one.detail for one in found if not one.passed and one.name.startswith(TABLE)}
-    is_away = any(not one.passed and one.name == _DATABASE for one in found)
-    return [
-        one
-        for one in found
-        if one.name == _DATABASE
-        or one.name.startswith(TABLE)
-        or not (one.detail in named or (is_away and not one.passed and str(address) in one.detail))
-    ]
+@dataclass(frozen=True)
+class Probe:
+    """One check of a workspace.
+
+    Attributes:
+        name: What it is.
+        look: Describes it, or raises an error that names what is wrong.
+        depth: When it is made.
+        is_replaced: Whether a run replaces it in several steps. Between two of these steps a difference means
+            nothing, so it counts only while no run is under way.
+    """
+
+    name: str
+    look: Callable[[Workspace], str]
+    depth: Depth = "always"
+    is_replaced: bool = False
+
+    def examine(self, workspace: Workspace) -> Examination:
+        """Run the check in a workspace."""
+        found = examine_one(self.name, lambda: self.look(workspace))
+        # A second look separates a run that ended during the first from a difference that stays.
+        for _ in range(2 if self.is_replaced else 0):
+            if found.passed:
+                return found
+            if _is_changing(workspace):
+                detail = "not compared, since a run is changing it; check again when the run has ended"
+                return Examination(self.name, True, detail)
+            found = examine_one(self.name, lambda: self.look(workspace))
+        return found
 
 
-def examine_database(address: str | None) -> list[Examination]:
-    """Try the database of the settings; nothing without one."""
-    return [] if address is None else [examine_one(_DATABASE, lambda: _describe_database(address))]
+def _is_changing(workspace: Workspace) -> bool:
+    """Return whether a run is under way; not known, and taken for no, while the database is away."""
+    try:
+        return is_running(workspace.catalog.state)
+    except StateError:
+        return False  # the examination of the database says why
 
 
-def _describe_database(address: str) -> str:
+def describe_database(address: str) -> str:
     """Describe how fast the server answers."""
     state, seconds = open_state(Path(), address, STATE), []
     for _ in range(_QUESTIONS):  # of which the first may connect
@@ -101,24 +124,8 @@ def _describe_database(address: str) -> str:
     return f"{address} answers in {1000 * min(seconds):.1f} ms (the first time {1000 * seconds[0]:.1f} ms)"
 
 
-def describe_clock(ahead: float, *, digits: int) -> str:
-    """Describe how far a clock is from this machine's.
-
-    Args:
-        ahead: Seconds by which it is ahead; negative if behind.
-        digits: Digits after the point that are known.
-    """
-    if not round(ahead, digits):
-        return "agrees with that of this machine"
-    return f"is {abs(ahead):.{digits}f} s {'ahead of' if ahead > 0 else 'behind'} that of this machine"
-
-
 def _describe_catalog(workspace: Workspace) -> str:
-    """Check that the catalog can be read.
-
-    Raises:
-        StateError: It is damaged.
-    """
+    """Check that the catalog can be read."""
     workspace.catalog.state.examine()
     if workspace.catalog.state.exists():
         return "can be read"
@@ -131,11 +138,7 @@ def _describe_catalog(workspace: Workspace) -> str:
 
 
 def _describe_cache(workspace: Workspace) -> str:
-    """Check that the cache can be read.
-
-    Raises:
-        StateError: It is damaged, or cannot be read.
-    """
+    """Check that the cache can be read."""
     workspace.cache.examine()
     caches = (
         (workspace.embeddings, "vectors"),
@@ -147,11 +150,7 @@ def _describe_cache(workspace: Workspace) -> str:
 
 
 def _describe_views(workspace: Workspace) -> str:
-    """Check that the file of the views is as the last run wrote it.
-
-    Raises:
-        BackstoryError: It is another, or gone.
-    """
+    """Check that the file of the views is as the last run wrote it."""
     if workspace.settings.storage.files is not None:
         return "not written, since the tables are in a store"
     if damage := find_views_damage(workspace.tables):
@@ -160,11 +159,7 @@ def _describe_views(workspace: Workspace) -> str:
 
 
 def _describe_history(workspace: Workspace) -> str:
-    """Check that the history of runs can be read, and that the table ``runs`` agrees with it.
-
-    Raises:
-        StateError: The state is damaged, or the table differs.
-    """
+    """Check that the history of runs can be read, and that the table ``runs`` agrees with it."""
     workspace.state.examine()
     if months := workspace.runs.find_damaged_months():
         raise StateError(
@@ -174,23 +169,14 @@ def _describe_history(workspace: Workspace) -> str:
 
 
 def _describe_copies(workspace: Workspace) -> str:
-    """Check that no page or text remains of rows that have left the tables.
-
-    Raises:
-        BackstoryError: Some are, which Backstory may not delete.
-    """
+    """Check that no page or text remains of rows that have left the tables."""
     if copies := find_stale_copies(workspace):
         raise BackstoryError("; ".join(copies))
     return "none contains data that has left the tables"
 
 
 def _describe_secret(workspace: Workspace) -> str:
-    """Check that the key of the pseudonyms is the one in use, and that only its owner can read it.
-
-    Raises:
-        WorkspaceError: It is lost, or another.
-        PermissionError: Others can read it.
-    """
+    """Check that the key of the pseudonyms is the one in use, and that only its owner can read it."""
     if not workspace.settings.privacy.pseudonyms:
         return "not used, since privacy.pseudonyms is off"
     path = workspace.secret
@@ -204,12 +190,163 @@ def _describe_secret(workspace: Workspace) -> str:
     return f"{path} is readable by its owner only"
 
 
-SHARED: Final = (
+def _describe_table(workspace: Workspace, table: str) -> str:
+    """Compare the files of a table with their hashes; their rows were valid when they were written."""
+    if damaged := workspace.tables.find_damage(table):
+        raise ContractError(name_some(list(damaged.values()), _NAMED, separator="; "), code="damaged_table")
+    return f"{count(len(workspace.tables.keys(table)), 'file')} as written"
+
+
+def _describe_reference(workspace: Workspace, child: str, parent: str, on: Sequence[str]) -> str:
+    if not workspace.tables.keys(child):
+        return "there are no rows yet"
+    orphans = integrity.find_orphans(workspace, child, parent, on)
+    if len(orphans):
+        raise BackstoryError(
+            f"{len(orphans)} rows of {child} refer to rows of {parent} that do not exist, such as "
+            f"{', '.join(map(str, orphans.row(0)))}; remove {workspace.tables_dir / child} and run "
+            "`backstory run`"
+        )
+    return "all of these rows exist"
+
+
+def _describe_documents(workspace: Workspace) -> str:
+    hashes = FileHashes(workspace.catalog)
+    if path := hashes.find_deviation():
+        raise BackstoryError(
+            f"{path} holds another content than a run read, though its size and times are the same; write it again, or "
+            "`touch` it, and run `backstory run`"
+        )
+    return f"{hashes.count():,} recorded by size and times have the content that was read"
+
+
+def _describe_snapshot(workspace: Workspace) -> str:
+    """Compare every file of the published snapshot with its checksum."""
+    folder = workspace.index
+    if not has_pointer(folder):
+        if workspace.catalog.read("search_index"):
+            raise SearchIndexError(f"the published index in {folder} is gone; `backstory run` rebuilds it")
+        return "not built yet; `backstory run` builds it"
+    current = require_current(folder)
+    if damage := find_damage(folder / current, checksums=True):
+        raise SearchIndexError(damage)
+    return f"snapshot {current}: every file has its checksum"
+
+
+def _describe_posts(workspace: Workspace) -> str:
+    """Compare the files of the posts with those that the last run left, and count those that people have edited."""
+    changed, edited = [], []
+    files = workspace.catalog.read(FILES)
+    for slug, entry in sorted(files.items()):
+        path = workspace.posts_dir / f"{slug}.md"
+        if not path.is_file():
+            changed.append(f"{path} is gone; `backstory run` writes it again")
+        elif hash_file(path) != entry.content:
+            changed.append(
+                f"{path} was changed since the last run; `backstory run` treats it as edited by a person and leaves it"
+            )
+        elif inspect_file(path) == "edited":
+            edited.append(path.name)
+    if changed:
+        raise BackstoryError(name_some(changed, _NAMED, separator="; "))
+    people = f"; people have edited {name_some(edited, _NAMED)}" if edited else ""
+    return f"{len(files):,} as the last run left them{people}" if files else "none"
+
+
+def _describe_archive(workspace: Workspace) -> str:
+    messages = len(read_archive(workspace.archive))
+    return f"{messages:,} messages can be read" if messages else "holds nothing"
+
+
+def _describe_forgotten(workspace: Workspace) -> str:
+    read_forgotten(workspace.forgotten)
+    return "can be read" if workspace.forgotten.is_file() else "holds nothing"
+
+
+def _describe_conversations(workspace: Workspace) -> str:
+    held = ConversationStore(workspace.state).count()
+    return f"{held:,} can be read" if held else "none"
+
+
+def _describe_runs(workspace: Workspace) -> str:
+    records = workspace.runs.read()
+    if trouble := find_trouble(records):
+        raise BackstoryError("; ".join(map(describe_trouble, trouble)))
+    return describe_status(records[0]) if records else "none is recorded yet"
+
+
+def _describe_outdated(workspace: Workspace) -> str:
+    """Count the partitions that keep contexts of an earlier snapshot; having some is no failure."""
+    outdated = find_outdated(workspace)
+    if not outdated:
+        return "every context is of the published snapshot"
+    return (
+        f"{count(len(outdated), 'partition keeps', 'partitions keep')} contexts of an earlier snapshot "
+        f"({outdated[0]} to {outdated[-1]}); `backstory run` searches again for all, `--from` and `--to` for some; "
+        "`partitions: {after_posts: all}` lets the sensor do it"
+    )
+
+
+def _describe_names(workspace: Workspace) -> str:
+    if not workspace.settings.privacy.pseudonyms:
+        return "not looked for, since privacy.pseudonyms is off"
+    if not workspace.has_chats:
+        return "there are no chats whose names could be in the tables"
+    breaches = find_privacy_breaches(workspace)
+    if len(breaches):
+        raise ContractError(
+            f"{len(breaches)} cells of messages hold a real name, text of someone who opted out, or contact data; "
+            "run `backstory run` without --from and --to, to rebuild every day",
+            code="privacy",
+        )
+    for table in SEARCHED_COLUMNS:
+        found = find_names(workspace, table)
+        if len(found):
+            columns = ", ".join(sorted(found["column"].unique()))
+            raise ContractError(
+                f"{len(found)} cells of {table} hold a real name (column {columns}); remove "
+                f"{workspace.tables_dir / table} and run `backstory run`",
+                code="privacy",
+            )
+    if marked := find_marked_history(workspace)["place"].to_list():
+        raise ContractError(
+            f"{' and '.join(marked)}, written before real names were replaced, may hold some. {REMEDY_FOR_NAMES}",
+            code="privacy",
+        )
+    return (
+        "no full name of a member (in any order, with initials or joined), mention or phone number in the messages "
+        "and in what other tables hold of them; not looked for: a first name or surname alone, which may stay, and "
+        "names in documents (docs/security.md)"
+    )
+
+
+PROBES: Final = (
     Probe("catalog", _describe_catalog, is_replaced=True),
     Probe("cache", _describe_cache),
     Probe("views", _describe_views, is_replaced=True),
     Probe("copies", _describe_copies, is_replaced=True),
     Probe("history of runs", _describe_history, is_replaced=True),
     Probe("secret", _describe_secret),
+    Probe("snapshot of contexts", _describe_outdated, "quick", is_replaced=True),
+    Probe("runs", _describe_runs, "quick"),
+    Probe("real names", _describe_names, "quick"),
+    *(Probe(f"{TABLE}{name}", partial(_describe_table, table=name), is_replaced=True) for name in TABLES),
+    *(
+        Probe(
+            f"{child} refer to {parent}",
+            partial(_describe_reference, child=child, parent=parent, on=on),
+            "deep",
+            is_replaced=True,
+        )
+        for child, parent, on in integrity.REFERENCES
+        # Hits of partitions that were not rebuilt since a document changed name chunks of its former text.
+        if child != "hits"
+    ),
+    Probe("document files", _describe_documents, "deep", is_replaced=True),
+    Probe("search index", _describe_snapshot, "deep", is_replaced=True),
+    Probe("archive", _describe_archive, "deep", is_replaced=True),
+    Probe("forgotten list", _describe_forgotten, "deep", is_replaced=True),
+    Probe("written posts", _describe_posts, "deep", is_replaced=True),
+    Probe("conversations", _describe_conversations, "deep"),
 )
-"""Probes of every examination of a workspace."""
+"""The probes of what runs have written."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import date
-from types import MappingProxyType
 from typing import Any, Final
 
 import polars as pl
@@ -18,16 +17,14 @@ from backstory.pipeline.workspace import Workspace
 LATEST: Final = "latest"
 """The reference to the window that began last."""
 
-CAUSES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "below_threshold": "too improbable",
-        "duplicate_document": "another chunk of the same document was preferred",
-        "near_duplicate": "almost the same text as another chunk",
-        "below_rating": "rated by the reranker as serving no topic",
-        "not_selected": "other documents add more",
-        "over_budget": "no room left in the token budget",
-    }
-)
+CAUSES: Final[Mapping[str, str]] = {
+    "below_threshold": "too improbable",
+    "duplicate_document": "another chunk of the same document was preferred",
+    "near_duplicate": "almost the same text as another chunk",
+    "below_rating": "rated by the reranker as serving no topic",
+    "not_selected": "other documents add more",
+    "over_budget": "no room left in the token budget",
+}
 """The reason for a dropped hit in words, by the cause in the table ``decisions``."""
 
 _SHORTEST_ID = 8
@@ -40,18 +37,14 @@ def list_windows(
 ) -> list[dict[str, Any]]:
     """List windows with the state of their contexts, oldest first.
 
-    Args:
-        workspace: A workspace with windows.
-        first: Leave out windows that began before this day of their conversation.
-        last: Leave out windows that began after this day of their conversation.
-        limit: Most windows to list, the latest ones; None for all.
+    Those that began before the first or after the last day of their conversation are left out; ``limit`` keeps the
+    latest ones.
 
     Returns:
         Per window its ``window_id``, ``short_id`` (the shortest beginning that is unique in this workspace),
         ``conversation_id``, ``partition``, ``started_at`` and ``ended_at`` in its time zone, ``timezone``,
-        ``message_count``, and of its context
-        ``status`` (``not made`` before it exists), ``kept_count``, ``part_count``, ``served_count`` and
-        ``coverage``.
+        ``message_count``, and of its context ``status`` (``not made`` before it exists), ``kept_count``,
+        ``part_count``, ``served_count`` and ``coverage``.
 
     Raises:
         InputError: The workspace has windows, but none of them began in this range.
@@ -101,9 +94,13 @@ def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
         raise InputError("there are no windows yet; run `backstory run`", code="no_windows")
     found = _choose(windows, reference)
     if len(found) > 1:
+        told = (
+            f"began on {reference}"
+            if _DAY.fullmatch(reference)
+            else f"have an id that begins with {reference!r}"
+        )
         raise InputError(
-            f"{len(found)} windows {_describe_choice(reference)}; name one of them by its id:\n"
-            f"{_list_choices(found)}",
+            f"{len(found)} windows {told}; name one of them by its id:\n{_list_choices(found)}",
             code="ambiguous_reference",
         )
     return localize_window(found.drop("short_id").row(0, named=True))
@@ -142,12 +139,6 @@ def _choose_day(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
     return found
 
 
-def _describe_choice(reference: str) -> str:
-    if _DAY.fullmatch(reference):
-        return f"began on {reference}"
-    return f"have an id that begins with {reference!r}"
-
-
 def _list_choices(found: pl.DataFrame) -> str:
     lines = [
         f"  {row['short_id']}  {write_span(row['started_at'], row['ended_at'])}, "
@@ -160,14 +151,7 @@ def _list_choices(found: pl.DataFrame) -> str:
 
 
 def shorten_ids(window_ids: pl.Series) -> pl.Series:
-    """Shorten ids to the shortest length at which they are still distinct.
-
-    Args:
-        window_ids: All ids of a workspace.
-
-    Returns:
-        The first characters of each, at least eight and equally many for all, in the same order.
-    """
+    """Shorten all ids of a workspace to the shortest length, at least eight, at which they are still distinct."""
     length = _SHORTEST_ID
     while window_ids.str.head(length).n_unique() < window_ids.n_unique():
         length += 1
@@ -181,11 +165,7 @@ def _describe_range(first: date | None, last: date | None) -> str:
 
 
 def read_window_context(workspace: Workspace, reference: str) -> dict[str, Any]:
-    """Read the context of a window.
-
-    Args:
-        workspace: A workspace with tables.
-        reference: As for :func:`find_window`.
+    """Read the context of the window that a reference names.
 
     Returns:
         The row of ``window_contexts``, with ``documents``: its rows of ``contexts``, each with ``asked_by``

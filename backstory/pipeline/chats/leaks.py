@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 import polars as pl
 
+from backstory.base.environment import find_dagster_home
 from backstory.base.errors import ContractError
 from backstory.base.ids import digest, digest_json
 from backstory.ingest.privacy.leaks import find_naming_texts, find_real_names
@@ -272,8 +274,8 @@ def _find_others(workspace: Workspace, rows: pl.DataFrame, opted_out: list[list[
 
 MARK_FILE: Final = "holds-real-names.txt"
 REMEDY: Final = (
-    "Stop Dagster's processes of this workspace, and delete the folder .dagster with the history of runs. If you "
-    "set DAGSTER_HOME, or wrote backups or pages elsewhere, clear those yourself."
+    "Stop Dagster's processes of this workspace, and delete the folder with the history of runs. If you wrote backups "
+    "or pages elsewhere, clear those yourself."
 )
 
 _TABLE: Final = "known_names"
@@ -313,18 +315,16 @@ def remove_former_names(workspace: Workspace, names: Sequence[str], partitions: 
 
 
 def find_marked_history(workspace: Workspace) -> pl.DataFrame:
-    """Find Dagster's history if it may hold real names.
+    """Find the histories of Dagster that may hold real names: ``place``, a folder in each row."""
+    places = _list_histories(workspace) if workspace.settings.privacy.pseudonyms else []
+    marked = [str(place) for place in places if (place / MARK_FILE).exists()]
+    return pl.DataFrame({"place": marked}, schema={"place": pl.String})
 
-    Args:
-        workspace: An open workspace.
 
-    Returns:
-        ``place``, the folder of the history, in no row or one.
-    """
-    marked = workspace.settings.privacy.pseudonyms and (workspace.dagster_home / MARK_FILE).exists()
-    return pl.DataFrame(
-        {"place": [str(workspace.dagster_home)] if marked else []}, schema={"place": pl.String}
-    )
+def _list_histories(workspace: Workspace) -> list[Path]:
+    """List the folders of Dagster's history: that of the workspace, and that which the environment names."""
+    places = dict.fromkeys([workspace.dagster_home, find_dagster_home() or workspace.dagster_home])
+    return [place for place in places if place.is_dir()]
 
 
 def _fingerprint(workspace: Workspace, names: Sequence[str]) -> str:
@@ -348,13 +348,13 @@ def _find_named_partitions(workspace: Workspace, names: Sequence[str]) -> set[st
 
 def _clear(workspace: Workspace, outside: Sequence[str]) -> str:
     deleted = list(remove_pages(workspace.root))
-    if workspace.dagster_home.is_dir():
-        (workspace.dagster_home / MARK_FILE).write_text(_EXPLANATION, encoding="utf-8")
+    histories = _list_histories(workspace)
+    for place in histories:
+        (place / MARK_FILE).write_text(_EXPLANATION, encoding="utf-8")
     notes = ["earlier runs wrote real names that are replaced now"]
     if deleted:
         notes.append(f"deleted {', '.join(deleted)}")
-    if workspace.dagster_home.is_dir():
-        notes.append(f"{workspace.dagster_home} still holds some. {REMEDY}")
+    notes += [f"{place} still holds some. {REMEDY}" for place in histories]
     if outside:
         notes.append(
             f"{len(outside)} partitions outside this run, such as {outside[0]}, still hold some; run "

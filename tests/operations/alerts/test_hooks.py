@@ -59,9 +59,8 @@ def test_a_transient_failure_is_tried_again(
         ([(500, {})] * ATTEMPTS, "refused", [500], ATTEMPTS),
         ([(429, {})] * ATTEMPTS, "refused", [429], ATTEMPTS),
         ([(404, {})], "refused", [404], 1),
-        ([(302, {"Location": "http://elsewhere.invalid/x?token=1"})], "redirected", [], 1),
-        ([(302, {"Location": "file:///etc/passwd"})], "redirected", [], 1),
-        ([(308, {"Location": PATH})] * 3, "redirected", [], 3),
+        ([(302, {"Location": "http://elsewhere.invalid/x?token=1"})], "refused", [302], 1),
+        ([(308, {"Location": PATH})], "refused", [308], 1),
     ],
 )  # fmt: skip
 def test_what_cannot_be_delivered_is_told_without_the_address(
@@ -79,26 +78,6 @@ def test_what_cannot_be_delivered_is_told_without_the_address(
     assert "Secret" not in str(caught.value)
     assert "token" not in str(caught.value)
     assert caught.value.__cause__ is None
-
-
-def test_a_redirect_to_another_port_is_another_host(
-    webhook: LoopbackServer, send: Callable[..., list[float]]
-) -> None:
-    with run_server() as other:
-        webhook.answers.append((307, {"Location": other.url + "/x"}))
-        with raises(AlertError, "redirected"):
-            send()
-        assert other.received == []
-
-
-def test_a_redirect_on_the_same_host_is_followed_by_post(
-    webhook: LoopbackServer, send: Callable[..., list[float]]
-) -> None:
-    webhook.answers.append((301, {"Location": "/moved"}))
-    send()
-    assert [(request.path, json.loads(request.body)) for request in webhook.received] == [
-        (PATH, PAYLOAD), ("/moved", PAYLOAD)
-    ]  # fmt: skip
 
 
 def test_a_server_that_is_not_there_is_told(send: Callable[..., list[float]]) -> None:

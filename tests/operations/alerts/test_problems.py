@@ -4,29 +4,41 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import polars as pl
 import pytest
 
-from backstory.operations.alerts.dispatch import choose_event
-from backstory.operations.alerts.ended_run import EndedRun, UnreadFile
 from backstory.operations.alerts.last_sent import SentAlerts
 from backstory.operations.alerts.problems import Kind, Problem, find_problems, update_open
-from backstory.pipeline.checks.checks import CHECKS
+from backstory.operations.alerts.sending import choose_event
+from backstory.pipeline.checks.cases import CheckResult
+from backstory.pipeline.checks.checks import CHECKS, Check
+from backstory.pipeline.run.run import Run
 
 DAYS = [f"2025-03-{day}" for day in range(13, 17)]
 EVERY_KIND: tuple[Kind, ...] = ("failure", "warning", "set_aside")
 CHECK = {(check.table, check.name): check for check in CHECKS}
-END = EndedRun("1", DAYS, ["messages", "windows", "documents"], files=())
-WARNED = replace(END, checks={CHECK["quarantine", "unread_lines"]: 2})
+
+
+def find(table: str, name: str, cases: int) -> dict[Check, CheckResult]:
+    check = CHECK[table, name]
+    return {check: CheckResult(check, pl.DataFrame({"case": ["a text of a chat"] * cases}))}
+
+
+END = Run(DAYS, frozenset({"messages", "windows", "documents"}), id="1")
+WARNED = replace(END, found=find("quarantine", "unread_lines", 2))
 BLOCKED = replace(
     END,
-    failures=["windows, check unknown_messages: 1 found: a text of a chat"],
-    checks={CHECK["windows", "unknown_messages"]: 1},
+    errors=["windows, check unknown_messages: 1 found: a text of a chat"],
+    found=find("windows", "unknown_messages", 1),
 )
-FAILED = replace(END, failures=["messages: HTTP 503 after 6 attempts"])
-UNREAD = replace(END, files=[UnreadFile("posts/a.md", "failed", "not valid YAML")])
+FAILED = replace(END, errors=["messages: HTTP 503 after 6 attempts"])
+UNREAD = replace(
+    END,
+    sources=pl.DataFrame({"source": ["posts/a.md"], "status": ["failed"], "reason": ["not valid YAML"]}),
+)
 
 
-def follow(*ends: EndedRun) -> list[dict[str, Problem]]:
+def follow(*ends: Run) -> list[dict[str, Problem]]:
     """Give what is open after each run."""
     opened: list[dict[str, Problem]] = []
     for time, end in enumerate(ends):
@@ -39,7 +51,7 @@ def follow(*ends: EndedRun) -> list[dict[str, Problem]]:
     ("end", "kind"),
     [(WARNED, "warning"), (BLOCKED, "failure"), (FAILED, "failure"), (UNREAD, "set_aside")],
 )
-def test_each_problem_has_a_kind_and_quotes_no_case(end: EndedRun, kind: str) -> None:
+def test_each_problem_has_a_kind_and_quotes_no_case(end: Run, kind: str) -> None:
     (problem,) = find_problems(end, EVERY_KIND, "t").values()
     assert problem.kind == kind
     assert "a text of a chat" not in problem.sentence
@@ -47,19 +59,19 @@ def test_each_problem_has_a_kind_and_quotes_no_case(end: EndedRun, kind: str) ->
 
 
 @pytest.mark.parametrize("end", [WARNED, BLOCKED, FAILED, UNREAD])
-def test_a_problem_stays_one_problem_until_a_run_finds_it_gone(end: EndedRun) -> None:
-    passed = replace(END, checks=dict.fromkeys(end.checks, 0))
-    first, second, third = follow(end, replace(end, run_id="2"), passed)
+def test_a_problem_stays_one_problem_until_a_run_finds_it_gone(end: Run) -> None:
+    passed = replace(END, found={check: CheckResult(check, pl.DataFrame()) for check in end.found})
+    first, second, third = follow(end, replace(end, id="2"), passed)
     assert first.keys() == second.keys()
     assert [problem.since for problem in second.values()] == ["t0"]
     assert third == {}
 
 
 def test_another_number_is_the_same_problem() -> None:
-    failed_later = replace(FAILED, failures=["messages: HTTP 504 after 7 attempts"])
+    failed_later = replace(FAILED, errors=["messages: HTTP 504 after 7 attempts"])
     first, second = follow(FAILED, failed_later)
     assert first.keys() == second.keys()
-    more = replace(WARNED, checks=dict.fromkeys(WARNED.checks, 9))
+    more = replace(WARNED, found=find("quarantine", "unread_lines", 9))
     first, second = follow(WARNED, more)
     assert first.keys() == second.keys()
     assert [problem.count for problem in second.values()] == [9]
@@ -69,19 +81,19 @@ def test_another_number_is_the_same_problem() -> None:
     "other",
     [
         replace(END, partitions=DAYS[1:]),
-        replace(END, tables=["documents"], files=None),
-        replace(END, partitions=(), tables=["documents"]),
-        replace(END, failures=["windows: something else"]),
+        replace(END, tables=frozenset({"documents"})),
+        replace(END, partitions=(), tables=frozenset({"documents"})),
+        replace(END, errors=["windows: something else"]),
     ],
 )
-def test_a_failure_stays_open_until_a_run_over_its_days_and_tables_ends_well(other: EndedRun) -> None:
+def test_a_failure_stays_open_until_a_run_over_its_days_and_tables_ends_well(other: Run) -> None:
     first, second, third = follow(FAILED, other, END)
     assert first.keys() <= second.keys()
     assert not first.keys() & third.keys()
 
 
 def test_a_check_or_file_at_which_a_run_does_not_look_stays_open() -> None:
-    _, opened, still = follow(WARNED, UNREAD, replace(END, files=None))
+    _, opened, still = follow(WARNED, UNREAD, replace(END, tables=frozenset({"windows"})))
     assert len(opened) == 2
     assert still == opened
 

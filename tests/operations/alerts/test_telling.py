@@ -3,15 +3,17 @@
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from backstory.base.errors import SettingsError
 from backstory.models.failures import hide_quotes, quote
-from backstory.operations.alerts.dispatch import send_alerts_of_run
-from backstory.operations.alerts.ended_run import EndedRun, UnreadFile
+from backstory.operations.alerts.sending import send_alerts
+from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.errors import raises
 from tests.interfaces.cli.invocation import exit_code, run
@@ -25,6 +27,11 @@ import sys
 with open("told.jsonl", "a") as told:
     told.write(sys.stdin.read() + chr(10))
 """
+UNREAD = Run(
+    [],
+    frozenset({"documents"}),
+    sources=pl.DataFrame({"source": ["posts/a.md"], "status": ["failed"], "reason": ["damaged"]}),
+)
 BAD_POST = "---\ntitle: [\n---\n"
 
 
@@ -122,21 +129,20 @@ def test_a_sentence_that_was_cut_inside_a_quote_tells_none_of_it() -> None:
 
 def test_a_hook_that_fails_is_said_and_told_by_the_next_run(workspace: Workspace) -> None:
     opened = change_alerts(workspace, "command: ['false']")
-    end = EndedRun("1", ["2025-03-13"], ["documents"], files=[UnreadFile("posts/a.md", "failed", "damaged")])
-    (said,) = send_alerts_of_run(opened, end)
+    end = replace(UNREAD, partitions=["2025-03-13"])
+    (said,) = send_alerts(opened, end)
     assert said.startswith("Alert not sent by command: false ended with exit code 1")
     opened = add_hook(workspace)
-    assert send_alerts_of_run(opened, end) == ["Alert sent by command: problems"]
-    assert send_alerts_of_run(opened, end) == []
+    assert send_alerts(opened, end) == ["Alert sent by command: problems"]
+    assert send_alerts(opened, end) == []
     (opened.root / ".backstory" / "alerts.json").write_text("{", encoding="utf-8")
-    assert send_alerts_of_run(opened, end) == ["Alert sent by command: problems"]
+    assert send_alerts(opened, end) == ["Alert sent by command: problems"]
 
 
 def test_kinds_that_are_not_wanted_are_not_told(workspace: Workspace) -> None:
     opened = add_hook(workspace, ", on: [failure]")
-    unread = EndedRun("1", [], ["documents"], files=[UnreadFile("posts/a.md", "failed", "damaged")])
-    assert send_alerts_of_run(opened, unread) == []
-    assert send_alerts_of_run(opened, EndedRun("1", [], ["documents"], failures=["documents: no"])) != []
+    assert send_alerts(opened, UNREAD) == []
+    assert send_alerts(opened, replace(UNREAD, errors=["documents: no"])) != []
 
 
 def test_the_webhook_of_the_environment_is_used_and_never_shown(

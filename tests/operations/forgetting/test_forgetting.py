@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from backstory import run_pipeline
@@ -14,7 +13,7 @@ from backstory.ingest.privacy.erasure_list import Kind, read_forgotten
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.models.reranker import Topic
 from backstory.operations.forgetting.forget import Forgetting, forget
-from backstory.operations.forgetting.traces import Wanted, search_workspace
+from backstory.operations.forgetting.traces import Wanted, find_left
 from backstory.pipeline.chats.copies import pick_parts
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -22,6 +21,7 @@ from backstory.storage.tables.schemas import TABLES
 from tests.errors import raises
 from tests.interfaces.cli.invocation import run as run_command
 from tests.models.rerankers.rerank_requests import RATED
+from tests.operations.forgetting.leftovers import find_files_with
 from tests.pipeline.test_removals import KEEP
 from tests.workspaces import CHAT, SETTINGS, build_table, copy_made, write_workspace
 
@@ -56,27 +56,11 @@ def reopen(workspace: Workspace) -> Workspace:
 
 def forget_and_run_again(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     done = forget(reopen(workspace), kind, name)
-    assert done.search.found == {}
+    assert done.left == {}
     before = {table: workspace.tables.read(table) for table in TABLES}
     run_pipeline(reopen(workspace))
     assert all(workspace.tables.read(table).equals(before[table]) for table in TABLES)
     return done
-
-
-def cells_of(workspace: Workspace) -> str:
-    """Join the bytes of every file of the workspace that is not an input, of Parquet its decoded rows."""
-    texts = []
-    for path in sorted(workspace.root.rglob("*")):
-        if (
-            path.is_file()
-            and not path.is_relative_to(workspace.chats_dir)
-            and not path.is_relative_to(workspace.documents_dir)
-        ):
-            raw = path.read_bytes()
-            texts.append(
-                str(pl.read_parquet(path).to_dicts()) if raw[:4] == b"PAR1" else raw.decode("latin-1")
-            )
-    return "\n".join(texts)
 
 
 def test_a_forgotten_conversation_is_in_no_file_and_does_not_come_back(made: Workspace) -> None:
@@ -88,15 +72,13 @@ def test_a_forgotten_conversation_is_in_no_file_and_does_not_come_back(made: Wor
             for window in windows.to_dicts()
         }
     )
-    assert "Only the moths were awake" in cells_of(made)
+    assert find_files_with(made, ["Only the moths were awake"])
     done = forget_and_run_again(made, "conversation", "chats/moths.txt")
     assert 0 < made.judgements.count() < windows.height
     assert (done.rows, done.inputs) == (2, ("chats/moths.txt",))
     assert done.vectors >= 2
-    held = cells_of(made)
-    assert "Only the moths were awake" not in held
-    assert "A lamp for the moths" not in held
-    assert "sluggish" in held
+    assert not find_files_with(made, ["Only the moths were awake", "A lamp for the moths"])
+    assert find_files_with(made, ["sluggish"])
     sources = made.tables.read("sources").filter(source="chats/moths.txt").row(0, named=True)
     assert (sources["status"], sources["rows"], sources["first"]) == ("ignored", 0, None)
     assert "backstory forget" in sources["reason"]
@@ -120,7 +102,7 @@ def test_a_member_is_found_by_every_name_that_the_tables_take_for_the_same_perso
     build_table(workspace, "messages", find_partitions(workspace))
     done = forget(reopen(workspace), "member", name)
     assert done.rows == 1
-    assert done.search.found == {}
+    assert done.left == {}
     assert done.inputs == ("chats/moths.txt",)
     assert "forgotten-" in str(workspace.tables.read("messages")["text"].to_list())
 
@@ -131,19 +113,16 @@ def test_a_forgotten_member_is_in_no_file_and_no_mention(made: Workspace, by_pse
     pseudonym = messages.filter(text="Only the moths were awake")["author"].item()
     done = forget_and_run_again(made, "member", pseudonym if by_pseudonym else "dora  quill")
     assert (done.rows, done.inputs) == (1, ("chats/moths.txt",))
-    held = cells_of(made)
-    assert pseudonym not in held
-    assert "Only the moths were awake" not in held
-    assert "Dora" not in held
+    assert not find_files_with(made, [pseudonym, "Only the moths were awake", "Dora"])
     [mention] = made.tables.read("messages").filter(conversation_id="moths")["text"]
     assert mention.startswith("A lamp for the moths, then, dear @forgotten-")
 
 
 def test_a_forgotten_document_is_in_no_file_and_no_context(made: Workspace) -> None:
-    assert "clicking backup disk" in cells_of(made)
+    assert find_files_with(made, ["A clicking backup disk"])
     done = forget_and_run_again(made, "document", "posts/backup-disk.md")
     assert (done.rows, done.inputs) == (1, ("posts/backup-disk.md",))
-    assert "A clicking backup disk" not in cells_of(made)
+    assert not find_files_with(made, ["A clicking backup disk"])
     assert "backup-disk" not in set(made.tables.read("contexts")["slug"])
     status = made.tables.read("sources").filter(source="posts/backup-disk.md")["status"].item()
     assert status == "ignored"
@@ -159,7 +138,7 @@ def test_what_was_forgotten_leaves_the_archive_too(made: Workspace) -> None:
     assert "Only the moths were awake" in set(read_archive(made.archive)["text"])
     author = read_archive(made.archive).filter(text="Only the moths were awake")["author"].item()
     forget_and_run_again(made, "member", author)
-    assert author not in cells_of(made)
+    assert not find_files_with(made, [author])
     forget_and_run_again(made, "conversation", "moths")
     assert set(read_archive(made.archive)["conversation_id"]) == {"garden"}
     assert "A quiet evening" not in set(made.tables.read("messages")["text"])
@@ -169,7 +148,7 @@ def test_what_was_forgotten_stays_forgotten_with_names_in_the_tables(made: Works
     forget(reopen(made), "member", "Dora Quill")
     (made.root / "backstory.yaml").write_text(f"{SETTINGS}privacy: {{pseudonyms: false}}\n", encoding="utf-8")
     run_pipeline(reopen(made))
-    assert "Dora" not in cells_of(made)
+    assert not find_files_with(made, ["Dora"])
     assert "Ada Lind" in set(made.tables.read("messages")["author"])
 
 
@@ -188,7 +167,7 @@ def test_a_name_inside_a_longer_word_is_not_that_of_the_forgotten_member(tmp_pat
 
 
 def test_the_last_conversation_can_be_forgotten(made_workspace: Workspace) -> None:
-    assert forget(reopen(made_workspace), "conversation", "garden").search.found == {}
+    assert forget(reopen(made_workspace), "conversation", "garden").left == {}
     assert made_workspace.tables.read("messages").is_empty()
     assert made_workspace.tables.read("window_contexts").is_empty()
 
@@ -201,31 +180,16 @@ def test_the_list_of_the_forgotten_names_nobody(made: Workspace) -> None:
     assert read_forgotten(made.forgotten).holds("member", "~ Dora Quill")
 
 
-def name_file(made: Workspace, table: str, key: str = "2025-03-14") -> str:
-    return f"data/{made.tables.list_files()[table][key]}"
-
-
-def test_a_search_finds_what_was_left_in_any_kind_of_file(made: Workspace) -> None:
-    text = 'Only the moths were awake, "quoted"'
-    (made.dagster_home / "history").mkdir(parents=True)
-    (made.dagster_home / "history" / "log.json").write_text(
-        '{"a": "awake, \\\\\\"quoted\\\\\\""}', encoding="utf-8"
+def test_what_was_left_in_a_table_or_in_the_state_is_found(made: Workspace) -> None:
+    [window_id] = made.tables.read("windows").filter(conversation_id="moths")["window_id"]
+    made.judgements.put(
+        {window_id: ("asked", replace(RATED, topics=(Topic("wide awake", ()), *RATED.topics[1:])))}
     )
-    search = search_workspace(made, Wanted(frozenset({text[20:], "Only the moths"}), frozenset({"moths"})))
-    files = set(search.found)
-    assert {
-        ".dagster/history/log.json",
-        name_file(made, "messages"),
-        name_file(made, "windows"),
-    } <= files
-    assert not any(file.startswith(("chats/", "posts/")) for file in files)
-    assert search.found[name_file(made, "windows")] == ["moths"]
-
-
-def test_a_search_finds_texts_of_documents_in_the_index(made: Workspace) -> None:
-    search = search_workspace(made, Wanted(frozenset({"plastic elbow."}), frozenset()))
-    version = current_version(made.index)
-    assert {f"index/{version}/texts.npy", name_file(made, "documents", "all")} <= set(search.found)
+    left = find_left(made, Wanted(frozenset({"Only the moths", "wide awake"}), frozenset({"moths"})))
+    assert {"messages", "window_chunks", "windows", "judgements"} <= left.keys() | {"judgements"}
+    assert (left["messages"], left["windows"]) == (2, 1)
+    assert any(name not in TABLES for name in left)
+    assert find_left(made, Wanted(frozenset({"said by nobody"}), frozenset({"nobody"}))) == {}
 
 
 def test_texts_that_others_hold_too_prove_nothing() -> None:
@@ -236,13 +200,12 @@ def test_texts_that_others_hold_too_prove_nothing() -> None:
 def test_the_command_says_what_it_did_and_what_is_left(made: Workspace) -> None:
     window_id = made.tables.read("windows").filter(conversation_id="moths")["window_id"].item()
     write_window_page(made, window_id)
-    (made.dagster_home).mkdir()
-    (made.dagster_home / "log.json").write_text("Only the moths were awake", encoding="utf-8")
+    made.dagster_home.mkdir()
     result = run_command("forget", "--conversation", "moths", "-w", str(made.root))
-    assert result.exit_code == 3, result.output
+    assert result.exit_code == 0, result.output
     assert "Removed 2 rows" in result.output
     assert f"Deleted reports/{window_id}.html" in result.output
-    assert ".dagster/log.json: 1 of them" in result.output
+    assert "delete the folder .dagster" in result.output
     assert "Edit or delete chats/moths.txt yourself" in result.output
     assert not list(Path(made.root / "reports").iterdir())
 

@@ -11,7 +11,7 @@ import pytest
 
 from backstory.base.errors import InputError, RemovalError, SettingsError, WorkspaceError
 from backstory.ingest.privacy.erasure_list import Forgotten, write_forgotten
-from backstory.operations.inspection.catalog import list_documents
+from backstory.operations.inspection.files import list_documents
 from backstory.operations.inspection.preview import Preview, preview_run
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -141,7 +141,7 @@ def test_of_a_chat_people_media_and_lines_of_the_app_are_counted(workspace: Work
     [chat] = [row for row in preview.files if row["taken_for"] == "chat"]
     assert (chat["rows"], chat["people"], chat["media"], chat["system"]) == (12, 3, 1, 1)
     assert (preview.messages, preview.people, preview.complete) == (12, 3, True)
-    assert "Ada" not in str(preview.as_record())
+    assert "Ada" not in str(preview.model_dump())
 
 
 def test_nothing_is_written(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,10 +137,10 @@ def test_a_correction_is_lost_with_its_window(corrected: Workspace) -> None:
 
 def test_corrections_are_forgotten_with_what_they_are_about(corrected: Workspace) -> None:
     done = forget(corrected, "document", UNLINKED)
-    assert done.search.found == {}
+    assert done.left == {}
     assert set(read_corrections(corrected.corrections).values()) == {"absent"}
     done = forget(open_workspace(corrected.root), "conversation", "garden")
-    assert done.search.found == {}
+    assert done.left == {}
     assert read_corrections(corrected.corrections) == {}
 
 

@@ -12,7 +12,7 @@ from backstory.interfaces.library.library import Library
 from backstory.interfaces.pages.report.window_page import render_window_page
 from backstory.interfaces.pages.report.window_reading import read_window_report
 from backstory.operations.inspection.doctor import examine
-from backstory.operations.inspection.files import Examination
+from backstory.operations.inspection.probes import Examination
 from backstory.operations.learning.labels import gather_labels
 from backstory.operations.learning.learn import learn, unlearn
 from backstory.pipeline.incremental.fingerprints import hash_dependencies

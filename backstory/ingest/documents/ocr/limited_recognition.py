@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import resource
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -86,39 +85,16 @@ def list_request(request: bytes) -> bytes:
     return json.dumps({"file": asdict(paged) | {"updated_at": changed}}).encode()
 
 
-def measure_page(settings: DocumentSettings) -> float | None:
-    """Recognise a page of 45 lines, and return the processor time that it takes here, in seconds.
-
-    Args:
-        settings: Limits, and the languages to expect.
-
-    Returns:
-        The time; None if no text is recognised here.
-    """
-    tesseract = find_tesseract()
-    if tesseract is None or find_obstacle(settings, tesseract) is not None:
-        return None
-    wanted = {"format": "pdf", "uri": "", "page": 1} | _name_means(tesseract, settings)
-    try:
-        answer = _run(_RECOGNISE, wanted, _SAMPLE_PAGE, settings)
-    except ReadingLimitError:
-        return None
-    return None if "error" in answer else float(answer["seconds"])
-
-
 def recognise_request(request: bytes) -> bytes:
     """Recognise one page that a request of :func:`read_pictures` names, in the process with limits."""
     wanted, content = _split(request)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    before = used.ru_utime + used.ru_stime
     try:
         image = _find_reader(wanted).draw_page(content, wanted["page"])
         found = recognise_pages(image, wanted["program"], wanted["languages"], wanted["megabytes"])
     except ReadError as error:
         return json.dumps({"error": str(error)}).encode()
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     pages = [asdict(page) for page in join_recognised(found)]
-    return json.dumps({"pages": pages, "seconds": used.ru_utime + used.ru_stime - before}).encode()
+    return json.dumps({"pages": pages}).encode()
 
 
 def _recognise(
@@ -156,24 +132,6 @@ def _name_means(tesseract: Tesseract, settings: DocumentSettings) -> dict[str, A
         "languages": settings.ocr_languages,
         "megabytes": settings.read_megabytes,
     }
-
-
-def _write_sample_page() -> bytes:
-    """Write a PDF with a page of 45 lines of 12 words, as one of a letter or a report has."""
-    line = b"(the garden of the house was dry and the water came late) Tj T* "
-    drawn = b"BT /F1 11 Tf 15 TL 60 740 Td " + 45 * line + b"ET"
-    objects = (
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources 5 0 R >>",
-        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(drawn), drawn),
-        b"<< /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>",
-    )
-    written = b"".join(b"%d 0 obj\n%s\nendobj\n" % entry for entry in enumerate(objects, 1))
-    return b"%PDF-1.7\n" + written + b"trailer\n<< /Size 6 /Root 1 0 R >>\n%%EOF\n"
-
-
-_SAMPLE_PAGE: Final = _write_sample_page()
 
 
 def _has_more(paged: PagedFile) -> bool:

@@ -1,7 +1,5 @@
 """Compare the documents of every context with those of a single query for the whole window."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np
@@ -33,15 +31,9 @@ def compare_with_whole_windows(workspace: Workspace) -> pl.DataFrame:
     word with the window. Under ``rag.as_of`` they give none that was published after the window began. Posts that
     Backstory wrote count for none of the methods.
 
-    Args:
-        workspace: A workspace after a run.
-
     Returns:
         One row per window, method and document, sorted by these, the best document first: ``window_id``,
         ``method``, ``rank`` (from 1), ``document_id``, ``slug``, ``title``.
-
-    Raises:
-        NoIndexError: No snapshot is published yet.
     """
     windows = workspace.tables.read("windows").sort("started_at", "window_id")
     contexts = workspace.tables.read("contexts").sort("window_id", "rank")

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.operations.inspection.comparison import METHODS, ONE_KEYWORD_QUERY, compare_with_whole_windows
 from backstory.pipeline.workspace import Workspace
+from pipelines.demo_comparison import METHODS, ONE_KEYWORD_QUERY, compare_with_whole_windows
 from tests.workspaces import SETTINGS
 
 
