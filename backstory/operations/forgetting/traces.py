@@ -55,8 +55,15 @@ def _read_texts(state: State) -> Iterator[tuple[str, pl.Series]]:
         for table in state.part.tables:
             rows = session.execute(f"SELECT * FROM {table.name}")  # noqa: S608 - a name of its own
             while some := rows.fetchmany(_ROWS_AT_ONCE):
-                texts = [value for row in some for value in row if isinstance(value, str)]
+                texts = [text for row in some for value in row if (text := _as_text(value)) is not None]
                 yield table.name, pl.Series(texts, dtype=pl.String)
+
+
+def _as_text(value: object) -> str | None:
+    """Return a text, or what is text of bytes, since drafts and judgements are stored so; None for a number."""
+    if isinstance(value, bytes):
+        return value.decode(errors="ignore")
+    return value if isinstance(value, str) else None
 
 
 def _search(texts: pl.Series, wanted: Wanted) -> set[str]:

@@ -193,6 +193,7 @@ def _describe_secret(workspace: Workspace) -> str:
 def _describe_table(workspace: Workspace, table: str) -> str:
     """Compare the files of a table with their hashes; their rows were valid when they were written."""
     if damaged := workspace.tables.find_damage(table):
+        workspace.tables.read(table, sorted(damaged))  # raises what every other reader raises, too
         raise ContractError(name_some(list(damaged.values()), _NAMED, separator="; "), code="damaged_table")
     return f"{count(len(workspace.tables.keys(table)), 'file')} as written"
 

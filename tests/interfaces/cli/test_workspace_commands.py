@@ -83,6 +83,6 @@ def test_doctor_finds_rows_that_refer_to_nothing(made: Path) -> None:
     table = next((made / "data" / "window_chunks").glob("*.parquet"))
     rows = pl.read_parquet(table).with_columns(window_id=pl.lit("gone"))
     replace_recorded(open_workspace(made), "window_chunks", table.name.split(".")[0], rows)
-    result = run("doctor", "-w", str(made))
+    result = run("doctor", "--files", "-w", str(made))
     assert result.exit_code == 1
     assert "window_chunks refer to rows of windows that do not exist, such as gone" in result.stdout
