@@ -21,7 +21,6 @@ LOG_SUFFIX: Final = "-wal"
 SHARED_SUFFIX: Final = "-shm"
 """Ending of the name of the memory that processes share beside a log; it holds locks, and no text."""
 
-_SUFFIXES: Final = (".sqlite", ".db")
 _APPLICATION: Final = 0x42535452  # "BSTR" in the header of a file
 _HEADER_OF_LOG: Final = slice(18, 20)
 """The two bytes of the header of a file that say, if they are 2, that it is used with a log."""
@@ -220,41 +219,6 @@ def _identify(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
-
-
-def is_database(path: Path) -> bool:
-    """Return whether a file is one on which SQLite may hold locks, by its name: a database of ours or of Dagster's."""
-    return path.suffix in _SUFFIXES
-
-
-def is_shared_memory(path: Path) -> bool:
-    """Return whether a file is the memory that processes share beside the log of a database, by its name."""
-    return path.name.endswith(tuple(f"{suffix}{SHARED_SUFFIX}" for suffix in _SUFFIXES))
-
-
-def read_stored(path: Path) -> bytes | None:
-    """Read a database as it is on the disk, without its log and with its unused pages; None if it is none, or damaged.
-
-    The locks that this process has on it would end if it were opened as any other file.
-    """
-    # Immutable means that the log is not looked at.
-    address = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
-    try:
-        with closing(sqlite3.connect(address, uri=True)) as connection:
-            return connection.serialize()
-    except sqlite3.DatabaseError as error:
-        if not _is_damage(error):
-            raise
-        return None
-
-
-def read_texts(path: Path) -> Iterator[list[str]]:
-    """Yield the texts of each column of each table of a database."""
-    with closing(sqlite3.connect(path)) as connection:
-        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            rows = connection.execute(f'SELECT * FROM "{name}"').fetchall()  # noqa: S608 - a name of its own
-            for values in zip(*rows, strict=True):
-                yield [value for value in values if isinstance(value, str)]
 
 
 def _is_damage(error: Exception) -> bool:

@@ -7,9 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -21,7 +19,7 @@ from backstory.storage.schema import Part, Table
 from backstory.storage.state import State, copy_state
 from backstory.storage.state_places import open_state
 from backstory.storage.state_postgres import PostgresState
-from backstory.storage.state_sqlite import SqliteState, read_stored
+from backstory.storage.state_sqlite import SqliteState
 from tests.errors import raises
 from tests.postgres import PostgresServer
 from tests.privileges import NOBODY
@@ -366,23 +364,6 @@ def test_parts_of_a_server_share_its_schema(tmp_path: Path, postgres_server: Pos
     assert (server.drop(), server.drop(), server.exists()) == (1, 0, False)
 
 
-@pytest.mark.parametrize(("read", "seen"), [(read_stored, "database is locked"), (Path.read_bytes, "free")])
-def test_reading_the_bytes_of_a_database_leaves_its_locks(
-    tmp_path: Path, read: Callable[[Path], bytes], seen: str
-) -> None:
-    state, path = open_state(tmp_path, None, PART), tmp_path / "notes.sqlite"
-    fill(state, note("old", 1, content=b"an old text" * 100))
-    state.close()
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = DELETE")
-        connection.execute("BEGIN EXCLUSIVE")
-        assert b"an old text" in read(path)
-        other = subprocess.run(
-            [sys.executable, "-c", WRITE, str(path)], capture_output=True, text=True, check=True
-        )
-        assert other.stdout.strip() == seen
-
-
 def test_deleted_rows_are_on_the_disk_until_the_file_is_compacted(tmp_path: Path) -> None:
     state, path = open_state(tmp_path, None, PART), tmp_path / "notes.sqlite"
     with state.begin() as session:
@@ -390,6 +371,4 @@ def test_deleted_rows_are_on_the_disk_until_the_file_is_compacted(tmp_path: Path
         state.upsert(session, NOTES, [note("old", 1, content=b"an old text" * 100)])
         session.execute("DELETE FROM notes")
     state.compact()
-    assert b"an old text" not in (read_stored(path) or b"")
-    path.write_bytes(b"no database")
-    assert read_stored(path) is None
+    assert b"an old text" not in path.read_bytes()
