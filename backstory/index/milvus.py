@@ -13,7 +13,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice
@@ -367,15 +367,14 @@ def read_collection(folder: Path) -> tuple[str, str] | None:
     return address, name
 
 
-def release_collection(folder: Path, *, must_succeed: bool = False, without: Container[str] = ()) -> None:
+def release_collection(folder: Path, *, must_succeed: bool = False) -> None:
     """Delete the collection of a folder, if it has one.
 
-    Servers in ``without`` are gone for good and are not asked. That another one cannot be reached is a warning, which
-    names the collection, or if ``must_succeed`` an error: :class:`SearchIndexError`, or :class:`MissingExtraError`
-    without its client.
+    That the server cannot be reached is a warning, which names the collection, or if ``must_succeed`` an error:
+    :class:`SearchIndexError`, or :class:`MissingExtraError` without its client.
     """
     owned = read_collection(folder)
-    if owned is None or owned[0] in without:
+    if owned is None:
         return
     address, name = owned
     try:

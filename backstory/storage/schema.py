@@ -169,17 +169,5 @@ ACCOUNTS: Final = Part(
             key="tenant",
             unique=("tenant_id",),
         ),
-        Table("places", "tenant_id TEXT, kind TEXT, address TEXT", key="tenant_id, kind, address"),
     ),
 )
-
-MARK: Final = Part(
-    "tenant",
-    "the mark of a tenant",
-    "stop the service, and remove the schema; the next start makes it again",
-    (Table("owner", "number INTEGER, tenant_id TEXT", key="number"),),
-)
-"""What says whose a server is."""
-
-PARTS_OF_SERVERS: Final = (*WORKSPACE_PARTS, MARK)
-"""The parts that a workspace has on a server, the mark last, so that a removal that was killed finds the others."""

@@ -110,14 +110,21 @@ class PostgresState(State):
                     connection.execute(f'VACUUM (FULL) "{self._schema}".{table.name}')
                 connection.execute("RESET lock_timeout")
 
-    def drop(self) -> int:
-        """Remove the schema, and return the number of rows that it had."""
-        if not self.exists():
-            return 0
-        with self.begin() as session:
-            count = self.count_rows(session)
-            session.execute(f'DROP SCHEMA "{self._schema}" CASCADE')
-        return count
+    def make_namespace(self, name: str) -> None:
+        """Make the schema of a further workspace, whose parts lie in schemas beside it."""
+        with self._connected() as connection:
+            connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"')
+
+    def drop_namespace(self, name: str) -> int:
+        """Remove the schemas of a workspace, if they are there, and return the number of rows that they had."""
+        tables = "SELECT schemaname, tablename FROM pg_tables WHERE schemaname LIKE %s"
+        with self._connected() as connection, connection.transaction():
+            found = connection.execute(tables, (f"{name}\\_%",)).fetchall()
+            queries = [f'SELECT count(*) FROM "{schema}"."{table}"' for schema, table in found]  # noqa: S608
+            rows = sum(connection.execute(query).fetchall()[0][0] for query in queries)
+            for schema in {name, *(schema for schema, _ in found)}:
+                connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+            return int(rows)
 
     @property
     def _schema(self) -> str:

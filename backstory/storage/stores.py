@@ -84,14 +84,6 @@ class Folder:
                 folder.mkdir(parents=True, exist_ok=True)
         at_once(self._write, contents.items())
 
-    def claim(self, name: str, content: bytes) -> None:
-        """Write a file unless there is one."""
-        path = self.path / name
-        with naming_refusal(path), suppress(FileExistsError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("xb") as file:
-                file.write(content)
-
     def send(self, path: Path, name: str) -> None:
         """Copy a file of this machine, of any size, beside its place, and rename it."""
         temporary = (self.path / name).with_name(f".{uuid4().hex}.tmp")
@@ -193,13 +185,6 @@ class Bucket:
     def write(self, contents: Mapping[str, bytes]) -> None:
         """Write objects."""
         at_once(self._write, contents.items())
-
-    def claim(self, name: str, content: bytes) -> None:
-        """Write an object unless there is one."""
-        from obstore.exceptions import AlreadyExistsError
-
-        with self._explaining(), suppress(AlreadyExistsError):
-            self._client.put(name, content, mode="create", use_multipart=False)
 
     def send(self, path: Path, name: str) -> None:
         """Copy a file to an object, in parts if it is large."""

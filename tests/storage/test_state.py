@@ -360,8 +360,10 @@ def test_parts_of_a_server_share_its_schema(tmp_path: Path, postgres_server: Pos
     with postgres_server.connect() as connection:
         schema = f"{address.rpartition('%3D')[2]}_notes"
         assert connection.execute(f"SELECT name FROM {schema}.notes").fetchall() == [("a",)]
-    server = PostgresState(address, PART)
-    assert (server.drop(), server.drop(), server.exists()) == (1, 0, False)
+    server, other = PostgresState(postgres_server.make_address(), PART), schema.removesuffix("_notes")
+    assert (server.drop_namespace(other), server.drop_namespace(other)) == (1, 0)
+    server.make_namespace(other)
+    assert read_all(open_state(tmp_path, address, PART)) == []
 
 
 def test_deleted_rows_are_on_the_disk_until_the_file_is_compacted(tmp_path: Path) -> None:

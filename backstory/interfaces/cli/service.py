@@ -53,16 +53,6 @@ KeyArgument = Annotated[
     ),
 ]
 
-WithoutOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--without",
-        metavar="ADDRESS",
-        help="Leave out a database, store, folder or Milvus server that is gone for good, as the command names it. For "
-        "more than one, repeat the option.",
-    ),
-]
-
 tenants = typer.Typer(no_args_is_help=True, help="Add, list and remove tenants.")
 users = typer.Typer(no_args_is_help=True, help="Add, list and remove users.")
 tokens = typer.Typer(no_args_is_help=True, help="Add, list and revoke the tokens of users.")
@@ -133,7 +123,6 @@ def list_tenants(root: RootOption, as_json: JsonOption = False) -> None:
 def remove_tenant(
     tenant: TenantArgument,
     root: RootOption,
-    without: WithoutOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Remove a tenant with its documents, index, conversations, roles and keys, and search every file for what is left.
@@ -146,7 +135,7 @@ def remove_tenant(
     opened = open_folder(root)
     if not yes and not typer.confirm(f"Remove {tenant} with everything that it holds?"):
         raise typer.Exit(FAILED)
-    proof = opened.tenants.remove(tenant, without=without or ())
+    proof = opened.tenants.remove(tenant)
     for line in describe_removal(proof):
         _print(line)
     raise typer.Exit(0 if proof.is_complete else FAILED)
@@ -195,13 +184,13 @@ def list_users(root: RootOption, as_json: JsonOption = False) -> None:
 
 
 @users.command("remove")
-def remove_user(user: UserArgument, root: RootOption, without: WithoutOption = None) -> None:
+def remove_user(user: UserArgument, root: RootOption) -> None:
     """Remove a user with all tokens and roles first, then all conversations.
 
-    Exit codes: 0 done; 1 the file of accounts is damaged, or conversations may be left; 2 bad usage, or there is no
-    such user.
+    Exit codes: 0 done; 1 a database cannot be used, and the command can be repeated; 2 bad usage, or there is no such
+    user.
     """
-    conversations = open_folder(root).remove_user(user, without=without or ())
+    conversations = open_folder(root).remove_user(user)
     _print(f"Removed {user}, with all tokens and roles, and {count(conversations, 'conversation')}.")
 
 

@@ -27,7 +27,7 @@ from backstory.interfaces.library.job_store import JobStore, JobTurn
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.indexing_pass import index_once
 from backstory.interfaces.service.refusals import hide_paths
-from backstory.interfaces.service.tenant_places import TenantPlaces
+from backstory.interfaces.service.tenant_places import ALONE, TenantPlaces
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.paths import STATE_FOLDER
 from backstory.storage.schema import ACCOUNTS, STATE
@@ -176,7 +176,7 @@ def _index(
     with ExitStack() as inside:
         try:
             if accounts is not None:
-                places = TenantPlaces(accounts)
+                places = TenantPlaces(accounts, ALONE)
                 inside.enter_context(places.present(folder.name, folder))
             library = inside.enter_context(Library(open_workspace(folder, keys=keys)))
         except BackstoryError as error:

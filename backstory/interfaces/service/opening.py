@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from backstory.base.environment import SETTINGS_FILE, config_folder
-from backstory.base.errors import BackstoryError, InputError, SettingsError, StateError
+from backstory.base.errors import InputError, SettingsError, StateError
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.key_file import default_key_file, require_outside
 from backstory.interfaces.service.keys import KeyRing
-from backstory.interfaces.service.place_marks import claim_for_accounts
+from backstory.interfaces.service.tenant_places import ALONE
 from backstory.interfaces.service.tenants import TENANTS_FOLDER, Tenants
-from backstory.settings.paths import STATE_FOLDER
+from backstory.settings.storage import StorageSettings
 from backstory.settings.template import OWNER_ONLY
 from backstory.settings.yaml_file import read_settings
 from backstory.storage.conversations import ConversationStore
@@ -57,69 +55,28 @@ class ServiceFolder:
         for name in self.tenants.names():
             self.keys.open(name)
 
-    def remove_user(self, name: str, *, without: Collection[str] = ()) -> int:
+    def remove_user(self, name: str) -> int:
         """Remove a user with all tokens, roles and conversations.
 
         Tokens and roles go first, so that the user enters nothing any more. The name stays until no conversation is
         left, so that a removal that stopped can be repeated.
-
-        Args:
-            name: Name of the user.
-            without: Addresses of databases and folders that are gone for good.
 
         Returns:
             The number of conversations that were removed.
 
         Raises:
             InputError: There is no such user.
-            StateError: Places that may hold conversations could not be used, and all others were cleared (code
-                ``unfinished_removal``).
+            StateError: A database cannot be used.
         """
         user_id = self.accounts.revoke_all(name)
-        removed, left = self._remove_conversations(user_id, without)
-        if left:
-            places = "; ".join(f"{place} ({reason})" for place, reason in left.items())
-            raise StateError(
-                f"{name} has no token and no role any more, but conversations may be left in: {places}. Repeat the "
-                "command when these can be used, or with `--without ADDRESS` for each that is gone for good",
-                code="unfinished_removal",
-            )
-        self.tenants.places.forget_cleared(user_id)
+        removed = 0
+        for tenant in self.tenants.names():
+            with self.tenants.holding(tenant):
+                removed += ConversationStore(self.tenants.open_state(tenant)).remove_person(user_id)
+        for address in self.tenants.places.list_databases():  # of which some have no folder on this machine
+            removed += ConversationStore(open_state(self.tenants.root, address, STATE)).remove_person(user_id)
         self.accounts.remove_user(name)
         return removed
-
-    def _remove_conversations(self, user_id: str, without: Collection[str]) -> tuple[int, dict[str, str]]:
-        """Remove the conversations of a user; return their number, and why some places could not be used."""
-        places, removed = self.tenants.places, 0
-        here = {name: self.tenants.folder(name) for name in self.tenants.names()}
-        left = {
-            folder: "a folder of another machine: run the command there"
-            for folder in places.list_files_elsewhere(here.values(), user_id)
-            if folder not in without
-        }
-
-        @contextmanager
-        def noting(place: str) -> Iterator[None]:
-            try:
-                yield
-            except BackstoryError as error:
-                left[place] = str(error)
-
-        for tenant, folder in here.items():
-            if str(folder) not in without:
-                with noting(str(folder)), self.tenants.holding(tenant):
-                    state = open_state(folder / STATE_FOLDER, None, STATE)
-                    removed += ConversationStore(state).remove_person(user_id)
-        # Settings may be invalid, or on other machines.
-        for address in places.list_databases():
-            if address not in without:
-                with noting(address):
-                    state = open_state(self.tenants.root, address, STATE)
-                    removed += ConversationStore(state).remove_person(user_id)
-        if left:  # so that the same command on another machine does not name what was cleared here
-            cleared = [folder for folder in here.values() if str(folder) not in {*left, *without}]
-            places.note_cleared(cleared, user_id)
-        return removed, left
 
 
 def open_service_folder(
@@ -147,41 +104,37 @@ def open_service_folder(
         )
     path = default_key_file(config_folder()) if key_file is None else key_file.expanduser()
     require_outside(path, root)
-    accounts = Accounts(_open_accounts(root))
+    storage = read_shared_storage(root)
+    accounts = Accounts(_open_accounts(root, storage.database))
     keys = KeyRing(accounts.state, path)
     memory_bytes = (DEFAULT_MEGABYTES if megabytes is None else megabytes) * MEGABYTE
-    return ServiceFolder(accounts, keys, Tenants(root, keys, memory_bytes=memory_bytes))
+    return ServiceFolder(accounts, keys, Tenants(root, keys, memory_bytes=memory_bytes, storage=storage))
 
 
-def read_shared_database(root: Path) -> str | None:
-    """Return the address of the database that holds the accounts of a service; None if its folder does.
+def read_shared_storage(root: Path) -> StorageSettings:
+    """Read which database and store the machines of a service share; none if its folder holds everything.
 
     Raises:
         SettingsError: The settings of the folder are invalid, or say anything else (code ``other_setting``).
     """
     path = root / SERVICE_SETTINGS
     if not path.exists():
-        return None
+        return ALONE
     settings = read_settings(path)
-    said = settings.model_dump(exclude_unset=True)
-    if said.keys() - {"storage"} or said.get("storage", {}).keys() - {"database"}:
+    if settings.model_fields_set - {"storage"} or None in (settings.storage.database, settings.storage.files):
         raise SettingsError(
-            f"{path} says more than `storage: {{database: ADDRESS}}`; all other settings are those of tenants, in "
-            f"{TENANTS_FOLDER}/NAME/{SETTINGS_FILE}",
+            f"{path} must say `storage: {{database: ADDRESS, files: ADDRESS}}` and nothing more; all other settings "
+            f"are those of tenants, in {TENANTS_FOLDER}/NAME/{SETTINGS_FILE}",
             code="other_setting",
         )
-    return settings.storage.database
+    return settings.storage
 
 
-def _open_accounts(root: Path) -> State:
+def _open_accounts(root: Path, address: str | None) -> State:
     """Open the accounts where the settings of the folder say, to which those of a file move that was used before."""
-    address = read_shared_database(root)
-    state = open_state(root, address, ACCOUNTS)
-    if address is not None:
-        claim_for_accounts(address)
-        path = root / _ACCOUNTS_FILE
-        if path.is_file():
-            _move_accounts(path, open_state(root, None, ACCOUNTS), state)
+    state, path = open_state(root, address, ACCOUNTS), root / _ACCOUNTS_FILE
+    if address is not None and path.is_file():
+        _move_accounts(path, open_state(root, None, ACCOUNTS), state)
     return state
 
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from backstory.index.milvus import COLLECTION_FILE
 from backstory.interfaces.service.account_rows import count_rows, forget_tenant, read_sealed
-from backstory.interfaces.service.place_marks import Emptied
-from backstory.interfaces.service.tenant_places import RECORD
-from backstory.settings.paths import INDEX_FOLDER
+from backstory.interfaces.service.tenant_places import Emptied
 from backstory.storage.state import State
 
 _BYTES_AT_ONCE: Final = 1 << 20
@@ -30,11 +27,11 @@ class RemovalProof:
         removed_files: Number of files in its folder.
         removed_rows: Number of its roles and keys.
         searched_files: Number of files that are left, each of which was searched.
-        left: Files that still hold something of the tenant, relative to the folder of the service, sorted; then schemas
-            of databases, objects of stores and folders of other machines that are left of it.
+        left: Files that still hold something of the tenant, relative to the folder of the service, sorted; then objects
+            of the store that are left of it.
         left_rows: Number of its roles and keys that are left.
-        removed_state: Number of rows in databases.
-        removed_objects: Number of objects in stores.
+        removed_state: Number of rows in the database.
+        removed_objects: Number of objects in the store.
     """
 
     tenant: str
@@ -65,39 +62,7 @@ class _Marks:
     texts: tuple[bytes, ...]
 
 
-def remove_folder(folder: Path, is_gone: Callable[[], None]) -> None:
-    """Remove a folder of a tenant, last the record of whose it is, and which servers have its vectors.
-
-    So both are known until the rest is gone, and a removal that was killed is repeated with the same words.
-
-    Args:
-        folder: The folder.
-        is_gone: Called when nothing but these files is left.
-
-    Raises:
-        OSError: A file cannot be removed; the removal can be repeated.
-    """
-    _remove_all_but(folder, (RECORD, Path(INDEX_FOLDER, COLLECTION_FILE)))
-    is_gone()
-    shutil.rmtree(folder)
-
-
-def _remove_all_but(folder: Path, kept: Sequence[Path]) -> None:
-    for path in list(folder.iterdir()):
-        is_folder = path.is_dir() and not path.is_symlink()
-        inside = [Path(*each.parts[1:]) for each in kept if each.parts[0] == path.name]
-        if inside:
-            if is_folder and all(each.parts for each in inside):
-                _remove_all_but(path, inside)
-        elif is_folder:
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-
-
-def remove_files(
-    root: Path, tenant: str, folder: Path, aside: Path, accounts: State, is_gone: Callable[[], None]
-) -> RemovalProof:
+def remove_files(root: Path, tenant: str, folder: Path, aside: Path, accounts: State) -> RemovalProof:
     """Remove what a tenant has, and search for what is left.
 
     The search goes through every file of the service. It looks for files of the tenant that have another name as well,
@@ -110,7 +75,6 @@ def remove_files(
         folder: Folder that the tenant had. It is removed as well, if something made it again.
         aside: Where the folder is now, so that nobody enters it.
         accounts: The accounts.
-        is_gone: See :func:`remove_folder`.
 
     Returns:
         What was removed, and what is left.
@@ -124,7 +88,7 @@ def remove_files(
         removed_rows = count_rows(session, tenant)
         forget_tenant(session, tenant)
     accounts.compact()
-    remove_folder(aside, is_gone)
+    shutil.rmtree(aside)
     if folder.is_dir():
         shutil.rmtree(folder)
     searched = list(list_files(root))

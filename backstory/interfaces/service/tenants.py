@@ -7,10 +7,9 @@ import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,22 +19,26 @@ from backstory.base.errors import (
     InputError,
     MissingExtraError,
     SearchIndexError,
-    SettingsError,
     StateError,
 )
 from backstory.base.files.atomic import lock
-from backstory.index.milvus import read_collection, release_collection
+from backstory.index.milvus import release_collection
 from backstory.index.snapshot import current_version
 from backstory.interfaces.library.indexing import MakeTables
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.disk_quotas import DiskQuotas, require_room
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.names import is_tenant_name, require_tenant_name
-from backstory.interfaces.service.removal import RemovalProof, remove_files, remove_folder
-from backstory.interfaces.service.tenant_places import TenantPlaces, name_unfinished
+from backstory.interfaces.service.removal import RemovalProof, remove_files
+from backstory.interfaces.service.tenant_places import (
+    ALONE,
+    TenantPlaces,
+    name_unknown,
+)
 from backstory.models.choice import LocalModels
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.paths import INDEX_FOLDER, STATE_FOLDER
+from backstory.settings.storage import StorageSettings
 from backstory.settings.template import OWNER_ONLY, init_workspace
 from backstory.storage.schema import STATE
 from backstory.storage.state import State
@@ -86,7 +89,9 @@ class Tenants:
         maker: Gives what builds the tables of a tenant; None to build them in this process.
     """
 
-    def __init__(self, root: Path, keys: KeyRing, *, memory_bytes: int) -> None:
+    def __init__(
+        self, root: Path, keys: KeyRing, *, memory_bytes: int, storage: StorageSettings = ALONE
+    ) -> None:
         """Name the folder; nothing is read or written yet.
 
         Args:
@@ -94,13 +99,14 @@ class Tenants:
             keys: The keys of tenants.
             memory_bytes: What the open snapshots may count, all together: the sizes of their files. Those that are in
                 use are never closed, even if they count more.
+            storage: The database and the store that machines share.
         """
         self.root = root
         self.models = LocalModels()
         self.maker: Callable[[str], MakeTables] | None = None
         self._folder = root.resolve() / TENANTS_FOLDER
         self.keys = keys
-        self.places = TenantPlaces(keys.accounts)
+        self.places = TenantPlaces(keys.accounts, storage)
         self.quotas = DiskQuotas(keys.accounts)
         self._memory_bytes = memory_bytes
         self._lock = threading.Lock()
@@ -148,10 +154,13 @@ class Tenants:
                 )
             # Only now, since a removal begins by giving the folder another name. Its end takes all roles of the name.
             if name in self.list_interrupted():
-                raise name_unfinished(name)
+                raise StateError(
+                    f"the removal of a tenant {name} is not finished; repeat `backstory serve tenant remove {name}`",
+                    code="unfinished_removal",
+                )
             made = init_workspace(self._folder / f"{_NEW}{name}")
             try:
-                self.places.join(name, made, folder)
+                self.places.join(name, made)
             except BackstoryError:
                 shutil.rmtree(made)
                 raise
@@ -165,7 +174,7 @@ class Tenants:
             InputError: There is no tenant of this name. Whether the text could be a name makes no difference.
         """
         if not self._is_tenant(name):
-            raise _unknown()
+            raise name_unknown()
         return self._folder / name
 
     def open_state(self, name: str) -> State:
@@ -173,44 +182,34 @@ class Tenants:
 
         Raises:
             InputError: There is no tenant of this name.
-            BackstoryError: See :meth:`TenantPlaces.find_database`.
+            StateError: Its folder is that of another service.
         """
         folder = self.folder(name)
-        return open_state(folder / STATE_FOLDER, self.places.find_database(name, folder), STATE)
+        return open_state(folder / STATE_FOLDER, self.places.find(folder).database, STATE)
 
     def follow_removals(self) -> None:
-        """Clear the folders here of tenants that were removed on another machine, after the last one has left them.
+        """Clear the folders here of tenants that were removed on another machine, unless somebody is in them.
 
-        All are left before any is cleared. One that cannot be is logged, and holds up no other.
+        One that cannot be cleared is logged, and holds up no other.
         """
         if not self.places.is_shared:
             return
-        removed = self.places.list_removed()
-        for name, tenant_id in removed.items():
+        for name in self.names():
+            if self.places.is_of_removed(self._folder / name):
+                with _logging_failure():
+                    self._set_aside(name)
+                self._retire(name)
+        for aside in self._folder.glob(f"{_REMOVED}*"):
             with _logging_failure():
-                self._leave_removed(name, tenant_id)
-        for name in removed:
-            with _logging_failure():
-                self._clear(name)
+                self._clear(aside)
 
-    def _leave_removed(self, name: str, tenant_id: str) -> None:
-        try:
-            if self._is_tenant(name) and self.places.is_folder_of(tenant_id, self._folder / name):
-                self._set_aside(name)
-        finally:
-            self._retire(name)
-
-    def _clear(self, name: str) -> None:
+    def _clear(self, aside: Path) -> None:
         """Remove the folder of a removed tenant, unless somebody is in it, or a command removes it."""
-        aside = self._folder / f"{_REMOVED}{name}"
-        if not aside.is_dir():
-            return
         descriptor = os.open(aside, _FOLDER)
         try:
             if lock(descriptor, wait=False):
-                _let_go(name, aside)
-                remove_folder(aside, partial(self.places.drop_folder, aside, name))
-                self.places.forget(name)
+                _let_go(aside.name.removeprefix(_REMOVED), aside)
+                shutil.rmtree(aside)
         finally:
             os.close(descriptor)
 
@@ -222,7 +221,7 @@ class Tenants:
 
         Raises:
             InputError: There is no tenant of this name.
-            SettingsError: Its settings are invalid, or name a place of another tenant; see :meth:`TenantPlaces.settle`.
+            SettingsError: Its settings are invalid, or name another place than the service gives to it.
             StateError: Its keys cannot be opened.
         """
         with self.holding(name):
@@ -257,49 +256,33 @@ class Tenants:
         """Return what a tenant may take on the disk, in bytes; None for any number."""
         return self.quotas.read(name)
 
-    def remove(self, name: str, *, without: Collection[str] = ()) -> RemovalProof:
+    def remove(self, name: str) -> RemovalProof:
         """Remove a tenant with all files, roles, keys, rows and objects, after the last request that has entered it.
-
-        Args:
-            name: Name of the tenant.
-            without: Addresses of places that are gone for good. They are not looked at, and the proof has them as left.
 
         Returns:
             What was removed, and what a search of all files of the service, and of its other places, found of it.
 
         Raises:
-            InputError: There is no tenant of this name, or it has no such place.
+            InputError: There is no tenant of this name.
             StateError: The accounts cannot be used, a file of the tenant cannot be removed, one of the service cannot
                 be searched, or a place cannot be reached; the removal can be repeated.
         """
         aside = self._folder / f"{_REMOVED}{name}"
-        if without:
-            folder = self._folder / require_tenant_name(name)
-            owned = [read_collection(path / INDEX_FOLDER) for path in (folder, aside)]
-            servers = {each[0] for each in owned if each is not None}
-            self.places.require_places(name, folder, without, servers)
         if self._is_tenant(name):
-            self._settle_last(name, without)
             self._set_aside(name)
-        elif is_tenant_name(name) and not aside.is_dir() and self.places.is_known(name):
-            aside.mkdir(mode=OWNER_ONLY, parents=True)  # the folders are those of other machines
-        elif not (is_tenant_name(name) and aside.is_dir()):
-            raise _unknown()
+        elif not is_tenant_name(name) or not (aside.is_dir() or self.places.is_known(name)):
+            raise name_unknown()
         self._retire(name)
+        aside.mkdir(
+            mode=OWNER_ONLY, parents=True, exist_ok=True
+        )  # the folders may be those of other machines
         descriptor = os.open(aside, _FOLDER)
         try:
             lock(descriptor)
-            _let_go(name, aside, without)
-            with self.places.removing(name, without=without) as emptied:
-                proof = remove_files(
-                    self.root.resolve(),
-                    name,
-                    self._folder / name,
-                    aside,
-                    self.keys.accounts,
-                    partial(self.places.drop_folder, aside, name),
-                )
-            self.places.forget(name)
+            _let_go(name, aside)
+            with self.places.removing(name) as emptied:
+                accounts, folder = self.keys.accounts, self._folder / name
+                proof = remove_files(self.root.resolve(), name, folder, aside, accounts)
             return proof.join(emptied)
         except OSError as error:
             raise StateError(
@@ -309,24 +292,6 @@ class Tenants:
             ) from error
         finally:
             os.close(descriptor)
-
-    def _settle_last(self, name: str, without: Collection[str]) -> None:
-        """Have the places of a tenant be listed that its settings name, even if nobody has ever entered it."""
-        if name in self.places.list_removed():
-            return
-        try:
-            self.places.settle(name, self._folder / name, without=without)
-        except SettingsError:
-            pass  # invalid settings name no place, and those that are listed count; what is another tenant's stays
-        except BackstoryError as error:
-            if error.code in ("unfinished_removal", "foreign_folder"):
-                raise
-            raise StateError(
-                f"the removal of {name} has not begun, since a place of its backstory.yaml cannot be used: {error}; "
-                "repeat the command when it can, correct the address, or name it by `--without ADDRESS` if nothing of "
-                "the tenant is there",
-                code="unfinished_removal",
-            ) from error
 
     def _set_aside(self, name: str) -> None:
         """Rename the folder of a tenant, so that nobody enters it any more."""
@@ -371,13 +336,13 @@ class Tenants:
         try:
             descriptor = os.open(self.folder(name), _FOLDER)
         except OSError as error:  # removed meanwhile, or a link
-            raise _unknown() from error
+            raise name_unknown() from error
         try:
             lock(descriptor, shared=True)
             if not self._is_tenant(name) or not os.path.samestat(
                 os.fstat(descriptor), (self._folder / name).lstat()
             ):
-                raise _unknown()
+                raise name_unknown()
             with self.places.present(name, self._folder / name):
                 yield descriptor
         finally:
@@ -391,7 +356,7 @@ class Tenants:
             if entry is not None and entry.stamp == stamp:
                 return self._use(name, entry)
         # Outside of the lock, since it reads files. A library that is not used holds nothing.
-        self.places.settle(name, folder)
+        self.places.require(folder)
         workspace = open_workspace(folder, keys=self.keys.open(name), models=self.models)
         make = None if self.maker is None else self.maker(name)
         opened = _Open(Library(workspace, make), stamp, _measure(workspace.index))
@@ -464,19 +429,19 @@ def _logging_failure() -> Iterator[None]:
         logger.exception("a tenant that was removed on another machine could not be cleared here")
 
 
-def _let_go(name: str, folder: Path, without: Collection[str] = ()) -> None:
-    """Delete the vectors that a folder has on servers, if its index was ever there; pass over those named.
+def _let_go(name: str, folder: Path) -> None:
+    """Delete the vectors that a folder has on servers, if its index was ever there.
 
     Raises:
         StateError: The server cannot be used; the removal can be repeated.
     """
     index = folder / INDEX_FOLDER
     try:
-        release_collection(index, must_succeed=True, without=without)
+        release_collection(index, must_succeed=True)
     except (SearchIndexError, MissingExtraError) as error:
         raise StateError(
             f"the removal of {name} stopped at the vectors of its index: {error}; repeat the command when they can be "
-            "deleted, or with `--without ADDRESS` if that server is gone for good",
+            f"deleted, or after you have deleted {index} if that server is gone for good",
             code="unfinished_removal",
         ) from error
 
@@ -495,10 +460,3 @@ def _measure(index: Path) -> int:
             with suppress(FileNotFoundError):  # pruned meanwhile, after a later one was published
                 size += Path(place, name).stat().st_size
     return size
-
-
-def _unknown() -> InputError:
-    # Neither an absent tenant nor a text that can be none is told apart, and the text is not repeated.
-    return InputError(
-        "there is no such tenant; `backstory serve tenant list` shows all", code="unknown_tenant"
-    )

@@ -1,4 +1,4 @@
-"""Machines of a service, each of which is a folder of its own here, with tenants in a database and a store."""
+"""Machines of a service, each of which is a folder of its own here, over a database and a store."""
 
 from __future__ import annotations
 
@@ -26,20 +26,19 @@ WHO = "user-1"
 
 @dataclass
 class Machines:
-    """Machines that share a database of accounts, or one that does not.
+    """Machines that share a database and a store, or one that does not.
 
     Attributes:
         server: The server of all databases.
         bucket: The store of all files.
         folder: Where their folders are.
-        accounts: Address of the database of accounts.
+        database: Address of the database that they share.
     """
 
     server: PostgresServer
     bucket: Bucket
     folder: Path
-    accounts: str
-    addresses: list[str] = field(default_factory=list)
+    database: str
     _held: ExitStack = field(default_factory=ExitStack)
 
     def open(self, name: str, *, is_shared: bool = True) -> ServiceFolder:
@@ -48,24 +47,16 @@ class Machines:
         root.mkdir(parents=True, exist_ok=True)
         if is_shared:
             (root / "service.yaml").write_text(
-                f"storage: {{database: '{self.accounts}'}}\n", encoding="utf-8"
+                f"storage: {{database: '{self.database}', files: '{self.bucket.root}/{self.folder.name}'}}\n",
+                encoding="utf-8",
             )
         opened = open_service_folder(root, root.with_name("service.key"), makes=True)
         self._held.callback(opened.tenants.close)
         return opened
 
-    def make_storage(self, prefix: str = "garden") -> str:
-        """Make an empty schema, and return settings of it and of a prefix."""
-        self.addresses.append(self.server.make_address())
-        return (
-            f"{{database: '{self.addresses[-1]}', files: '{self.bucket.root}/{self.folder.name}/{prefix}'}}"
-        )
-
     def find_text(self, text: str = MARK) -> list[str]:
         """Find the tables and objects that hold a text."""
-        schemas = [
-            name for address in (*self.addresses, self.accounts) for name in self.list_schemas(address)
-        ]
+        schemas = [*self.list_schemas(), f"{self._namespace}_service"]
         with self.server.connect() as connection:
             columns = connection.execute(
                 "SELECT table_schema, table_name, column_name, data_type FROM information_schema.columns "
@@ -92,11 +83,18 @@ class Machines:
     def _open_store(self) -> S3Store:
         return S3Store("shared", client_options={"allow_http": True})
 
-    def list_schemas(self, address: str) -> list[str]:
-        name = address.rpartition("%3D")[2]
+    def list_schemas(self) -> list[str]:
+        """List the schemas of the tenants that these machines have or had."""
         with self.server.connect() as connection:
-            query = "SELECT nspname FROM pg_namespace WHERE nspname LIKE %s"
-            return [found for (found,) in connection.execute(query, (f"{name}\\_%",)).fetchall()]
+            known = connection.execute(
+                f'SELECT tenant_id FROM "{self._namespace}_service".tenants'
+            ).fetchall()
+            found = connection.execute("SELECT nspname FROM pg_namespace").fetchall()
+        return [name for (name,) in found for (tenant_id,) in known if tenant_id in name]
+
+    @property
+    def _namespace(self) -> str:
+        return self.database.rpartition("%3D")[2]
 
     def close(self) -> None:
         self._held.close()
@@ -121,14 +119,11 @@ def share_inputs(*folders: Path) -> None:
         other.symlink_to(documents[0])
 
 
-def write_settings(folder: Path, storage: str | None) -> None:
-    said = "embedding: {provider: hashing}\n" + (f"storage: {storage}\n" if storage else "")
-    (folder / "backstory.yaml").write_text(said, encoding="utf-8")
-
-
-def make_tenant(opened: ServiceFolder, storage: str | None, name: str = "garden") -> Path:
+def make_tenant(opened: ServiceFolder, name: str = "garden") -> Path:
+    """Make a folder of a tenant, whose embedder needs no model."""
     folder = opened.tenants.create(name)
-    write_settings(folder, storage)
+    with (folder / "backstory.yaml").open("a", encoding="utf-8") as settings:
+        settings.write("\nembedding: {provider: hashing}\n")
     return folder
 
 

@@ -32,7 +32,8 @@ def roots(tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> tup
     roots = tmp_path / "one" / "service", tmp_path / "two" / "service"
     for root in roots:
         root.mkdir(parents=True)
-        (root / "service.yaml").write_text(f"storage: {{database: '{database}'}}\n", encoding="utf-8")
+        shared = f"storage: {{database: '{database}', files: '{(tmp_path / 'shared').as_uri()}'}}\n"
+        (root / "service.yaml").write_text(shared, encoding="utf-8")
     return roots
 
 
@@ -104,12 +105,15 @@ def test_accounts_of_a_file_go_on_in_the_database(roots: tuple[Path, Path]) -> N
     ("text", "code"),
     [
         ("storage: {files: 's3://bucket/prefix'}", "other_setting"),
+        ("storage: {database: 'postgresql:///it'}", "other_setting"),
         ("rag: {top_k: 3}", "other_setting"),
         ("storage: {database: 'mysql://here/it'}", "invalid_setting"),
         ("storage: {databases: 1}", "unknown_setting"),
     ],
 )
-def test_settings_of_a_service_name_its_database_alone(tmp_path: Path, text: str, code: str) -> None:
+def test_settings_of_a_service_name_its_database_and_store_alone(
+    tmp_path: Path, text: str, code: str
+) -> None:
     (tmp_path / "service.yaml").write_text(text, encoding="utf-8")
     with raises(SettingsError, code):
         open_one(tmp_path)

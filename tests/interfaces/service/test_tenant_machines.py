@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import threading
@@ -23,6 +22,7 @@ from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.job_process import JobProcesses
 from backstory.interfaces.service.opening import ServiceFolder
 from backstory.interfaces.service.service import Service
+from backstory.interfaces.service.tenant_places import RECORD
 from backstory.settings.template import init_workspace
 from tests.interfaces.service.running import running
 from tests.interfaces.service.several_machines import (
@@ -33,7 +33,6 @@ from tests.interfaces.service.several_machines import (
     search,
     share_inputs,
     write_document,
-    write_settings,
 )
 from tests.started_python import StartedPython
 from tests.world import describe
@@ -41,8 +40,7 @@ from tests.world import describe
 
 def test_a_tenant_goes_on_on_another_machine(machines: Machines) -> None:
     one, two = machines.open("one"), machines.open("two")
-    storage = machines.make_storage()
-    share_inputs(*(make_tenant(each, storage) for each in (one, two)))
+    share_inputs(*(make_tenant(each) for each in (one, two)))
     one.accounts.add_user("anna")
     one.accounts.grant("anna", "garden", "editor")
     tokens = {"anna": one.accounts.make_token("anna")}
@@ -86,9 +84,8 @@ def test_a_job_that_two_machines_request_runs_on_one(
     machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = machines.open("one"), machines.open("two")
-    storage = machines.make_storage()
     for each in (one, two):
-        make_tenant(each, storage)
+        make_tenant(each)
     write_document(one.tenants.folder("garden"))
     begun, may_go = threading.Event(), threading.Event()
     passes: list[str] = []
@@ -122,8 +119,7 @@ def test_a_job_that_two_machines_request_runs_on_one(
 
 def test_a_job_of_a_machine_that_died_is_taken_over(machines: Machines) -> None:
     one, two = machines.open("one"), machines.open("two")
-    storage = machines.make_storage()
-    share_inputs(*(make_tenant(each, storage) for each in (one, two)))
+    share_inputs(*(make_tenant(each) for each in (one, two)))
     write_document(one.tenants.folder("garden"))
     dead = IndexJobs(one.tenants, threads=0)
     job = dead.submit("garden", WHO)
@@ -146,12 +142,12 @@ def test_the_process_of_a_job_is_in_its_tenant_after_the_service_was_killed(
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     one = machines.open("one")
-    folder = make_tenant(one, machines.make_storage())
+    folder = make_tenant(one)
     store = IndexJobs(one.tenants, threads=0).store("garden")
     store.request(WHO)
     turn = store.take()
     assert turn is not None
-    [tenant_id] = re.findall('"tenant_id": "([^"]+)"', (folder / ".backstory" / "tenant.json").read_text())
+    tenant_id = (folder / RECORD).read_text()
     begun, may_go = threading.Event(), threading.Event()
 
     def wait(_method: str, _path: str) -> None:
@@ -204,10 +200,9 @@ def test_a_machine_that_is_killed_amid_a_job_is_followed_by_another(
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     one, two = machines.open("one"), machines.open("two")
-    storage = machines.make_storage()
     alone = init_workspace(tmp_path / "alone")
-    write_settings(alone, None)
-    folders = [make_tenant(each, storage) for each in (one, two)]
+    (alone / "backstory.yaml").write_text("embedding: {provider: hashing}\n", encoding="utf-8")
+    folders = [make_tenant(each) for each in (one, two)]
     share_inputs(*folders)
     for folder in (folders[0], alone):
         for number in range(20):
