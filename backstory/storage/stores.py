@@ -40,6 +40,13 @@ _MOST_RETRIES: Final = 10_000
 _NO_KEYS: Final = re.compile(r"/latest/(?:api/token|meta-data/)|Missing (?:AccessKeyId|SecretAccessKey)\b")
 """The address of a machine's role, which the client asks for keys only if the environment holds none; or what it says
 if one of the two variables is set."""
+_ALLOW: Final = (
+    "make the bucket, correct its address, set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or "
+    "let its policy allow this key and prefix"
+)
+_REPEAT: Final = (
+    "check AWS_ENDPOINT_URL, AWS_REGION and the network, and run the same command again to resume"
+)
 _PATIENCE_TOLD: Final = re.compile(r" in \S+, after \d+ retries, max_retries: \d+, retry_timeout: \S+ *- *")
 """What the client says of its own attempts, in the middle of what went wrong."""
 
@@ -257,28 +264,11 @@ class Bucket:
             # Only the text of the answer tells an absent bucket from an absent object.
             if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in said:
                 raise
-            if isinstance(error, FileNotFoundError):
-                code, what = "no_bucket", "has no bucket; make it, or correct the address"
-            elif _NO_KEYS.search(said):
-                code = "missing_keys"
-                what = (
-                    "cannot be used without keys; set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
-                    "environment (the role of this machine gave none)"
-                )
-            elif isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
-                code = "refused_by_store"
-                what = (
-                    "refuses the key, or the key may not use this prefix; check AWS_ACCESS_KEY_ID, "
-                    "AWS_SECRET_ACCESS_KEY and the policy of the bucket"
-                )
-            else:
-                code = "unreachable_store"
-                first_line = _PATIENCE_TOLD.sub(": ", said.partition("\n")[0])
-                what = (
-                    f"cannot be used ({first_line}); check AWS_ENDPOINT_URL, AWS_REGION and the network, and run the "
-                    "same command again: finished work is kept"
-                )
-            raise StateError(f"{self.address} {what}", code=code) from error
+            refusals = FileNotFoundError, PermissionDeniedError, UnauthenticatedError, PermissionError
+            is_refusal = isinstance(error, refusals) or _NO_KEYS.search(said)
+            code, remedy = ("refused_by_store", _ALLOW) if is_refusal else ("unreachable_store", _REPEAT)
+            first_line = _PATIENCE_TOLD.sub(": ", said.partition("\n")[0])
+            raise StateError(f"{self.address} cannot be used ({first_line}); {remedy}", code=code) from error
 
 
 Store: TypeAlias = Folder | Bucket
