@@ -37,8 +37,7 @@ class Cache:
     def find(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Look up many distinct keys at once, and yield each that is known, and its value.
 
-        Raises:
-            StateError: The cache, or one of the values, is damaged (code ``damaged_file``).
+        A damaged value is the error of a damaged cache.
         """
         with self.state.reading() as session:
             for start in range(0, len(keys), _KEYS_AT_ONCE):
@@ -51,11 +50,9 @@ class Cache:
                     yield key, value
 
     def put_rows(self, rows: Iterable[tuple[bytes, bytes, bytes]], *, replace: bool) -> None:
-        """Store values by key, owner and value, all of them or none. A value may be forgotten with its owner.
+        """Store rows of key, owner and value, all or none; a value replaces that of the same key, or leaves it there.
 
-        Args:
-            rows: Key, owner and value of each.
-            replace: Whether a value replaces the one of the same key; else that one stays.
+        A value may be forgotten with its owner.
         """
         sealed = [(self._kind, key, owner, _seal(key, value)) for key, owner, value in rows]
         try:

@@ -112,20 +112,10 @@ class ConversationStore:
         documents: Mapping[str, str],
         now: float,
     ) -> int | None:
-        """Add a question and its answer, without the passages of the search: copies of documents that it need not hold.
+        """Add a question and its answer as values for JSON; return the number of the turn, or None if it is another's.
 
-        The answer is not kept if what it shows has been dropped since it was made.
-
-        Args:
-            conversation: Id of the conversation.
-            user_id: Whose it is.
-            question: The question.
-            answer: The answer as values for JSON, with ``index_version``.
-            documents: Paths of the documents that it shows, by their ids.
-            now: Seconds since 1970.
-
-        Returns:
-            The number of the turn; None if this person has no such conversation.
+        The passages of the search are left out: copies of documents that it need not hold. So is the answer, if a
+        document that it shows, whose path is given by its id, has been dropped since its ``index_version``.
         """
         with self._writing() as session:
             if not _is_owned(session, conversation, user_id):
@@ -202,16 +192,10 @@ class ConversationStore:
     def clear_answers(
         self, is_held: Callable[[KeptTurn], bool], marks: Collection[str], index_version: str | None
     ) -> int:
-        """Take answers out of the file, from the disk as well, and do not keep later ones that show the same.
+        """Take answers that hold what has to go out of the file and off the disk, and return their number.
 
-        Args:
-            is_held: Tells whether a turn holds what has to go. Its question and what was said of it go with the answer,
-                if they hold it without the answer.
-            marks: Ids of the documents that leave, or beginnings of their paths.
-            index_version: The snapshot that still has them, from which answers are given until the next one.
-
-        Returns:
-            The number of turns that held it.
+        Questions and what was said of answers go as well, if they hold it by themselves. Later answers from the
+        snapshot of now that show the same are not kept: documents by their ids, or by the beginning of their paths.
         """
         if not self._state.exists():
             return 0

@@ -72,13 +72,10 @@ class State(ABC):
     def lock(
         self, *names: str, by: str = "", wait: bool = True, shared: bool = False
     ) -> AbstractContextManager[bool]:
-        """Hold locks, which end with their holder, however that ends, and yield whether all were taken.
+        """Hold named locks, which end with their holder, however that ends, and yield whether all were taken.
 
-        Args:
-            names: Names of locks, which are taken in order.
-            by: Who holds them, for those who wait.
-            wait: Whether to wait for other holders.
-            shared: Whether others may hold them at the same time, if they share them, too.
+        Who does not wait may get none. Locks that are shared have several holders, and ``by`` tells those who wait whom
+        for.
         """
 
     @abstractmethod
@@ -136,8 +133,7 @@ class State(ABC):
 def copy_state(source: State, target: State) -> tuple[int, int]:
     """Copy all rows to a place of the same part, or none; a row that is there already stays.
 
-    Returns:
-        Number of rows that were read, and of those that were not there before.
+    Returns the number of rows that were read, and of those that were not there before.
     """
     read = 0
     if not source.exists():
@@ -156,12 +152,9 @@ def copy_state(source: State, target: State) -> tuple[int, int]:
 
 @contextmanager
 def lent(place: str, connect: Callable[[], Any], suits: Callable[[Any], bool]) -> Iterator[Any]:
-    """Lend a connection, and keep it open afterwards. One that fails is closed, with whatever was begun in it.
+    """Lend a connection to a place, and keep it open afterwards, if it suits whoever takes it next.
 
-    Args:
-        place: Where it leads. The process keeps those that were used last.
-        connect: Opens one.
-        suits: Tells whether one that was kept may be used.
+    One that fails is closed, with whatever was begun in it.
     """
     connection = _take_idle(place)
     while connection is not None and not suits(connection):

@@ -11,16 +11,7 @@ from backstory.storage.state_sqlite import SqliteState
 
 
 def open_state(folder: Path, address: str | None, part: Part) -> State:
-    """Open a part of the state; nothing is read or written yet.
-
-    Args:
-        folder: Folder of the file of SQLite.
-        address: Address of a Postgres database, in place of the file; None for the file.
-        part: The part.
-
-    Raises:
-        MissingExtraError: The packages of Postgres are not installed.
-    """
+    """Open a part of the state in the file of a folder, or in a Postgres database; nothing is read or written yet."""
     if address is None:
         return SqliteState(folder / f"{part.name}.sqlite", part)
     require_extra("postgres", "storage.database", "remove the setting, so that state is kept in files")

@@ -275,15 +275,7 @@ Store: TypeAlias = Folder | Bucket
 
 
 def open_store(address: Path | str, *, patience: timedelta = PATIENCE) -> Store:
-    """Open a folder, by its path or as ``file:///folder``, or a bucket.
-
-    Args:
-        address: The path or the address.
-        patience: How long a call of a bucket that fails is tried again.
-
-    Raises:
-        MissingExtraError: The client of S3 is not installed.
-    """
+    """Open a folder, by its path or as ``file:///folder``, or a bucket; a call that fails is tried again for a while."""
     if not isinstance(address, str) or "://" not in address:
         return Folder(Path(address))
     parts = urlsplit(address)
@@ -302,11 +294,9 @@ def at_once(work: Callable[[_Item], _Result], items: Collection[_Item]) -> list[
 
 @contextmanager
 def naming_refusal(path: Path) -> Iterator[None]:
-    """Say in one sentence which file may not be written, and what to do.
+    """Say in one sentence which file may not be written, and what to do (code ``unwritable``).
 
-    Raises:
-        WorkspaceError: The system refuses it (code ``unwritable``).
-        OSError: The disk is full, which callers name with what they were about to do.
+    A full disk is left to callers, which say what they were about to do.
     """
     try:
         yield

@@ -28,13 +28,8 @@ def running(
     """Allow one run over the tables of a workspace at a time; the others wait, and log for whom.
 
     Two runs over the same days would find each other's tables half replaced, and their checks would fail. Runs over
-    different days, each of which names its own, may go on at once.
-
-    Args:
-        state: The catalog of the tables.
-        by: What runs, for those that wait for it.
-        while_waiting: Called before the wait, if there is one, with whom it is for; entered until the wait ends.
-        days: The partitions that alone the run may write; none if it may write all.
+    different days, each of which names its own, may go on at once. What is to be done while waiting for somebody is
+    entered before, and left after it.
     """
     with ExitStack() as held:
         if not _take(held, state, by, days, wait=False):

@@ -103,14 +103,10 @@ class JobStore:
         self.state = state
 
     def request(self, user_id: str, *, accepts_removals: bool = False) -> Job:
-        """Request an indexing of all files as they are now.
+        """Request an indexing of all files as they are now, and return the job.
 
-        Args:
-            user_id: Who requests it.
-            accepts_removals: Whether the index may lose its last documents, as after a file was deleted.
-
-        Returns:
-            The active job if there is one, which then goes over the files once more; otherwise another one.
+        An active job then goes over the files once more; without one there is another. Its index may lose its last
+        documents if removals are accepted, as after a file was deleted.
         """
         with self.state.begin() as session:
             active = _find_active(session)
@@ -130,35 +126,19 @@ class JobStore:
             return _find_active(session)
 
     def read(self, job_id: str) -> Job:
-        """Return a job.
-
-        Raises:
-            InputError: There is no such job.
-        """
+        """Return a job."""
         with self.state.reading() as session:
             return _find(session, job_id)
 
     def list_jobs(self, limit: int, offset: int = 0) -> tuple[list[Job], int]:
-        """List jobs, the latest first.
-
-        Args:
-            limit: Most jobs.
-            offset: Jobs to skip.
-
-        Returns:
-            The jobs, and the number of all.
-        """
+        """List some jobs, the latest first, and tell the number of all."""
         with self.state.reading() as session:
             rows = session.execute(f"{_SELECT} ORDER BY number DESC LIMIT ? OFFSET ?", (limit, offset))
             jobs = [_read(row) for row in rows]
             return jobs, session.execute("SELECT count(*) FROM jobs").fetchone()[0]
 
     def cancel(self, job_id: str) -> Job:
-        """Cancel a job that has not ended.
-
-        Raises:
-            InputError: There is no such job, or it has ended.
-        """
+        """Cancel a job that has not ended."""
         with self.state.begin() as session:
             job = _find(session, job_id)
             if job.state not in ("PENDING", "PROCESSING"):
@@ -219,14 +199,9 @@ class JobStore:
             return bool(changed.rowcount)
 
     def complete(self, turn: JobTurn, counts: Mapping[str, int]) -> bool:
-        """Record a finished pass over the files. A job that was requested meanwhile becomes pending for another one.
+        """Record a finished pass over the files, and return whether the job is completed.
 
-        Args:
-            turn: The attempt.
-            counts: The counts of the pass.
-
-        Returns:
-            Whether the job is completed.
+        A job that was requested meanwhile becomes pending for another one.
         """
         with self.state.begin() as session:
             query = f"SELECT counts, again FROM jobs WHERE {_UNDER_WAY}"  # noqa: S608 - names of this module
@@ -250,13 +225,7 @@ class JobStore:
             return True
 
     def fail(self, turn: JobTurn, code: str, failure: str) -> None:
-        """Record that a job has failed, unless it was cancelled.
-
-        Args:
-            turn: The attempt.
-            code: Code of the cause.
-            failure: Why, and what to do.
-        """
+        """Record that a job has failed, unless it was cancelled."""
         with self.state.begin() as session:
             query = f"SELECT 1 FROM jobs WHERE {_UNDER_WAY}"  # noqa: S608 - names of this module
             if session.execute(query, turn[:2]).fetchone():

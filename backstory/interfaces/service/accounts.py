@@ -108,18 +108,7 @@ class Accounts:
         self.state = state
 
     def add_user(self, name: str, *, now: datetime | None = None) -> str:
-        """Add a user, who may enter no tenant yet.
-
-        Args:
-            name: Name of the user.
-            now: The time; None for the clock's.
-
-        Returns:
-            The id of the user.
-
-        Raises:
-            InputError: The name cannot be one, or is that of another user.
-        """
+        """Add a user, who may enter no tenant yet, and return the id."""
         require_user_name(name)
         user_id = secrets.token_hex(_USER_ID_BYTES)
         with self.state.begin() as session:
@@ -129,29 +118,17 @@ class Accounts:
         return user_id
 
     def find_user(self, name: str) -> str:
-        """Return the id of a user.
-
-        Raises:
-            InputError: There is no such user.
-        """
+        """Return the id of a user."""
         with self.state.reading() as session:
             return _find_user(session, name)
 
     def remove_user(self, name: str) -> None:
-        """Remove a user with all tokens and roles.
-
-        Raises:
-            InputError: There is no such user.
-        """
+        """Remove a user with all tokens and roles."""
         with self.state.begin() as session:
             session.execute("DELETE FROM users WHERE user_id = ?", (_revoke_all(session, name),))
 
     def revoke_all(self, name: str) -> str:
-        """Remove all tokens and roles of a user, and return the id of the user.
-
-        Raises:
-            InputError: There is no such user.
-        """
+        """Remove all tokens and roles of a user, and return the id of the user."""
         with self.state.begin() as session:
             return _revoke_all(session, name)
 
@@ -162,16 +139,7 @@ class Accounts:
             return session.execute(query, (user_id, user_id)).fetchone() is not None
 
     def grant(self, user: str, tenant: str, role: str) -> None:
-        """Let a user enter a tenant in a role, which replaces the former one.
-
-        Args:
-            user: Name of the user.
-            tenant: Name of the tenant.
-            role: Name of the role.
-
-        Raises:
-            InputError: There is no such user or role, or the tenant's name cannot be one.
-        """
+        """Let a user enter a tenant in a role, which replaces the former one."""
         row = (require_tenant_name(tenant), require_role(role))
         with self.state.begin() as session:
             session.execute(
@@ -180,11 +148,7 @@ class Accounts:
             )
 
     def revoke(self, user: str, tenant: str) -> None:
-        """Let a user enter a tenant no more.
-
-        Raises:
-            InputError: There is no such user, or they have no role in this tenant.
-        """
+        """Let a user enter a tenant no more."""
         with self.state.begin() as session:
             row = (_find_user(session, user), tenant)
             removed = session.execute("DELETE FROM roles WHERE user_id = ? AND tenant = ?", row).rowcount
@@ -200,18 +164,9 @@ class Accounts:
             forget_tenant(session, tenant)
 
     def make_token(self, user: str, *, days: int | None = None, now: datetime | None = None) -> str:
-        """Make a token of a user. Only its hash is stored, so that it can be shown this once alone.
+        """Make a token of a user, which ends after some days if any are given.
 
-        Args:
-            user: Name of the user.
-            days: Days after which it ends; None for never.
-            now: The time; None for the clock's.
-
-        Returns:
-            The token.
-
-        Raises:
-            InputError: There is no such user, or ``days`` is no positive number.
+        Only its hash is stored, so that it can be shown this once alone.
         """
         made = now or datetime.now(UTC)
         expires = None if days is None else _write_time(_add_days(made, days))
@@ -224,11 +179,7 @@ class Accounts:
         return token
 
     def revoke_token(self, token_id: str) -> None:
-        """End a token; the next request that bears it is refused.
-
-        Raises:
-            InputError: There is no such token.
-        """
+        """End a token; the next request that bears it is refused."""
         with self.state.begin() as session:
             removed = session.execute("DELETE FROM tokens WHERE token_id = ?", (token_id,)).rowcount
             session.execute("DELETE FROM sessions WHERE token_id = ?", (token_id,))
@@ -239,32 +190,17 @@ class Accounts:
             )
 
     def authenticate(self, token: str, *, now: datetime | None = None) -> Caller | None:
-        """Find the user of a token.
+        """Find the user of a token, with their present roles; None if no token is equal, or if it has ended.
 
         The hash is looked up, not the token. A guess has a hash that nobody can choose, so the time that the look-up
         takes tells nothing about any token.
-
-        Args:
-            token: What a request bears, which may be anything.
-            now: The time; None for the clock's.
-
-        Returns:
-            The user with their present roles; None if no token is equal, or if it has ended.
-
-        Raises:
-            StateError: The accounts are damaged, or cannot be read.
         """
         return self._find_caller(_OF_TOKEN, _hash(token), now)
 
     def open_session(self, token: str, *, now: datetime | None = None) -> str | None:
         """Begin the session of a browser, which ends after :data:`SESSION_HOURS`, or with its token.
 
-        Args:
-            token: What a person has signed in with, which may be anything.
-            now: The time; None for the clock's.
-
-        Returns:
-            What the browser sends from then on, of which only the hash is stored; None if no valid token is equal.
+        Returns what the browser sends from then on, of which only the hash is stored; None if no valid token is equal.
         """
         began = now or datetime.now(UTC)
         caller = self.authenticate(token, now=began)
@@ -278,15 +214,7 @@ class Accounts:
         return opened
 
     def find_session(self, opened: str, *, now: datetime | None = None) -> Caller | None:
-        """Find the user of a session, as :meth:`authenticate` finds that of a token.
-
-        Args:
-            opened: What a browser sends, which may be anything.
-            now: The time; None for the clock's.
-
-        Returns:
-            The user with their present roles; None if there is no such session, or if it or its token has ended.
-        """
+        """Find the user of a session, as :meth:`authenticate` finds that of a token; None if either has ended."""
         return self._find_caller(_OF_SESSION, _hash(opened), now)
 
     def close_session(self, opened: str) -> None:

@@ -31,11 +31,7 @@ class DiskQuotas:
     """The quotas of tenants, in the file of accounts. A tenant without one may fill the disk."""
 
     def __init__(self, accounts: State) -> None:
-        """Name the file; nothing is read or written yet.
-
-        Args:
-            accounts: The accounts.
-        """
+        """Name the file; nothing is read or written yet."""
         self._accounts = accounts
 
     def set(self, tenant: str, most_bytes: int) -> None:
@@ -53,16 +49,7 @@ class DiskQuotas:
 
 
 def require_room(folder: Path, quota: int | None, added: int = 0) -> None:
-    """Refuse what would take more of the disk than a tenant may.
-
-    Args:
-        folder: Folder of the tenant.
-        quota: What it may take, in bytes; None for any number.
-        added: Bytes that come to what is there.
-
-    Raises:
-        RefusedError: There is too little room.
-    """
+    """Refuse what would take more of the disk than a tenant may: the quota, and what is added, are bytes."""
     if quota is None:
         return
     taken = count_bytes(folder)
@@ -81,10 +68,6 @@ def bound_removal(workspace: Workspace, quota: int | None) -> int | None:
 
     The job makes tables and index without the text, beside those with it, and these may take the whole quota. So what
     is there may stand once more, but documents that came meanwhile find no more room than that.
-
-    Args:
-        workspace: The workspace of the tenant.
-        quota: What it may take otherwise; None for any number.
     """
     if quota is None:
         return None
@@ -97,12 +80,6 @@ def forecast_growth(workspace: Workspace) -> int:
 
     Text files alone count, by :data:`LEAST_GROWTH`: what a PDF of some size holds is known when it is read. What the
     tables and the index have already counts as made of them.
-
-    Args:
-        workspace: The workspace of a tenant.
-
-    Raises:
-        BackstoryError: The sources are invalid.
     """
     text = 0
     for file in list_documents(workspace, workspace.list_other_parts()).files:

@@ -31,28 +31,12 @@ class KeyRing:
     """
 
     def __init__(self, accounts: State, key_file: Path) -> None:
-        """Name the files; nothing is read or written yet.
-
-        Args:
-            accounts: The accounts.
-            key_file: The key file, which the first :meth:`seal` makes.
-        """
+        """Name the accounts, and the key file, which the first :meth:`seal` makes; nothing is read or written yet."""
         self.accounts = accounts
         self._key_file = key_file
 
     def seal(self, tenant: str, name: str, value: SecretStr) -> None:
-        """Store a key, in the place of a former one.
-
-        Args:
-            tenant: Name of the tenant.
-            name: The environment variable in whose place the key is used, such as ``BACKSTORY_ANSWER_KEY``.
-            value: The key.
-
-        Raises:
-            InputError: The tenant or the variable cannot be named so, or the key is blank.
-            AuthenticationError: The value is no key.
-            StateError: The key file, or the file of accounts, cannot be used.
-        """
+        """Store a key in place of a former one, by the environment variable in whose place it is used."""
         require_tenant_name(tenant)
         _require_variable(name)
         key = read_stored(value.get_secret_value(), name)
@@ -75,11 +59,7 @@ class KeyRing:
             )
 
     def open(self, tenant: str) -> Keys:
-        """Open all keys of a tenant; without any, no key file is needed.
-
-        Raises:
-            StateError: A key cannot be opened, or a file cannot be used.
-        """
+        """Open all keys of a tenant; without any, no key file is needed."""
         rows = self._read(tenant)
         if not rows:
             return MappingProxyType({})
@@ -93,11 +73,7 @@ class KeyRing:
         return tuple(name for name, _ in self._read(tenant))
 
     def remove(self, tenant: str, name: str) -> None:
-        """Remove a key.
-
-        Raises:
-            InputError: The tenant has no such key.
-        """
+        """Remove a key."""
         with self.accounts.begin() as session:
             row = (tenant, name)
             removed = session.execute("DELETE FROM sealed_keys WHERE tenant = ? AND name = ?", row).rowcount

@@ -47,26 +47,15 @@ class ServiceFolder:
     tenants: Tenants
 
     def require_keys(self) -> None:
-        """Raise if the keys of a tenant cannot be opened, before anybody asks for them.
-
-        Raises:
-            StateError: The key file is absent or open to others, or a key was sealed with another one.
-        """
+        """Raise if the keys of a tenant cannot be opened, before anybody asks for them."""
         for name in self.tenants.names():
             self.keys.open(name)
 
     def remove_user(self, name: str) -> int:
-        """Remove a user with all tokens, roles and conversations.
+        """Remove a user with all tokens, roles and conversations, and return the number of conversations.
 
         Tokens and roles go first, so that the user enters nothing any more. The name stays until no conversation is
         left, so that a removal that stopped can be repeated.
-
-        Returns:
-            The number of conversations that were removed.
-
-        Raises:
-            InputError: There is no such user.
-            StateError: A database cannot be used.
         """
         user_id = self.accounts.revoke_all(name)
         removed = 0
@@ -82,19 +71,10 @@ class ServiceFolder:
 def open_service_folder(
     root: Path, key_file: Path | None = None, *, megabytes: int | None = None, makes: bool = False
 ) -> ServiceFolder:
-    """Open the folder of a service.
+    """Open the folder of a service, or make it if it may be absent, open to its owner alone.
 
-    Args:
-        root: The folder.
-        key_file: The key file; None for the one in the folder of the user's configuration.
-        megabytes: What the open snapshots may count, in MB of 2**20 bytes; None for :data:`DEFAULT_MEGABYTES`.
-        makes: Whether the folder is made if it is absent, open to its owner alone.
-
-    Raises:
-        InputError: The folder is none of a service, and is not to be made.
-        StateError: The key file lies in the folder, or accounts of a file cannot be copied to the database.
-        SettingsError: The settings of the folder are invalid, or name the database of a tenant.
-        WorkspaceError: The database cannot be used.
+    The key file is that in the folder of the user's configuration unless another is named. The open snapshots may count
+    some MB of 2**20 bytes, :data:`DEFAULT_MEGABYTES` unless said.
     """
     if makes:
         root.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
@@ -114,8 +94,7 @@ def open_service_folder(
 def read_shared_storage(root: Path) -> StorageSettings:
     """Read which database and store the machines of a service share; none if its folder holds everything.
 
-    Raises:
-        SettingsError: The settings of the folder are invalid, or say anything else (code ``other_setting``).
+    Settings that say anything else are an error (code ``other_setting``).
     """
     path = root / SERVICE_SETTINGS
     if not path.exists():

@@ -67,21 +67,7 @@ def remove_files(root: Path, tenant: str, folder: Path, aside: Path, accounts: S
 
     The search goes through every file of the service. It looks for files of the tenant that have another name as well,
     and for the path of the tenant's folder, its secret and its sealed keys in the bytes of all others. It follows no
-    link.
-
-    Args:
-        root: Folder of the service.
-        tenant: Name of the tenant.
-        folder: Folder that the tenant had. It is removed as well, if something made it again.
-        aside: Where the folder is now, so that nobody enters it.
-        accounts: The accounts.
-
-    Returns:
-        What was removed, and what is left.
-
-    Raises:
-        StateError: The file of accounts cannot be used.
-        OSError: A file cannot be removed or searched; the removal can be repeated.
+    link. The folder lies aside, so that nobody enters it; one that something made again is removed as well.
     """
     with accounts.begin() as session:
         marks = _find_marks(folder, aside, read_sealed(session, tenant))
@@ -99,11 +85,7 @@ def remove_files(root: Path, tenant: str, folder: Path, aside: Path, accounts: S
 
 
 def list_files(folder: Path) -> Iterator[Path]:
-    """Yield every regular file below a folder, without following links.
-
-    Raises:
-        OSError: A folder cannot be listed.
-    """
+    """Yield every regular file below a folder, without following links."""
     for place, _, names in os.walk(folder, onerror=_fail):
         for name in names:
             path = Path(place, name)

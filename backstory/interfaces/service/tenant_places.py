@@ -90,18 +90,12 @@ class TenantPlaces:
     def find(self, folder: Path) -> StorageSettings:
         """Return where the tenant of a folder keeps what it has.
 
-        Raises:
-            StateError: The folder was made when the service was another one (code ``foreign_folder``).
+        A folder that was made when the service was another one is an error (code ``foreign_folder``).
         """
         return self._assign(_read_id(folder)) if self.is_shared else ALONE
 
     def require(self, folder: Path) -> None:
-        """Raise unless the settings of a tenant name its places.
-
-        Raises:
-            SettingsError: They are invalid, or name others (code ``other_place``).
-            StateError: The folder was made when the service was another one.
-        """
+        """Raise unless the settings of a tenant are valid, and name its places (code ``other_place``)."""
         assigned, named = self.find(folder), read_settings(folder / SETTINGS_FILE).storage
         if named != assigned:
             said = f"write `storage: {{database: '{assigned.database}', files: '{assigned.files}'}}`"
@@ -115,9 +109,7 @@ class TenantPlaces:
     def present(self, tenant: str, folder: Path) -> Iterator[None]:
         """Keep other machines from removing a tenant within the block; do nothing where accounts are a file.
 
-        Raises:
-            InputError: It was removed (code ``unknown_tenant``).
-            StateError: The folder was made when the service was another one.
+        One that was removed is unknown.
         """
         if not self.is_shared:
             yield
@@ -150,10 +142,8 @@ class TenantPlaces:
     def removing(self, tenant: str) -> Iterator[Emptied]:
         """Remove a tenant from the database and the store, after the last machine has left it, and let nobody enter it.
 
-        After the block, its id is all that is known of it, by which other machines know their folders of it.
-
-        Raises:
-            StateError: A place cannot be reached; the removal can be repeated (code ``unfinished_removal``).
+        After the block, its id is all that is known of it, by which other machines know their folders of it. If a place
+        cannot be reached, the removal can be repeated (code ``unfinished_removal``).
         """
         emptied, known = Emptied(), {name: tenant_id for tenant_id, name in self._list().items()}
         if tenant not in known:

@@ -92,15 +92,7 @@ class Tenants:
     def __init__(
         self, root: Path, keys: KeyRing, *, memory_bytes: int, storage: StorageSettings = ALONE
     ) -> None:
-        """Name the folder; nothing is read or written yet.
-
-        Args:
-            root: Folder of the service.
-            keys: The keys of tenants.
-            memory_bytes: What the open snapshots may count, all together: the sizes of their files. Those that are in
-                use are never closed, even if they count more.
-            storage: The database and the store that machines share.
-        """
+        """Name the folder, and what the files of open snapshots may count, but for those in use; nothing is read yet."""
         self.root = root
         self.models = LocalModels()
         self.maker: Callable[[str], MakeTables] | None = None
@@ -136,14 +128,9 @@ class Tenants:
             return self._count_bytes()
 
     def create(self, name: str) -> Path:
-        """Make the workspace of a tenant, without documents; or a further folder of one that another machine made.
+        """Make the workspace of a tenant, without documents, or a further folder of one that another machine made.
 
-        Returns:
-            Its folder.
-
-        Raises:
-            InputError: The name cannot be one or is that of another tenant, or the folder cannot be written.
-            StateError: The removal of a former tenant of this name is not finished.
+        Returns the folder. A name is refused that cannot be one, is another tenant's, or whose removal has not ended.
         """
         folder = self._folder / require_tenant_name(name)
         self._folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
@@ -168,22 +155,13 @@ class Tenants:
         return folder
 
     def folder(self, name: str) -> Path:
-        """Return the folder of a tenant.
-
-        Raises:
-            InputError: There is no tenant of this name. Whether the text could be a name makes no difference.
-        """
+        """Return the folder of a tenant; whether a text that is none could be a name makes no difference."""
         if not self._is_tenant(name):
             raise name_unknown()
         return self._folder / name
 
     def open_state(self, name: str) -> State:
-        """Open the state of a tenant, where its settings say.
-
-        Raises:
-            InputError: There is no tenant of this name.
-            StateError: Its folder is that of another service.
-        """
+        """Open the state of a tenant, where the service has assigned it."""
         folder = self.folder(name)
         return open_state(folder / STATE_FOLDER, self.places.find(folder).database, STATE)
 
@@ -218,11 +196,6 @@ class Tenants:
         """Open the library of a tenant, which stays open within the block.
 
         It is opened again after a change of its settings or keys. A removal waits for the end of the block.
-
-        Raises:
-            InputError: There is no tenant of this name.
-            SettingsError: Its settings are invalid, or name another place than the service gives to it.
-            StateError: Its keys cannot be opened.
         """
         with self.holding(name):
             entry = self._take(name)
@@ -232,24 +205,11 @@ class Tenants:
                 self._leave(entry)
 
     def open_keys(self, name: str) -> Keys:
-        """Open all keys of a tenant.
-
-        Raises:
-            StateError: A key cannot be opened, or a file cannot be used.
-        """
+        """Open all keys of a tenant."""
         return self.keys.open(name)
 
     def require_room(self, name: str, added: int = 0) -> None:
-        """Refuse what would take more of the disk than a tenant may.
-
-        Args:
-            name: Name of the tenant.
-            added: Bytes that come to what is there.
-
-        Raises:
-            InputError: There is no tenant of this name.
-            RefusedError: There is too little room.
-        """
+        """Refuse what would take more of the disk than a tenant may, by a number of bytes that are added."""
         require_room(self.folder(name), self.quotas.read(name), added)
 
     def read_quota(self, name: str) -> int | None:
@@ -259,13 +219,8 @@ class Tenants:
     def remove(self, name: str) -> RemovalProof:
         """Remove a tenant with all files, roles, keys, rows and objects, after the last request that has entered it.
 
-        Returns:
-            What was removed, and what a search of all files of the service, and of its other places, found of it.
-
-        Raises:
-            InputError: There is no tenant of this name.
-            StateError: The accounts cannot be used, a file of the tenant cannot be removed, one of the service cannot
-                be searched, or a place cannot be reached; the removal can be repeated.
+        The proof tells what a search of all files of the service, and of its other places, found of it. An error says
+        what stopped the removal, which can be repeated.
         """
         aside = self._folder / f"{_REMOVED}{name}"
         if self._is_tenant(name):
@@ -325,13 +280,9 @@ class Tenants:
 
     @contextmanager
     def holding(self, name: str) -> Iterator[int]:
-        """Hold a shared lock on the folder of a tenant, for which its removal waits. A block may lie in another one.
+        """Hold a shared lock on the folder of a tenant, for which its removal waits, and yield its descriptor.
 
-        Yields:
-            The descriptor of the folder.
-
-        Raises:
-            InputError: There is no tenant of this name.
+        A block may lie in another one.
         """
         try:
             descriptor = os.open(self.folder(name), _FOLDER)
@@ -430,11 +381,7 @@ def _logging_failure() -> Iterator[None]:
 
 
 def _let_go(name: str, folder: Path) -> None:
-    """Delete the vectors that a folder has on servers, if its index was ever there.
-
-    Raises:
-        StateError: The server cannot be used; the removal can be repeated.
-    """
+    """Delete the vectors that a folder has on a server, if its index was ever there."""
     index = folder / INDEX_FOLDER
     try:
         release_collection(index, must_succeed=True)
