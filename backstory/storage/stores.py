@@ -275,7 +275,7 @@ Store: TypeAlias = Folder | Bucket
 
 
 def open_store(address: Path | str, *, patience: timedelta = PATIENCE) -> Store:
-    """Open a folder, by its path or as ``file:///folder``, or a bucket; a call that fails is tried again for a while."""
+    """Open a folder, by its path or as ``file:///folder``, or a bucket, where a call is tried again for a while."""
     if not isinstance(address, str) or "://" not in address:
         return Folder(Path(address))
     parts = urlsplit(address)

@@ -92,7 +92,7 @@ class Tenants:
     def __init__(
         self, root: Path, keys: KeyRing, *, memory_bytes: int, storage: StorageSettings = ALONE
     ) -> None:
-        """Name the folder, and what the files of open snapshots may count, but for those in use; nothing is read yet."""
+        """Name the folder, and what the files of open snapshots may count, those in use aside; nothing is read yet."""
         self.root = root
         self.models = LocalModels()
         self.maker: Callable[[str], MakeTables] | None = None
