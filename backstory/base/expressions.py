@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import math
 import time
+import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import regex
 
@@ -25,6 +26,9 @@ MEGABYTES: Final = 512
 
 _BATCH_CHARACTERS: Final = 8_000_000
 _SHOWN: Final = 80
+_UNSEEN: Final = regex.compile("[\u00ad\u200b\u2060\ufeff]")
+_UNUSUAL: Final = regex.compile("[\u00ad\u200b\u2060\ufeff\ufb00-\ufb06\uff01-\uff5e]")
+_CLUSTER: Final = regex.compile(r"\X")
 _TASK: Final = f"{__name__}:search_request"
 
 
@@ -37,6 +41,34 @@ class FoundPlaces(NamedTuple):
     """Number of all matches."""
     texts: int
     """Number of texts with a match."""
+
+
+def is_usual(text: str) -> bool:
+    """Return whether a text is written as people type it: composed letters, and no sign that is not seen."""
+    return text.isascii() or (unicodedata.is_normalized("NFC", text) and _UNUSUAL.search(text) is None)
+
+
+class FoldedText:
+    """A text as people type it, and where each of its characters stands in the text as stored.
+
+    Letters are composed, ligatures and letters of full width are plain ones, and soft hyphens and other signs that are
+    not seen are left out.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = ""
+        self._places: list[tuple[int, int]] = []
+        pieces = []
+        for found in _CLUSTER.finditer(text):
+            form: Literal["NFKC", "NFC"] = "NFKC" if _UNUSUAL.search(found[0]) else "NFC"
+            written = unicodedata.normalize(form, _UNSEEN.sub("", found[0]))
+            pieces.append(written)
+            self._places += [found.span()] * len(written)
+        self.text = "".join(pieces)
+
+    def locate(self, start: int, end: int) -> tuple[int, int]:
+        """Return the first character, and the one after the last, in the text as stored."""
+        return self._places[start][0], self._places[end - 1][1]
 
 
 def compile_expression(pattern: str, *, ignore_case: bool) -> regex.Pattern[str]:
@@ -77,10 +109,13 @@ def find_places(
         left = deadline - time.process_time()
         if left <= 0:
             raise TimeoutError
-        for found in compiled.finditer(text, timeout=left):
+        folded = None if is_usual(text) else FoldedText(text)
+        for found in compiled.finditer(text if folded is None else folded.text, timeout=left):
             if found.end() > found.start():
                 if offset <= count < offset + limit:
-                    places.append((number, *found.span()))
+                    places.append(
+                        (number, *(found.span() if folded is None else folded.locate(*found.span())))
+                    )
                 count += 1
         holding += count > before
     return FoundPlaces(places, count, holding)

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from backstory.base.errors import SettingsError
-from backstory.base.files.patterns import compile_patterns
+from backstory.base.files.patterns import compile_patterns, compose
 from backstory.settings.groups import InnerPath, SettingsGroup
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
@@ -48,6 +48,10 @@ TimeZone: TypeAlias = Annotated[str, AfterValidator(check_timezone)]
 """Name of a time zone, such as `Europe/Berlin`."""
 
 
+ComposedName: TypeAlias = Annotated[str, AfterValidator(compose)]
+"""Name of a file or a folder, with composed letters."""
+
+
 def _check_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
     compile_patterns(patterns)
     return patterns
@@ -79,7 +83,7 @@ class ConversationSettings(SettingsGroup):
     """Order of day, month and year in WhatsApp exports; `auto` infers it from the whole file."""
     removals: RemovalSetting = "ask"
     """Messages that exports no longer hold: `ask` stops the run, `mirror` drops them, `keep` archives them."""
-    overrides: dict[str, ConversationOverride] = Field(default_factory=dict)
+    overrides: dict[ComposedName, ConversationOverride] = Field(default_factory=dict)
     """The three settings above of single conversations or files, such as `{family: {date_order: dmy}}`."""
     timestamp_column: str = "timestamp"
     """Column of the timestamp in tabular exports."""
@@ -94,7 +98,7 @@ class ConversationSettings(SettingsGroup):
 
     def override(self, *names: str) -> ConversationSettings:
         """Return the settings of one file, without ``overrides``: the first name that they list counts."""
-        found = next((self.overrides[name] for name in names if name in self.overrides), None)
+        found = next((self.overrides[name] for name in map(compose, names) if name in self.overrides), None)
         return self.model_copy(
             update={"overrides": {}, **(found.model_dump(exclude_none=True) if found else {})}
         )

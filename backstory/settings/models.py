@@ -147,7 +147,7 @@ class RAGSettings(SettingsGroup):
     dedup_max_per_doc: int = Field(default=1, ge=1)
     """Most chunks to keep per document."""
     near_duplicate_similarity: float | None = Field(default=None, gt=0, le=1)
-    """Cosine at or above which two chunks are near-duplicates; null keeps both."""
+    """Cosine at or above which two chunks are near-duplicates; null drops chunks of the same text alone."""
     min_similarity: float | None = Field(default=None, ge=-1, le=1)
     """Cosine below which a hit is dropped, beside the hits that are too improbable; null: none is dropped by it."""
     plan: Literal["chunked", "hybrid", "adaptive"] = "chunked"

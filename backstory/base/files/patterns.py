@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -13,6 +14,11 @@ from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 _NAME_OF_GROUP: Final = re.compile(r"\(\?P<\w+>")
+
+
+def compose(name: str) -> str:
+    """Write a name with composed letters, in which names compare: macOS stores ``ü`` as two characters."""
+    return unicodedata.normalize("NFC", name)
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,7 @@ class Patterns:
 
         The path is relative to the folder that the patterns are for; that of a folder ends with ``/``.
         """
+        path = compose(path)
         if self._any.search(path.removeprefix("/" if path.startswith("/") else "./")) is None:
             return None
         found = self._spec.check_file(path)
@@ -56,7 +63,7 @@ def compile_patterns(lines: tuple[str, ...]) -> GitIgnoreSpec:
     compiled: list[GitIgnoreSpecPattern] = []
     for line in lines:
         try:
-            compiled += GitIgnoreSpec.from_lines([line]).patterns
+            compiled += GitIgnoreSpec.from_lines([compose(line)]).patterns
         except (ValueError, re.error) as error:
             raise ValueError(
                 f"{line!r} is not a pattern as in .gitignore, such as *.tmp or drafts/"
@@ -69,9 +76,9 @@ def matches_glob(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
     Each name is compared with each part of the pattern at most once.
     """
-    wanted = (*pattern, "*") if pattern and pattern[-1] == "**" else tuple(pattern)
+    wanted = tuple(map(compose, (*pattern, "*") if pattern and pattern[-1] == "**" else pattern))
     matched = _pass_over_folders({0}, wanted)
-    for part in parts:
+    for part in map(compose, parts):
         further = {
             count if wanted[count] == "**" else count + 1
             for count in matched - {len(wanted)}

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from backstory.base.errors import ReadError
+from backstory.base.files.patterns import compose
 from backstory.base.files.safe_open import ChangedFileError, hash_unchanged, open_contained, state_of
 from backstory.base.ids import digest
 
@@ -67,7 +68,7 @@ class ExportParts:
 
 def conversation_of(source: str) -> str:
     """Return the name of an export's conversation, by its path in the folder of exports, if its chats have no names."""
-    folder, _, name = source.rpartition("/")
+    folder, _, name = compose(source).rpartition("/")
     return Path(name).stem if folder in ("", _HERE) else folder
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.base.errors import ExportSettingError, ReadError
+from backstory.base.files.patterns import compose
 from backstory.base.telemetry import log_event
 from backstory.ingest.chats.chat_rows import split_aliases, tell_apart
 from backstory.ingest.chats.export_files import ExportFile, ListedFile, hash_export, is_media_name, list_files
@@ -307,7 +308,7 @@ def _name(folder: str, source: str) -> str:
 
 
 def _find_unused(settings: ConversationSettings, sources: Sequence[str]) -> tuple[int, ...]:
-    known = {*sources, *map(conversation_of, sources)}
+    known = {*map(compose, sources), *map(conversation_of, sources)}
     return tuple(number for number, name in enumerate(settings.overrides, start=1) if name not in known)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ import regex
 from backstory.base.errors import InputError, ReadingLimitError
 from backstory.base.expressions import (
     MEGABYTES,
+    FoldedText,
     FoundPlaces,
     compile_expression,
     find_limited,
@@ -76,7 +78,7 @@ def grep(
         )
     documents = corpus.documents
     found = _find(
-        pattern if is_regex else regex.escape(pattern),
+        unicodedata.normalize("NFC", pattern) if is_regex else regex.escape(FoldedText(pattern).text),
         documents["text"],
         is_cheap=not is_regex and len(pattern) <= _SHORT_CHARACTERS,
         ignore_case=ignore_case,

@@ -12,7 +12,7 @@ from typing import Final
 import polars as pl
 
 from backstory.base.errors import InputError
-from backstory.base.files.patterns import matches_glob
+from backstory.base.files.patterns import compose, matches_glob
 from backstory.base.wording import name_some
 from backstory.ingest.documents.files import FolderListing, join_listings
 from backstory.ingest.documents.written import SOURCE_MARK, list_written, locate
@@ -140,15 +140,15 @@ def find_matching(documents: Sequence[NamedDocument], pattern: str) -> list[Name
 
 
 def _kinds_of_names(name: str) -> Iterator[Callable[[NamedDocument], bool]]:
+    real, name = _resolve(name), compose(name)
     parts = PurePosixPath(name).parts
-    real = _resolve(name)
     folded = " ".join(name.split()).casefold()
     yield lambda document: document.document_id == name
-    yield lambda document: document.uri == name
+    yield lambda document: compose(document.uri) == name
     yield lambda document: document.path == real
-    yield lambda document: PurePosixPath(document.uri).parts[-len(parts) :] == parts
-    yield lambda document: document.slug == name
-    yield lambda document: " ".join(document.title.split()).casefold() == folded
+    yield lambda document: PurePosixPath(compose(document.uri)).parts[-len(parts) :] == parts
+    yield lambda document: compose(document.slug) == name
+    yield lambda document: compose(" ".join(document.title.split())).casefold() == folded
     yield lambda document: len(name) >= _LEAST_ID and document.document_id.startswith(name)
     owner, mark, _ = name.partition(CHUNK_MARK)
     yield lambda document: bool(mark) and len(owner) >= _LEAST_ID and document.document_id.startswith(owner)

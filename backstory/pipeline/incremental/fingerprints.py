@@ -32,7 +32,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "document_chunks": 5,
         "search_index": FORMAT,
         "hits": 2,
-        "decisions": 11,
+        "decisions": 12,
         "contexts": 9,
         "window_contexts": 12,
         "posts": 11,

@@ -318,13 +318,16 @@ def _near_duplicates(
 ) -> NDArray[np.int64]:
     """Return the position of the better candidate that each candidate nearly repeats, or -1.
 
-    A candidate that is dropped because the context holds the like already gives way to none, and none to it.
+    Without a setting, it is the one of the same text, and so of the same vector, as in a copy of a file. A candidate
+    that is dropped because the context holds the like already gives way to none, and none to it.
     """
     duplicate_of = np.full(len(window.chunk_ids), -1, dtype=np.int64)
-    if settings.near_duplicate_similarity is None:
-        return duplicate_of
     found = vectors.of_chunks(window.chunk_ids)
-    alike = found @ found.T >= settings.near_duplicate_similarity
+    if settings.near_duplicate_similarity is None:
+        _, texts = np.unique(found, axis=0, return_inverse=True)
+        alike = texts[:, None] == texts
+    else:
+        alike = found @ found.T >= settings.near_duplicate_similarity
     stays = np.array([chunk_id not in repeated for chunk_id in window.chunk_ids])
     alike &= stays[:, None] & stays
     for i in range(1, len(window.chunk_ids)):

@@ -68,3 +68,9 @@ def test_a_glob_takes_no_more_steps_than_names_times_its_parts() -> None:
     assert matches_glob(names, ["**", "a"] * 100)
     assert not matches_glob(names, [*["**", "a"] * 100, "b"])
     assert not matches_glob(names, [*["**"] * 200, "b"])
+
+
+def test_patterns_and_paths_compare_however_their_letters_are_written() -> None:
+    assert Patterns(("Caf\u00e9/",)).find("Cafe\u0301/") == (True, "Caf\u00e9/")
+    assert Patterns(("Cafe\u0301/",)).find("Caf\u00e9/") == (True, "Caf\u00e9/")
+    assert matches_glob(["Cafe\u0301.md"], ["Caf\u00e9.*"])

@@ -6,7 +6,7 @@ import pytest
 
 from backstory.base import expressions
 from backstory.base.errors import InputError
-from backstory.base.expressions import find_limited
+from backstory.base.expressions import FoldedText, compile_expression, find_limited, find_places
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Match
 from backstory.interfaces.library.text_positions import PlacedText
@@ -207,3 +207,14 @@ def test_an_expression_counts_over_all_batches_of_texts(monkeypatch: pytest.Monk
     monkeypatch.setattr(expressions, "_BATCH_CHARACTERS", 8)
     assert find(limit=9, offset=0) == whole
     assert find(limit=2, offset=1).places == whole.places[1:3]
+
+
+@pytest.mark.parametrize("pattern", ["Br\u00fccke", "Bru\u0308cke", "Auflage", "Kitchen"])
+def test_letters_are_found_however_they_are_written(pattern: str) -> None:
+    texts = ["x Bru\u0308cke", "x Br\u00fccke", "x Au\ufb02age", "x Auf\u00adlage", "x \uff2bitchen"]
+    compiled = compile_expression(FoldedText(pattern).text, ignore_case=False)
+    found = find_places(compiled, texts, limit=9, offset=0, seconds=600.0)
+    assert [texts[number][start:end] for number, start, end in found.places] == [
+        text[2:] for text in texts if FoldedText(text).text == f"x {FoldedText(pattern).text}"
+    ]
+    assert found.total > 0

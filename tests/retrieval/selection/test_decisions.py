@@ -29,10 +29,11 @@ def hits_of(rows: Sequence[Hit], window: str = "w") -> pl.DataFrame:
 
 
 def one_hot(chunk_ids: Sequence[str]) -> Vectors:
-    """Give each chunk a direction named by its first letter, so that chunks of one letter are duplicates."""
-    vectors = np.zeros((len(chunk_ids), 26), dtype=np.float32)
+    """Give each chunk a direction named by its first letter; chunks of one letter and number are equal."""
+    vectors = np.zeros((len(chunk_ids), 27), dtype=np.float32)
     for i, chunk_id in enumerate(chunk_ids):
         vectors[i, ord(chunk_id[0]) - ord("a")] = 1.0
+        vectors[i, 26] = int(chunk_id[1:2] or 0) / 1000
     return vectors
 
 
@@ -142,6 +143,18 @@ def test_coverage_fills_up_in_further_rounds() -> None:
     decisions = judge(ONE_DOMINANT_TOPIC, RAGSettings(top_k=6))
     assert kept(decisions)[:3] == ["d1", "a1", "f1"]
     assert set(kept(decisions)) == {"a1", "b1", "c1", "d1", "e1", "f1"}
+
+
+def test_chunks_of_one_text_take_one_place() -> None:
+    rows: list[Hit] = [
+        ("q", "a1", "A", 0.9),
+        ("q", "a1 copy", "B", 0.9),
+        ("q", "a2", "C", 0.8),
+        ("q", "b1", "D", 0.7),
+    ]
+    decisions = judge(rows, RAGSettings(top_k=3, strategy="similarity"))
+    assert kept(decisions) == ["a1", "a2", "b1"]
+    assert cause(decisions, "a1 copy") == ("near_duplicate", "a1")
 
 
 def test_mmr_trades_relevance_for_difference() -> None:
