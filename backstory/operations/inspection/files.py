@@ -16,7 +16,7 @@ from backstory.ingest.documents.written import name_source
 from backstory.operations.inspection.probes import Examination
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import WHOLE
-from backstory.storage.tables.views import read_document_catalog
+from backstory.storage.tables.views import query_views
 
 STATUS_WORDS: Final = {
     "read": "read",
@@ -149,7 +149,8 @@ def list_documents(workspace: Workspace) -> list[dict[str, Any]]:
             "`backstory add`",
             code="no_tables",
         )
-    rows = workspace.date_locally(read_document_catalog(workspace.tables))
+    found = query_views(workspace.tables, "FROM document_catalog")
+    rows = workspace.date_locally(found.with_columns(pl.col("published_at").dt.replace_time_zone("UTC")))
     tenant = workspace.settings.rag.tenant
     if tenant is not None:
         mine = _read_tenants(workspace).filter(pl.col("tenant") == tenant)

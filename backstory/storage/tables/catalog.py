@@ -44,12 +44,8 @@ class Entry:
 class Catalog:
     """The entries of one workspace. Any number of threads and processes may use it.
 
-    All entries stay in memory, and a reading asks the state only for what has changed.
-
-    Args:
-        state: The part of the state that holds them.
-        read: Calls the first function, or the second one while the database is away, so that readers go on with what
-            was read last; runs never do. None for the first one in any case.
+    All entries stay in memory, and a reading asks the state only for what has changed. While the database is away,
+    ``read`` may call its second function, so that readers go on with what was read last; runs never do.
     """
 
     def __init__(self, state: State, read: Callable[[_Look, _Look], None] | None = None) -> None:
@@ -124,11 +120,8 @@ class Catalog:
     def changing(self, seen: int | None = None) -> Iterator[tuple[Entries, Changes]]:
         """Hold a transaction, which excludes every other change: lend the present entries, and take their changes.
 
-        Args:
-            seen: Version of the catalog at which the entries were read that these replace; None to replace any.
-
         Raises:
-            ConflictError: Another process has changed one of them since; nothing is written.
+            ConflictError: One of them was changed after the version that was seen; nothing is written.
         """
         changes: Changes = {}
         with self._lock, self.state.begin() as session:

@@ -46,12 +46,7 @@ _REMEDY: Final = "`backstory run` makes it again"
 
 
 class Made(NamedTuple):
-    """A partition that was made.
-
-    Attributes:
-        rows: All its rows, in the order to keep.
-        inputs: Hash of everything that they were made from.
-    """
+    """A partition that was made: all its rows, in the order to keep, and the hash of all that they were made from."""
 
     rows: pl.DataFrame
     inputs: str
@@ -88,7 +83,7 @@ class Tables:
 
     def keys(self, table: str) -> list[str]:
         """Return the keys of the partitions that have rows, in order."""
-        return sorted(key for key, entry in self.entries(table).items() if entry.rows)
+        return list(self._find(table))
 
     def read(
         self, table: str, partitions: Sequence[str] | None = None, *, columns: Sequence[str] | None = None
@@ -107,7 +102,7 @@ class Tables:
         self, table: str, partitions: Sequence[str] | None = None, *, columns: Sequence[str] | None = None
     ) -> dict[str, pl.DataFrame]:
         """Read what :meth:`read` reads, by partition; those without rows are absent."""
-        names = self._name_files(table, partitions)
+        names = _name_files(table, self._find(table, partitions))
         wanted = None if columns is None else tuple(columns)
         if isinstance(self.store, Folder):
             return {key: self._read_file(table, name, wanted) for key, name in names.items()}
@@ -119,7 +114,7 @@ class Tables:
 
         A stage, whose rows are in memory anyway, collects with Polars' engine in memory, which starts faster.
         """
-        names = self._name_files(table, partitions)
+        names = _name_files(table, self._find(table, partitions))
 
         def read(
             columns: list[str] | None, predicate: pl.Expr | None, row_limit: int | None, _: int | None
@@ -136,52 +131,33 @@ class Tables:
         return register_io_source(read, schema=_model(table).schema, validate_schema=True)
 
     def stale(self, table: str, inputs: Mapping[str, str]) -> list[str]:
-        """List the partitions whose inputs have changed, or whose file is not the one that was written.
-
-        Args:
-            table: Name of the table.
-            inputs: Hash of the present inputs of each wanted partition, in the order of the answer.
-        """
+        """List those of wanted partitions whose inputs have changed, or whose file is not the one that was written."""
         return self.catalog.pending(table, inputs, self.hash_files(table))
 
     def hash_files(self, table: str) -> dict[str, str]:
-        """Return the hash of each file of a table; of one that is absent, an empty text.
-
-        Of a bucket, only whether the files are there is asked, since it stores a checksum with each.
-        """
-        entries, names = self.entries(table), self._name_files(table)
-        if isinstance(self.store, Folder):
-            contents = {key: self.store.read(name) for key, name in names.items()}
-            return {key: "" if found is None else _hash(found) for key, found in contents.items()}
-        there = set(self.store.list_names(table)) if names else set()
-        return {key: entries[key].content if name in there else "" for key, name in names.items()}
+        """Return the hash of each file of a table; of one that is absent, an empty text."""
+        return self._hash(table, self._find(table))
 
     def find_damage(self, table: str) -> dict[str, str]:
         """Say what is wrong with the files of a table and what to do, by partition."""
-        entries, names = self.entries(table), self._name_files(table)
+        entries = self._find(table)
+        found = self._hash(table, entries)
         return {
-            key: f"{self.store.locate(names[key])} {'is not the file that was written' if found else 'is absent'} "
-            f"({entries[key].rows} rows are recorded); {_REMEDY}"
-            for key, found in self.hash_files(table).items()
-            if found != entries[key].content
+            key: f"{self.store.locate(name_file(table, key, entry))} "
+            f"{'is not the file that was written' if found[key] else 'is absent'} ({entry.rows} rows are recorded); "
+            f"{_REMEDY}"
+            for key, entry in entries.items()
+            if found[key] != entry.content
         }
 
     def commit(
         self, made: Mapping[Key, Made], *, seen: int | None = None, without: Collection[Key] = ()
     ) -> dict[Key, Entry]:
-        """Replace partitions of any tables, all of them or none.
-
-        Args:
-            made: The partitions.
-            seen: Version of the catalog at which those were read that these replace; None to replace any.
-            without: Partitions that are to be gone.
-
-        Returns:
-            The entries of those that were made.
+        """Replace partitions of any tables, and remove others, all of them or none; return the new entries.
 
         Raises:
             ContractError: Rows break the contract of their table.
-            ConflictError: Another process has replaced a partition since.
+            ConflictError: Another process has replaced one of them since the version of the catalog that was seen.
         """
         for table, key in made:
             _require_key(table, key)
@@ -191,14 +167,12 @@ class Tables:
 
         def write(key: Key) -> Entry:
             rows, inputs = made[key]
-            if rows.is_empty():
-                return Entry(inputs, "", 0)
             content = encode_rows(rows)
             entry = Entry(inputs, _hash(content), rows.height)
             name = name_file(*key, entry)
-            if self.store.has(name, content):
+            if content and self.store.has(name, content):
                 there[name] = content
-            else:
+            elif content:
                 self.store.write({name: content})
             return entry
 
@@ -223,10 +197,8 @@ class Tables:
     def collect(self, older_than: timedelta = KEPT, *, at_once: Collection[str] = ()) -> int:
         """Delete the files that no partition is any more, and return their number.
 
-        Args:
-            older_than: How long ago an earlier call must have noticed that. Without any time, nothing may be committed
-                meanwhile.
-            at_once: Names of files that are deleted in any case, unless they are used again.
+        An earlier call must have noticed that some time ago, but for files that are to go at once. Without any time,
+        nothing may be committed meanwhile.
         """
         folders = [*SERVED_TABLES, *([SNAPSHOTS] if isinstance(self.store, Bucket) else [])]
         for folder in folders:
@@ -246,13 +218,21 @@ class Tables:
             changes |= {(_UNUSED, name): None for name in noticed.keys() - left}
         return len(due)
 
-    def _name_files(self, table: str, partitions: Sequence[str] | None = None) -> dict[str, str]:
-        """Return the name of the file of each wanted partition that has rows, in the order of the keys."""
+    def _find(self, table: str, partitions: Sequence[str] | None = None) -> dict[str, Entry]:
+        """Return the entry of each wanted partition that has rows, in the order of the keys."""
         for key in partitions or ():
             _require_key(table, key)
         entries = self.entries(table)
         wanted = sorted(entries if partitions is None else {*partitions} & entries.keys())
-        return {key: name_file(table, key, entries[key]) for key in wanted if entries[key].rows}
+        return {key: entries[key] for key in wanted if entries[key].rows}
+
+    def _hash(self, table: str, entries: Mapping[str, Entry]) -> dict[str, str]:
+        names = _name_files(table, entries)
+        if isinstance(self.store, Folder):
+            return {key: _hash(self.store.read(name) or b"") for key, name in names.items()}
+        # A bucket stores a checksum with each object.
+        there = set(self.store.list_names(table)) if names else set()
+        return {key: entries[key].content if name in there else "" for key, name in names.items()}
 
     def _read_file(self, table: str, name: str, columns: tuple[str, ...] | None) -> pl.DataFrame:
         kept = _read_once(self.store, self.store.stamp(name), table, name)
@@ -301,13 +281,19 @@ def name_file(table: str, key: str, entry: Entry) -> str:
     return f"{table}/{key}.{entry.content[:_NAMED_DIGITS]}.parquet"
 
 
+def _name_files(table: str, entries: Mapping[str, Entry]) -> dict[str, str]:
+    return {key: name_file(table, key, entry) for key, entry in sorted(entries.items()) if entry.rows}
+
+
 def hash_rows(frame: pl.DataFrame) -> str:
     """Hash rows as the catalog has them; empty for no rows."""
-    return "" if frame.is_empty() else _hash(encode_rows(frame))
+    return _hash(encode_rows(frame))
 
 
 def encode_rows(frame: pl.DataFrame) -> bytes:
-    """Return the content of the file of a partition."""
+    """Return the content of the file of a partition; empty for no rows."""
+    if frame.is_empty():
+        return b""
     # In memory: on a full disk Polars sometimes fails with an error of the Parquet format, which hides the cause.
     file = BytesIO()
     frame.write_parquet(file, compression="zstd", statistics=True, row_group_size=_ROW_GROUP_SIZE)
@@ -315,15 +301,11 @@ def encode_rows(frame: pl.DataFrame) -> bytes:
 
 
 def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:_HASH_DIGITS]
+    return hashlib.sha256(content).hexdigest()[:_HASH_DIGITS] if content else ""
 
 
 def _list_files(entries: Entries) -> dict[str, dict[str, str]]:
-    return {
-        table: {key: name_file(table, key, entry) for key, entry in sorted(found.items()) if entry.rows}
-        for table, found in sorted(entries.items())
-        if table in SERVED_TABLES
-    }
+    return {table: _name_files(table, entries[table]) for table in sorted(SERVED_TABLES) if table in entries}
 
 
 def _model(table: str) -> type[Table]:
@@ -337,8 +319,7 @@ def _model(table: str) -> type[Table]:
 def _require_key(table: str, key: str) -> None:
     if not _KEY.match(key):
         raise InputError(
-            f"{table}: {key!r} cannot name a partition; use letters, digits and _ . : + -, beginning with a letter or "
-            "digit",
+            f"{table}: {key!r} cannot name a partition; begin with a letter or digit, then also _ . : + -",
             code="invalid_partition",
         )
 

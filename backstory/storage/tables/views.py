@@ -79,17 +79,7 @@ def connect(root: Source) -> ibis.BaseBackend:
 
 
 def query_views(root: Source, sql: str) -> pl.DataFrame:
-    """Run a query over the views that :func:`connect` describes.
-
-    Args:
-        root: As of :func:`connect`.
-        sql: One statement that reads.
-
-    Raises:
-        WorkspaceError: As of :func:`connect`.
-        StateError: The store cannot be used.
-        duckdb.Error: The statement is wrong, or a file is damaged.
-    """
+    """Run one statement over the views that :func:`connect` describes; DuckDB raises its own errors."""
     with closing(duckdb.connect(config=_CONFIG)) as connection:
         _make_views(connection, root)
         rows = connection.sql(sql)
@@ -100,14 +90,7 @@ def query_views(root: Source, sql: str) -> pl.DataFrame:
 
 
 def read_writer_inputs(root: Source) -> pl.DataFrame:
-    """Read what a writer job needs: one row per window, by time, with the columns of the view ``writer_inputs``.
-
-    Args:
-        root: As of :func:`connect`.
-
-    Raises:
-        WorkspaceError: As of :func:`connect`.
-    """
+    """Read the view ``writer_inputs``, with all that a writer's program needs: one row per window, by time."""
     rows = query_views(root, "FROM writer_inputs")
     published = pl.field("published_at").dt.replace_time_zone("UTC")
     return rows.with_columns(
@@ -116,24 +99,12 @@ def read_writer_inputs(root: Source) -> pl.DataFrame:
     )
 
 
-def read_document_catalog(root: Source) -> pl.DataFrame:
-    """Read the view ``document_catalog``: one row per document, by path.
-
-    Raises:
-        WorkspaceError: As of :func:`connect`.
-    """
-    rows = query_views(root, "FROM document_catalog")
-    return rows.with_columns(pl.col("published_at").dt.replace_time_zone("UTC"))
-
-
 def write_views(tables: Tables) -> Path:
     """Write a database file beside the tables that holds only views: one per table, and :data:`VIEWS` over them.
 
-    The views are over the files of one version of all tables, in the folder of the database: DuckDB takes relative
-    paths as relative to the folder of its caller, but names its temporary folder after the file that it opened. Of a
-    file that was attached to another database, they are absolute. The file is replaced by renaming, so that a process
-    that has it open blocks nobody. It is not touched if its views are those, nor if a file of a table is absent or
-    damaged, over which no view can be made; a warning says so.
+    It is replaced by renaming, so that a process that has it open blocks nobody. It stays as it is if its views are
+    those of the present files, and if one of these is absent or damaged, over which no view can be made; a warning
+    says so.
 
     Raises:
         WorkspaceError: The folder may not be written.
@@ -175,7 +146,11 @@ def find_views_damage(tables: Tables) -> str | None:
 
 
 def _list_beside(path: Path, tables: Tables) -> list[str]:
-    """Write the views of a database file over the files of tables in its folder, wherever it was copied."""
+    """Write the views of a database file over the files of the tables in its folder, wherever that was copied.
+
+    DuckDB takes relative paths as relative to the folder of its caller, but names its temporary folder after the file
+    that it opened. In a file that was attached to another database, the paths are those of this folder.
+    """
     opened = "current_setting('temp_directory')"
     return _list_views(
         f"CASE parse_filename({opened}) WHEN {_quote(f'{path.name}.tmp')} THEN parse_dirpath({opened}) "
