@@ -34,11 +34,7 @@ def make_page_router() -> APIRouter:
 
 
 def write_page(described: Mapping[str, Any]) -> str:
-    """Write the page.
-
-    Args:
-        described: The service by OpenAPI.
-    """
+    """Write the page."""
     info = described["info"]
     sections = [
         _write_operation(method, path, operation)

@@ -34,11 +34,9 @@ _UPLOADS: Final = "/api/documents"
 
 
 def make_app(service: Service, *, hosts: Sequence[str]) -> FastAPI:
-    """Make the application of a service. Its start and its end are those of the index jobs, too.
+    """Make the application of a service for some hosts, as clients name them, such as ``127.0.0.1:8766``.
 
-    Args:
-        service: The service.
-        hosts: Hosts as clients name them, such as ``127.0.0.1:8766``. Requests that name another one are refused.
+    Its start and its end are those of the index jobs, too. Requests that name another host are refused.
     """
     limits, metrics = service.limits, Metrics()
 

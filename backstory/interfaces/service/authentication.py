@@ -57,13 +57,8 @@ def get_service(request: Request) -> Service:
 def authenticate(service: Service, connection: HTTPConnection) -> Caller:
     """Find whose token a request bears, and count the request.
 
-    Args:
-        service: The service.
-        connection: The request.
-
-    Raises:
-        RefusedError: There is no such token (401), or it, or those without one at this address, have sent too many
-            requests (429).
+    Without such a token it is refused (401), or if the token, or those without one at this address, have sent too many
+    (429).
     """
     scheme, _, token = connection.headers.get("authorization", "").partition(" ")
     caller = service.accounts.authenticate(token.strip()) if scheme.lower() == _BEARER else None
@@ -77,17 +72,9 @@ def authenticate(service: Service, connection: HTTPConnection) -> Caller:
 
 
 def sign_in(request: Request, token: str) -> str | None:
-    """Begin the session of a browser, and count the request.
+    """Begin the session of a browser by a token, and count the request.
 
-    Args:
-        request: The request.
-        token: What a person has signed in with.
-
-    Returns:
-        What the browser sends from then on; None if no valid token is equal.
-
-    Raises:
-        RefusedError: The token, or those without one at this address, have sent too many requests.
+    Returns what the browser sends from then on; None if no valid token is equal.
     """
     service = get_service(request)
     caller = service.accounts.authenticate(token)
@@ -99,16 +86,10 @@ def sign_in(request: Request, token: str) -> str | None:
 
 
 def enter(caller: Caller, tenant: str | None, wanted: Role) -> Access:
-    """Let a caller into a tenant. No file is read, so that time tells nothing about other tenants.
+    """Let a caller into a tenant, or into the only one that they may enter, in a role.
 
-    Args:
-        caller: The caller.
-        tenant: Name of the tenant; None for the only one that the caller may enter.
-        wanted: The role that is needed.
-
-    Raises:
-        RefusedError: The caller may not enter it, or nothing is there (404 in both cases), the role is too low (403),
-            or no tenant is named by a caller who may enter several, or none (400).
+    No file is read, so that time tells nothing about other tenants. Refused are a tenant that is absent or not the
+    caller's (404 for both), a role that is too low (403), and several tenants of which none is named (400).
     """
     if tenant is None:
         if len(caller.roles) != 1:

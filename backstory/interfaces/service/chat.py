@@ -155,32 +155,14 @@ def make_history(turns: Sequence[KeptTurn]) -> list[Turn]:
 
 
 def prepare_question(service: Service, access: Access, question: Question) -> Asked | Indexing:
-    """Let a question in, or tell how far the first indexing is.
-
-    Args:
-        service: The service.
-        access: Whose question it is, and to which tenant.
-        question: The question.
-
-    Raises:
-        RefusedError: See :func:`let_in`.
-    """
+    """Let a question in, or tell how far the first indexing is."""
     asked = let_in(service, access, question)
     with service.tenants.entering(access.tenant) as library:
         return find_indexing(asked, library) or asked
 
 
 def let_in(service: Service, access: Access, question: Question) -> Asked:
-    """Find the conversation of a question.
-
-    Args:
-        service: The service.
-        access: Whose question it is, and to which tenant.
-        question: The question.
-
-    Raises:
-        RefusedError: The caller has no such conversation, or the question is too long.
-    """
+    """Find the conversation of a question; it is refused if the caller has no such one, or if it is too long."""
     service.require_length(question.question)
     if question.conversation_id is None:
         return Asked(service, access, question, None, ())
@@ -209,11 +191,7 @@ def find_indexing(asked: Asked, library: Library) -> Indexing | None:
 
 
 def answer_asked(asked: Asked, library: Library) -> Answer:
-    """Answer a question that was let in.
-
-    Raises:
-        BackstoryError: See :meth:`Library.answer`.
-    """
+    """Answer a question that was let in."""
     filters = make_filters(asked.question.filters, as_of=asked.question.as_of)
     answer = library.answer(asked.question.question, history=asked.history, filters=filters)
     return show_answer(answer, asked.service)
@@ -232,8 +210,7 @@ def show_answer(answer: Answer, service: Service) -> Answer:
 def keep_answer(asked: Asked, answer: Answer) -> Answered:
     """Keep a question and its answer in its conversation, or in one that begins.
 
-    Raises:
-        RefusedError: The conversation was deleted, or the user removed, while the question was answered.
+    It is refused if the conversation was deleted, or the user removed, while the question was answered.
     """
     store, user = asked.service.conversations(asked.access.tenant), asked.access.caller.user_id
     question, now = asked.question.question, asked.service.clock()
@@ -254,13 +231,7 @@ def keep_answer(asked: Asked, answer: Answer) -> Answered:
 def stream_answer(asked: Asked, emit: Emit) -> None:
     """Answer a question, and emit its steps, its claims and their places.
 
-    Args:
-        asked: The question.
-        emit: Takes the events, the last of which is ``done`` with the conversation, the turn and the answer.
-
-    Raises:
-        StoppedError: Nobody takes the events any more.
-        BackstoryError: See :meth:`Library.answer`.
+    The last event is ``done`` with the conversation, the turn and the answer.
     """
 
     def follow(step: str, done: int, total: int) -> None:

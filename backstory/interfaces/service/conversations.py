@@ -170,11 +170,7 @@ def make_conversations_router() -> APIRouter:
 
 
 def find_turns(service: Service, access: Access, conversation_id: str) -> tuple[Conversation, list[KeptTurn]]:
-    """Find a conversation of a caller, with its questions and answers.
-
-    Raises:
-        RefusedError: The caller has no such conversation.
-    """
+    """Find a conversation of a caller, with its questions and answers."""
     store, user = service.conversations(access.tenant), access.caller.user_id
     conversation, turns = store.find(conversation_id, user), store.read_turns(conversation_id, user)
     if conversation is None or turns is None:
@@ -185,22 +181,7 @@ def find_turns(service: Service, access: Access, conversation_id: str) -> tuple[
 def keep_feedback(
     service: Service, access: Access, conversation_id: str, turn: int, thumb: Thumb, text: str
 ) -> Feedback:
-    """Keep what a caller says of an answer, in place of what the caller said before.
-
-    Args:
-        service: The service.
-        access: The caller, in a tenant.
-        conversation_id: One of the caller's conversations.
-        turn: Number of the question in it, from 1.
-        thumb: Whether the answer is good.
-        text: Why.
-
-    Returns:
-        What was kept.
-
-    Raises:
-        RefusedError: The caller has no such conversation, or it has no such question.
-    """
+    """Keep what a caller says of an answer in place of what the caller said before, and return it."""
     feedback = Feedback(thumb, text.strip(), service.clock())
     store = service.conversations(access.tenant)
     if not store.give_feedback(conversation_id, access.caller.user_id, turn, feedback):

@@ -172,13 +172,7 @@ def list_files(
 ) -> DocumentPage:
     """List the documents of a tenant and all other files, each with its state and the reason.
 
-    Args:
-        service: The service.
-        tenant: The tenant.
-        state: Only files in this state; None for any.
-        name: Only files with this text in their path or title.
-        limit: Most files.
-        offset: Files to skip.
+    Some can be asked for by state, by a text in their path or title, and by number.
     """
     with service.tenants.entering(tenant) as library:
         files = _list_states(library)
@@ -200,12 +194,7 @@ def list_files(
 def store_files(
     service: Service, access: Access, uploads: Sequence[Upload], *, replaces: bool
 ) -> UploadAnswer:
-    """Store uploaded files, all or none, and index them.
-
-    Raises:
-        InputError: See :func:`store_uploads`.
-        RefusedError: The tenant has too little room for them on the disk.
-    """
+    """Store uploaded files, all or none, and index them."""
     require_room = partial(service.tenants.require_room, access.tenant)
     with service.tenants.entering(access.tenant) as library:
         stored = store_uploads(library.workspace, uploads, replaces=replaces, require_room=require_room)
@@ -213,11 +202,7 @@ def store_files(
 
 
 def take_out_document(service: Service, access: Access, document_id: str) -> RemovalAnswer:
-    """Delete an uploaded file, or exclude any other from reading, and take its text out of the index.
-
-    Raises:
-        InputError: There is no such document.
-    """
+    """Delete an uploaded file, or exclude any other from reading, and take its text out of the index."""
     with service.tenants.entering(access.tenant) as library:
         outcome, reason = _take_out(library, find_file(library, document_id))
     job = service.jobs.submit(access.tenant, access.caller.user_id, accepts_removals=True)
@@ -227,11 +212,7 @@ def take_out_document(service: Service, access: Access, document_id: str) -> Rem
 def answer_with_picture(
     service: Service, access: Access, request: Request, document_id: str, page: int
 ) -> Response:
-    """Answer a request for the picture of a page of a PDF, which the client may have already.
-
-    Raises:
-        InputError: There is no such page, or its file has changed since it was indexed.
-    """
+    """Answer a request for the picture of a page of a PDF, which the client may have already."""
     with service.tenants.entering(access.tenant) as library:
         tag = f'"{find_read(library, document_id).revision}-{page}"'
         headers = {"Cache-Control": _CACHED, "ETag": tag}
@@ -242,11 +223,7 @@ def answer_with_picture(
 
 
 def find_file(library: Library, document_id: str) -> FileState:
-    """Find a file by the id of its document alone: by no name, and by no part of an id.
-
-    Raises:
-        InputError: There is none.
-    """
+    """Find a file by the id of its document alone: by no name, and by no part of an id."""
     found = next((file for file in _list_states(library) if file.document_id == document_id), None)
     if found is None or found.uri.endswith("/") or not found.uri:
         raise _unknown(document_id)
@@ -264,12 +241,7 @@ def _list_states(library: Library) -> list[FileState]:
 
 
 def find_read(library: Library, document_id: str) -> DocumentEntry:
-    """Find a document that was read, by its id alone, without a look at all files.
-
-    Raises:
-        InputError: There is none.
-        NoIndexError: Nothing is indexed yet.
-    """
+    """Find a document that was read, by its id alone, without a look at all files."""
     if not _ID.fullmatch(document_id):
         raise _unknown(document_id)
     found = library.document(document_id)

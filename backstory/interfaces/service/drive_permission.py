@@ -50,30 +50,17 @@ class DrivePermissions:
     """
 
     def __init__(self, keys: KeyRing, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with none.
-
-        Args:
-            keys: Has the OAuth client of each tenant, and gets the credentials.
-            clock: Gives monotonic seconds.
-        """
+        """Begin with none; the keys hold the OAuth client of each tenant, and get the credentials."""
         self._keys = keys
         self._clock = clock
         self._lock = threading.Lock()
         self._begun: dict[tuple[str, str], _Begun] = {}
 
     def begin(self, caller: Caller, tenant: str, address: str) -> str:
-        """Begin to ask a person for their permission.
+        """Begin to ask an owner of a tenant for their permission, and return the address of Google to which they go.
 
-        Args:
-            caller: Who asks, an owner of the tenant.
-            tenant: The tenant.
-            address: The service as the person's browser names it, such as ``https://docs.example.org``.
-
-        Returns:
-            The address of Google to which the person goes. It ends after ten minutes, and when they begin again.
-
-        Raises:
-            RefusedError: The tenant has no OAuth client.
+        It ends after ten minutes, and when they begin again. The address of the service is as the person's browser
+        names it.
         """
         require_extra("drive", "Google Drive", "upload the files")
         client = self._read_client(tenant)
@@ -98,20 +85,10 @@ class DrivePermissions:
         return f"{client.get('auth_uri', _ASKING)}?{urlencode(asked)}"
 
     def finish(self, caller: Caller, state: str, code: str, tenant: str | None = None) -> str:
-        """Exchange the code that Google gave for credentials, and store them sealed.
+        """Exchange the code that Google gave for credentials, store them sealed, and return the tenant.
 
-        Args:
-            caller: Who has begun it.
-            state: What :meth:`begin` gave Google, and Google gave back; it counts once.
-            code: The code of Google.
-            tenant: The tenant that it is for; None for the one that it was begun for.
-
-        Returns:
-            The tenant.
-
-        Raises:
-            RefusedError: The caller has begun no such permission, it has ended, or they are no owner any more (404 in
-                all cases); or Google refuses the code, or does not answer.
+        The state is what :meth:`begin` gave Google; it counts once, for its caller, and for its tenant. If it has
+        ended, or they are no owner any more, the answer is 404.
         """
         hashed = _hash(state)
         with self._lock:

@@ -47,11 +47,7 @@ class Emit(Protocol):
     """Sends an event from the thread of the work; stops the work if nobody reads its events any more."""
 
     def __call__(self, name: str, data: Mapping[str, Any]) -> None:
-        """Send an event.
-
-        Raises:
-            StoppedError: The client has gone, or the process is about to end.
-        """
+        """Send an event."""
 
 
 class EventStream(Response):
@@ -60,12 +56,9 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(self, service: Service, tenant: str, work: Callable[[Emit], None]) -> None:
-        """Describe the work; it begins with the answer.
+        """Describe the work, which begins with the answer, in the threads of the service and on the turn of a tenant.
 
-        Args:
-            service: The service, whose threads do the work.
-            tenant: The tenant whose question is answered.
-            work: The work. It emits its events, ``done`` last; its errors become ``error``.
+        The work emits its events, ``done`` last; its errors become ``error``.
         """
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]

@@ -109,12 +109,9 @@ class Told:
 
 
 def describe_error(error: BackstoryError, root: Path, *, names_resource: bool = False) -> Told:
-    """Describe an error of the library to a client.
+    """Describe an error of the library to a client, who is shown no path of the tenants' folder.
 
-    Args:
-        error: The error.
-        root: Folder of the tenants, whose path no client is shown.
-        names_resource: Whether the request's path names what may not exist, rather than its body.
+    The path of a request may name what does not exist, rather than its body.
     """
     message = hide_paths(str(error), root)
     if error.code == "unknown_tenant":
@@ -144,21 +141,12 @@ def describe_error(error: BackstoryError, root: Path, *, names_resource: bool = 
 
 
 def describe_fault(logged: str) -> Told:
-    """Describe a fault of the service, of which the log has everything and the client an id.
-
-    Args:
-        logged: Id of the log's entry.
-    """
+    """Describe a fault of the service, of which the log has everything and the client the id of the entry."""
     return Told(500, _INTERNAL, f"the service failed by a fault of its own; {_ASK}", id_=logged)
 
 
 def add_failures(app: FastAPI, root: Path) -> None:
-    """Answer every error of an application in the one form.
-
-    Args:
-        app: The application.
-        root: Folder of the tenants, whose path no client is shown.
-    """
+    """Answer every error of an application in the one form, without the path of the tenants' folder."""
 
     async def tell_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, BackstoryError)  # noqa: S101 - it is registered for these alone

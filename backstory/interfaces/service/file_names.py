@@ -26,12 +26,6 @@ def check_file_name(name: str) -> str:
 
     A name that would have to be changed in any other way is refused, so that nobody looks for a file under a name that
     it does not have.
-
-    Args:
-        name: The name as the client sent it.
-
-    Raises:
-        InputError: No file of the documents may have this name; the value ``reason`` says why.
     """
     composed = unicodedata.normalize("NFC", name)
     reason = _find_fault(composed)

@@ -56,15 +56,11 @@ class IndexJobs:
         clock: Callable[[], float] | None = None,
         processes: JobProcesses | None = None,
     ) -> None:
-        """Prepare the threads; :meth:`start` starts them.
+        """Prepare the threads, one for each tenant that is indexed at a time; :meth:`start` starts them.
 
-        Args:
-            tenants: The workspaces. No other process of this machine works on jobs of them.
-            threads: Tenants that are indexed at a time.
-            clock: Gives seconds since 1970, for a thread that calls :meth:`request_due` each minute; None for no such
-                thread.
-            processes: Makes each pass over files in a process of its own, whose memory is free after it; None to make
-                it in this process, which keeps hundreds of MB.
+        No other process of this machine works on jobs of these tenants. With a clock, a thread calls
+        :meth:`request_due` each minute. With processes, each pass over files is made in one of its own, whose memory is
+        free after it; without, this one keeps hundreds of MB.
         """
         self._tenants = tenants
         self._processes = processes
@@ -113,11 +109,7 @@ class IndexJobs:
             self._processes.kill()
 
     def store(self, tenant: str) -> JobStore:
-        """Return the jobs of a tenant.
-
-        Raises:
-            InputError: There is no such tenant.
-        """
+        """Return the jobs of a tenant."""
         return JobStore(self._tenants.open_state(tenant))
 
     def submit(self, tenant: str, user_id: str, *, accepts_removals: bool = False) -> Job:
@@ -149,15 +141,9 @@ class IndexJobs:
             self._enqueue(tenant)
 
     def request_due(self, now: float) -> list[str]:
-        """Request an indexing of each tenant whose sources or chats are due; see :class:`SyncSchedule`.
+        """Request an indexing of each tenant that is due, and return these tenants; see :class:`SyncSchedule`.
 
         A job that is pending or under way fetches the sources anyway, and is left alone.
-
-        Args:
-            now: Seconds since 1970.
-
-        Returns:
-            The tenants.
         """
         requested = []
         for tenant in self._schedule.list_due(self._tenants.names(), now):
@@ -186,11 +172,7 @@ class IndexJobs:
         accept_removals: bool = False,
         chats: bool = False,  # noqa: ARG002 - every job reads them
     ) -> tuple[int, list[str]]:
-        """Have a job build the tables of a tenant, and wait for its end; see :class:`MakeTables`.
-
-        Raises:
-            StoppedError: The service is about to end, and the job stays pending.
-        """
+        """Have a job build the tables of a tenant, and wait for its end; see :class:`MakeTables`."""
         job = self.submit(tenant, LIBRARY, accepts_removals=accept_removals)
         while job.ended_at is None:
             announce(job.step or "waiting for an index job", job.done, job.total)
@@ -204,11 +186,7 @@ class IndexJobs:
         return job.counts.get("embedded", 0), [] if job.state == "COMPLETED" else [told]
 
     def cancel(self, tenant: str, job_id: str) -> Job:
-        """Cancel a job, which stops at its next file or step.
-
-        Raises:
-            InputError: There is no such job, or it has ended.
-        """
+        """Cancel a job, which stops at its next file or step."""
         with self._tenants.holding(tenant):
             return self.store(tenant).cancel(job_id)
 

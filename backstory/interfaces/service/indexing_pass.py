@@ -32,14 +32,9 @@ def index_once(
 ) -> None:
     """Go over the documents and chats of a tenant once, and record what became of the job, also at an unexpected error.
 
-    Args:
-        library: The library of the tenant.
-        store: Its jobs.
-        turn: The job.
-        is_ending: Whether the service is about to end. The job then stops at its next step, and stays pending.
-        quota: What the tenant may take on the disk, in bytes; None for any number. A job that surely takes more does
-            not begin. One that comes to it fails, and what it has made stays. One that carries out a removal has more
-            room, since it takes text out of the disk; see :func:`bound_removal`.
+    If the service is about to end, the job stops at its next step, and stays pending. A job that surely takes more
+    bytes than the quota does not begin. One that comes to it fails, and what it has made stays. One that carries out a
+    removal has more room, since it takes text out of the disk; see :func:`bound_removal`.
     """
     folder = library.workspace.root
     most = bound_removal(library.workspace, quota) if turn.accepts_removals else quota

@@ -49,11 +49,7 @@ class JobProcesses:
     """The processes of passes that are under way, in any number of threads."""
 
     def __init__(self, accounts: State | None = None) -> None:
-        """Prepare the processes; none is started yet.
-
-        Args:
-            accounts: The accounts, by which other machines see who is in a tenant; None for those of nobody.
-        """
+        """Prepare the processes, which tell other machines by the accounts who is in a tenant; none is started yet."""
         self._accounts = accounts
         self._lock = threading.Lock()
         self._is_ending = False
@@ -70,13 +66,8 @@ class JobProcesses:
     ) -> None:
         """Make one pass in a process, and wait for its end. A process that was killed leaves its job under way.
 
-        Args:
-            folder: Folder of the tenant.
-            address: Address of the database of the tenant; None for its folder.
-            keys: The keys of the tenant; None for those of the environment.
-            quota: What the tenant may take on the disk, in bytes; None for any number.
-            held: Descriptor of the folder with a shared lock, which the process holds on when the service is killed.
-            turn: The job.
+        ``held`` is the descriptor of the tenant's folder, with a shared lock, which the process holds on when the
+        service is killed. The quota is in bytes.
         """
         told = {
             "folder": str(folder),

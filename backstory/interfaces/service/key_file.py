@@ -17,24 +17,12 @@ _OTHERS: Final = 0o077
 
 
 def default_key_file(folder: Path) -> Path:
-    """Return the path of the key file if none is named.
-
-    Args:
-        folder: Folder of the user's configuration.
-    """
+    """Return the path of the key file if none is named."""
     return folder / _FILE_NAME
 
 
 def require_outside(path: Path, root: Path) -> None:
-    """Raise if the key file would be copied, backed up or lost together with what it opens.
-
-    Args:
-        path: The key file, which need not exist.
-        root: Folder of the service.
-
-    Raises:
-        StateError: The file lies in the folder, after links are resolved.
-    """
+    """Raise if the key file would be copied, backed up or lost together with what it opens."""
     if path.resolve().is_relative_to(root.resolve()):
         raise StateError(
             f"the key file {path} lies in {root}, whose keys it opens: whoever copies the folder would have both; "
@@ -44,11 +32,7 @@ def require_outside(path: Path, root: Path) -> None:
 
 
 def make_key_file(path: Path) -> None:
-    """Make a key file with a random key, which only its owner may read; one that is there is left alone.
-
-    Raises:
-        StateError: It cannot be written.
-    """
+    """Make a key file with a random key, which only its owner may read; one that is there is left alone."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -72,14 +56,7 @@ def make_key_file(path: Path) -> None:
 
 
 def read_key_file(path: Path) -> bytes:
-    """Read the key of a file that nobody but its owner may read.
-
-    Returns:
-        :data:`KEY_BYTES` bytes.
-
-    Raises:
-        StateError: The file is absent, no regular file, open to others, or holds no key.
-    """
+    """Read the key of a file that nobody but its owner may read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:

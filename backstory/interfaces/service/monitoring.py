@@ -65,12 +65,7 @@ class Measured:
     """Measures every request of an application."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        """Wrap an application.
-
-        Args:
-            app: The application.
-            metrics: Takes the figures.
-        """
+        """Wrap an application."""
         self._app = app
         self._metrics = metrics
 
@@ -98,11 +93,7 @@ class Measured:
 
 
 def make_metrics_router(metrics: Metrics) -> APIRouter:
-    """Make the route of the figures.
-
-    Args:
-        metrics: The figures.
-    """
+    """Make the route of the figures."""
     router = APIRouter(tags=["operation"], dependencies=list(DESCRIBED))
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

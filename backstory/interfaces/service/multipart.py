@@ -19,17 +19,9 @@ _MULTIPART: Final = "multipart/form-data"
 
 
 async def read_form(request: Request) -> FormData:
-    """Read a form. Its files are stored without a name where the system keeps temporary files.
+    """Read the form of a request, which the caller closes.
 
-    Args:
-        request: The request, whose body was not read yet.
-
-    Returns:
-        The form, which the caller closes.
-
-    Raises:
-        InputError: It is no form, or not well-formed.
-        starlette.requests.ClientDisconnect: The body stopped in the middle.
+    Its files are stored without a name where the system keeps temporary files.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != _MULTIPART:
@@ -52,11 +44,7 @@ async def read_form(request: Request) -> FormData:
 
 
 def list_uploads(form: FormData) -> list[Upload]:
-    """List the files of a form, whatever their fields are called.
-
-    Raises:
-        InputError: There is none.
-    """
+    """List the files of a form, whatever their fields are called."""
     files = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
     if not files:
         raise InputError("the form has no file; send each in a field `files`", code="no_file")

@@ -26,11 +26,7 @@ def is_tenant_name(text: str) -> bool:
 
 
 def require_tenant_name(text: str) -> str:
-    """Return the name of a tenant as it was given.
-
-    Raises:
-        InputError: It cannot be one.
-    """
+    """Return the name of a tenant as it was given."""
     if not is_tenant_name(text):
         raise InputError(
             f"{text!r} cannot be the name of a tenant; use 1 to 63 small letters a-z, digits and hyphens, "
@@ -41,11 +37,7 @@ def require_tenant_name(text: str) -> str:
 
 
 def require_user_name(text: str) -> str:
-    """Return the name of a user as it was given.
-
-    Raises:
-        InputError: It cannot be one.
-    """
+    """Return the name of a user as it was given."""
     if _USER.fullmatch(text) is None:
         raise InputError(
             f"{text!r} cannot be the name of a user; use 1 to 100 small letters a-z, digits and . _ @ + -, "
@@ -56,11 +48,7 @@ def require_user_name(text: str) -> str:
 
 
 def require_role(text: str) -> Role:
-    """Return a role by its name.
-
-    Raises:
-        InputError: There is none of this name.
-    """
+    """Return a role by its name."""
     for role in ROLES:
         if role == text:
             return role

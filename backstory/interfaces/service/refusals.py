@@ -32,13 +32,7 @@ class RefusedError(BackstoryError):
 
 
 def hide_paths(text: str, root: Path, others: Mapping[Path, str] = MappingProxyType({})) -> str:
-    """Cut places on this machine out of a text.
-
-    Args:
-        text: Such as the message of an error.
-        root: Folder of the tenants, or of one of them.
-        others: Further places, and what stands for each at the beginning of a path; see :func:`list_places`.
-    """
+    """Cut the folder of the tenants or of one, and other places on this machine, out of a text."""
     begins = {root: "", **others}
     for place in sorted(begins, key=lambda each: -len(str(each))):
         text = _hide(text, place, begins[place])
@@ -55,9 +49,8 @@ def _hide(text: str, place: Path, begin: str) -> str:
 def list_places(workspace: WorkspacePaths) -> dict[Path, str]:
     """List the places outside of a workspace that its settings name, and what clients elsewhere see of each.
 
-    Returns:
-        The beginning of paths below each, by its path as it is written and with links resolved. The workspace is among
-        them with the empty text, as its place may be a link.
+    Returns the beginning of paths below each, by its path as it is written and with links resolved. The workspace is
+    among them with the empty text, as its place may be a link.
     """
     named = {root: f"{root.name}/" for root in list_named(workspace)}
     sources = {source.root: f"{source.name}{SOURCE_MARK}" for source in list_sources(workspace)}

@@ -119,29 +119,18 @@ class Service:
         return ConversationStore(self.tenants.open_state(tenant), partial(self.tenants.holding, tenant))
 
     def require_rate(self, token_id: str) -> None:
-        """Take one request of a token.
-
-        Raises:
-            RefusedError: It has sent too many; the error says when it may send the next one.
-        """
+        """Take one request of a token."""
         _require_turn(self._rates.take(token_id), "of this token", "too_many_requests")
 
     def count_failure(self, address: str) -> None:
         """Take one request without a valid token of an address.
 
         A valid token is let in whatever others have sent from its address, which may be that of a proxy.
-
-        Raises:
-            RefusedError: The address has sent too many; the error says when it may send the next one.
         """
         _require_turn(self._failures.take(address), "without a valid token", "too_many_failures")
 
     def require_length(self, question: str) -> None:
-        """Refuse a question that is too long to search for.
-
-        Raises:
-            RefusedError: It has more characters than :attr:`ServiceLimits.question_characters`.
-        """
+        """Refuse a question that is too long to search for."""
         most = self.limits.question_characters
         if len(question) > most:
             raise RefusedError(
@@ -151,33 +140,17 @@ class Service:
             )
 
     async def answer(self, tenant: str, function: Callable[[], _T]) -> _T:
-        """Call a function that answers a question, in a thread, as soon as it is the turn of the tenant.
-
-        Raises:
-            RefusedError: The process is about to end, or too many calls wait already.
-        """
+        """Call a function that answers a question, in a thread, as soon as it is the turn of the tenant."""
         with self.take_place(tenant) as place:
             return await place.call(function)
 
     async def search(self, tenant: str, function: Callable[[], _T]) -> _T:
-        """Call a function that ends soon, as :meth:`answer` does, and never after answers of any tenant.
-
-        Raises:
-            RefusedError: See :meth:`answer`.
-        """
+        """Call a function that ends soon, as :meth:`answer` does, and never after answers of any tenant."""
         with self.take_place(tenant, "searches") as place:
             return await place.call(function)
 
     def take_place(self, tenant: str, work: Work = "answers") -> Place:
-        """Take a place for the work of a tenant, and leave it at the end of its ``with``.
-
-        Args:
-            tenant: The tenant.
-            work: What is to be done.
-
-        Raises:
-            RefusedError: The process is about to end, or too many calls wait already.
-        """
+        """Take a place for the work of a tenant, and leave it at the end of its ``with``."""
         self._require_running()
         place = self.threads[work].take_place(tenant)
         if place is None:
@@ -185,11 +158,7 @@ class Service:
         return place
 
     def require_readiness(self) -> None:
-        """Refuse if the work of a tenant that has none under way would be refused; see :meth:`take_place`.
-
-        Raises:
-            RefusedError: The process is about to end, or too many calls wait already.
-        """
+        """Refuse if the work of a tenant that has none under way would be refused; see :meth:`take_place`."""
         self._require_running()
         for work, threads in self.threads.items():
             if not threads.has_place():

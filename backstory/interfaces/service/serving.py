@@ -26,12 +26,7 @@ _CONNECTIONS: Final = 1_000
 
 
 def name_hosts(port: int, names: Sequence[str] = ()) -> list[str]:
-    """List the hosts as clients of a port name them.
-
-    Args:
-        port: The port.
-        names: Further hosts, with a port if clients name one, such as ``docs.example.org`` behind a proxy.
-    """
+    """List the hosts as clients of a port name them, with further ones, such as ``docs.example.org`` behind a proxy."""
     return [*(f"{name}:{port}" for name in LOOPBACK_NAMES), *names]
 
 
@@ -43,17 +38,11 @@ def serve(
     answer_seconds: int = ANSWER_SECONDS,
     end_seconds: int = END_SECONDS,
 ) -> None:
-    """Serve until the process is told to end. Streams then end with an error, and index jobs stay resumable.
+    """Serve on an open socket until the process is told to end.
 
-    The process does not outlive the time that it is given. Nothing is lost by that: every file is written in whole, and
-    an index job that was cut short begins again at the next start.
-
-    Args:
-        service: The service, which is closed at the end.
-        listening: An open socket, which is closed at the end.
-        hosts: Hosts as clients name them; see :func:`name_hosts`.
-        answer_seconds: Longest time for which answers that are under way are waited for at the end.
-        end_seconds: Longest time that the end may take after that.
+    Streams then end with an error, and index jobs stay resumable. Answers that are under way are waited for, and the
+    process does not outlive the time that it is given. Nothing is lost by that: every file is written in whole, and an
+    index job that was cut short begins again at the next start.
     """
 
     def stop() -> None:

@@ -92,18 +92,7 @@ def name_service(request: Request) -> str:
 def keep_permission(
     service: Service, caller: Caller, state: str, code: str, tenant: str | None = None
 ) -> Job:
-    """Store the permission that a person gave, and index what it lets read.
-
-    Args:
-        service: The service.
-        caller: Who has begun it.
-        state: What Google gave back of it.
-        code: The code of Google.
-        tenant: The tenant that it is for; None for the one that it was begun for.
-
-    Raises:
-        RefusedError: See :meth:`DrivePermissions.finish`.
-    """
+    """Store the permission that a person gave, and index what it lets read."""
     return service.jobs.submit(service.permissions.finish(caller, state, code, tenant), caller.user_id)
 
 

@@ -26,12 +26,7 @@ class SyncSchedule:
     """Determines the tenants to index now. It looks at each again only when something may be due."""
 
     def __init__(self, folder: Callable[[str], Path], last_begin: Callable[[str], float]) -> None:
-        """Begin without a record: every tenant is looked at first.
-
-        Args:
-            folder: Gives the workspace of a tenant.
-            last_begin: Gives when the latest job of a tenant began, in seconds since 1970; 0 without one.
-        """
+        """Begin without a record, so that every tenant is looked at first."""
         self._folder = folder
         self._last_begin = last_begin
         self._next: dict[str, float] = {}
@@ -40,10 +35,6 @@ class SyncSchedule:
         """List the tenants with a source that was not tried for an hour, or with chats that changed since the last job.
 
         Each counts as requested for an hour.
-
-        Args:
-            tenants: All tenants.
-            now: Seconds since 1970.
         """
         self._next = {name: self._next.get(name, 0.0) for name in tenants}
         return [name for name in tenants if self._next[name] <= now and self._is_due(name, now)]
@@ -74,12 +65,7 @@ class SyncSchedule:
 
 
 def _has_changed(folder: Path, since: float) -> bool:
-    """Return whether anything in a folder was written, renamed, copied there or removed, by the clock of the disk.
-
-    Args:
-        folder: The folder.
-        since: When it was last read, in seconds since 1970.
-    """
+    """Return whether anything in a folder was written, renamed, copied there or removed, by the clock of the disk."""
     found = (Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))
     return any(_read_change(path) > since for path in chain([folder], found))
 

@@ -44,11 +44,7 @@ class TenantServers:
     """An application below ``/mcp``: the server of the tenant that the path names."""
 
     def __init__(self, service: Service) -> None:
-        """Take the service whose tenants are served.
-
-        Args:
-            service: The service.
-        """
+        """Take the service whose tenants are served."""
         self._service = service
         self._making = threading.Lock()
         self._servers: OrderedDict[tuple[str, bool], tuple[Library, LibraryServer]] = OrderedDict()
@@ -91,11 +87,7 @@ class TenantServers:
         return pass_on
 
     def _let_in(self, scope: Scope) -> tuple[str, bool]:
-        """Return the tenant of a request, and whether its caller may write.
-
-        Raises:
-            RefusedError: See :func:`authenticate` and :func:`enter`.
-        """
+        """Return the tenant of a request, and whether its caller may write."""
         caller = authenticate(self._service, HTTPConnection(scope))
         name = scope["path"].removeprefix(scope.get("root_path", "")).strip("/")
         if not name:

@@ -65,21 +65,11 @@ def store_uploads(
     replaces: bool = False,
     require_room: Callable[[int], None] | None = None,
 ) -> list[StoredUpload]:
-    """Write uploaded files into the folder of the documents. Either all of them are accepted, or none.
+    """Write uploaded files into the folder of the documents, all or none, and return what became of each.
 
-    Args:
-        workspace: The workspace of the tenant.
-        uploads: The files.
-        replaces: Whether a file of the same name and another content is replaced.
-        require_room: Takes the bytes that will be written, and raises if there is too little room for them. No other
-            upload of the tenant is written meanwhile.
-
-    Returns:
-        What became of each.
-
-    Raises:
-        InputError: A name or a size is not allowed, a file has the name already (``existing_document``), or one that
-            looks the same (``colliding_name``). Nothing is written then.
+    A file of the same name and another content is replaced, or is an error (``existing_document``), as is a name that
+    looks the same (``colliding_name``). ``require_room`` takes the bytes that will be written, and raises if there is
+    too little room for them. No other upload of the tenant is written meanwhile.
     """
     names = [_check(workspace, upload) for upload in uploads]
     folder = workspace.documents_dir / UPLOADS_FOLDER
@@ -121,15 +111,7 @@ def is_upload(uri: str) -> bool:
 
 
 def delete_upload(workspace: Workspace, uri: str) -> None:
-    """Delete an uploaded file. It is no error if it is gone already.
-
-    Args:
-        workspace: The workspace of the tenant.
-        uri: Path of its document.
-
-    Raises:
-        InputError: Something else than the service has made the folder of uploads.
-    """
+    """Delete an uploaded file. It is no error if it is gone already."""
     if not is_upload(uri):
         raise ValueError("only uploaded files are deleted")
     folder = workspace.documents_dir / UPLOADS_FOLDER

@@ -77,16 +77,7 @@ def read_passage(
 ) -> ShownPassage:
     """Read a part of a document: the page or the surroundings of a mark, or the part that is asked for.
 
-    Args:
-        library: The library of the tenant.
-        document_id: Id of the document.
-        mark: The characters to mark; None for none.
-        page: The page to show, from 1; None for that of the mark.
-        start: First character to show of a text without pages and without a mark.
-
-    Raises:
-        InputError: There is no such document or page.
-        NoIndexError: Nothing is indexed yet.
+    A page counts from 1. A text without pages and without a mark is shown from its character ``start``.
     """
     document = find_read(library, document_id)
     whole = library.text(document_id).text

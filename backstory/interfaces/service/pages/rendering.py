@@ -80,12 +80,7 @@ def _read_asset(name: str) -> Asset:
 
 
 def render(template: str, **values: Any) -> str:
-    """Render a template. All values are escaped.
-
-    Args:
-        template: Its file name.
-        **values: Its variables.
-    """
+    """Render a template. All values are escaped."""
     return (
         open_templates(ROOM)
         .get_template(template)
@@ -107,14 +102,7 @@ def render(template: str, **values: Any) -> str:
 def show(
     template: str, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any
 ) -> HTMLResponse:
-    """Answer with a page, or a part of one.
-
-    Args:
-        template: File name of the template.
-        status: The status.
-        headers: Further headers.
-        **values: The variables of the template.
-    """
+    """Answer with a page, or a part of one."""
     content = encode_page(render(template, **values))
     return HTMLResponse(content, status, headers={**HEADERS, **(headers or {})})
 
@@ -125,11 +113,10 @@ def render_prose(text: str) -> Markup:
 
 
 def render_passage(passage: ShownPassage) -> Markup | None:
-    """Render a passage of a Markdown text with its mark, as answers are rendered.
+    """Render a passage of a Markdown text with its mark as HTML, as answers are rendered.
 
-    Returns:
-        The HTML; None if the text is no Markdown or too long, or nothing of what is marked would be seen, such as the
-        address of a link.
+    Returns None if the text is no Markdown or too long, or nothing of what is marked would be seen, such as the address
+    of a link.
     """
     if not gives_markdown(passage.document.uri) or passage.end - passage.start > _MOST_RENDERED:
         return None

@@ -70,11 +70,7 @@ def find_visitor(request: Request) -> Caller | None:
 
 
 def visit(request: Request) -> Caller:
-    """Let anybody in who has signed in, and count the request.
-
-    Raises:
-        RefusedError: Nobody has, or the token has sent too many requests.
-    """
+    """Let anybody in who has signed in, and count the request."""
     caller = find_visitor(request)
     if caller is None:
         raise RefusedError("sign in first", status=401, code=_SIGNED_OUT)
@@ -104,13 +100,7 @@ OwningVisitor = Annotated[Access, Depends(visit_as_owner)]
 
 
 def keep_session(request: Request, response: Response, opened: str) -> None:
-    """Give a browser the cookie of its session, which no script reads and no page of another site sends.
-
-    Args:
-        request: The request by which the person signed in.
-        response: Its answer.
-        opened: The session.
-    """
+    """Give a browser the cookie of its session, which no script reads and no page of another site sends."""
     response.set_cookie(
         SESSION_COOKIE,
         opened,
@@ -145,9 +135,6 @@ def _require_own_page(request: Request) -> None:
     """Refuse a form of which no browser says that a page of the service has sent it.
 
     The checks of every request have compared an Origin with the service's own address already.
-
-    Raises:
-        RefusedError: It has no Origin.
     """
     if request.method not in _SAFE_METHODS and "origin" not in request.headers:
         raise RefusedError("only pages of this service may send this", status=403, code="foreign_page")
