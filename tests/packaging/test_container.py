@@ -75,14 +75,16 @@ def read_workers() -> dict[str, Any]:
     return composed
 
 
-def test_the_composed_machines_share_servers_and_no_folder_but_their_settings() -> None:
+def test_the_composed_machines_share_servers_and_the_folder_of_the_workspace() -> None:
     composed = read_workers()
     machines = [composed["services"][name] for name in ("daemon", "webserver", "worker")]
     for machine in machines:
-        for volume in machine["volumes"]:
+        workspace, *files = machine["volumes"]
+        assert workspace.endswith(f":{machine['environment']['BACKSTORY_WORKSPACE']}")
+        for volume in files:
             source, place, mode = volume.split(":")
             assert (WORKERS / source).is_file()
-            assert place.startswith("/srv/")
+            assert place.startswith("/srv/dagster/")
             assert mode == "ro"
         assert machine["cap_drop"] == ["ALL"]
         assert machine["environment"] == machines[0]["environment"]
