@@ -25,7 +25,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.index.build import build_index
+from backstory.index.build import publish_content
+from backstory.index.calibration import DEFAULT_CALIBRATION
+from backstory.index.content import arrange
 from backstory.index.search import open_index
 from backstory.models.embeddings.protocol import Vectors
 from backstory.retrieval.assembly import Retrieval
@@ -132,7 +134,8 @@ class Task:
         """Build and publish the index."""
         folder = self.folder / f"index-{next(self.turn)}"
         settings = IndexSettings(ann_min_rows=len(self.chunks) + 1)
-        build_index(folder, self.documents, self.chunks, self.vectors, embedder_id="given", settings=settings)
+        content = arrange(self.documents, self.chunks, self.vectors, "given", settings)
+        publish_content(folder, content, DEFAULT_CALIBRATION)
         return folder
 
     def answer(self, index_folder: Path) -> dict[str, pl.DataFrame]:

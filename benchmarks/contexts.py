@@ -97,7 +97,7 @@ def assess_windows(
         judge_parts(chunks, decisions),
         settings=retrieval.rag,
         searchable=retrieval.index.rows > 0,
-        embedder_id=retrieval.index.embedder_id,
+        embedder_id=retrieval.index.manifest.embedder_id,
         known_languages=known_languages,
     )
     documents = contexts.unique(["window_id", "document_id"], keep="first", maintain_order=True).select(

@@ -21,7 +21,9 @@ from typing import get_args
 import numpy as np
 import polars as pl
 
-from backstory.index.build import build_index
+from backstory.index.build import publish_content
+from backstory.index.calibration import DEFAULT_CALIBRATION
+from backstory.index.content import arrange
 from backstory.index.request import Ranking, SearchRequest
 from backstory.index.search import SearchIndex, open_index
 from backstory.models.embeddings.protocol import Vectors
@@ -108,11 +110,8 @@ def measure(rows: int, queries: int, dimension: int, repeats: int, approximate: 
     settings = IndexSettings(ann_min_rows=0 if approximate else rows + 1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        build = partial(
-            build_index, folder, documents, chunks, vectors, embedder_id="benchmark", settings=settings
-        )
         before = reset_peak_memory()
-        _, build_seconds = seconds_of(build)
+        _, build_seconds = seconds_of(partial(_build, folder, documents, chunks, vectors, settings))
         memory = round((peak_memory() - before) / 1e6, 1)
         disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         del documents, chunks, vectors
@@ -123,6 +122,13 @@ def measure(rows: int, queries: int, dimension: int, repeats: int, approximate: 
                 )
                 for ranking, figures in _ask(index, asked, texts, repeats).items()
             ]
+
+
+def _build(
+    folder: Path, documents: pl.DataFrame, chunks: pl.DataFrame, vectors: Vectors, settings: IndexSettings
+) -> None:
+    content = arrange(documents, chunks, vectors, "benchmark", settings)
+    publish_content(folder, content, DEFAULT_CALIBRATION)
 
 
 def _ask(

@@ -9,22 +9,20 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
-import polars as pl
 
 from backstory.base.files.arrays import map_array
 from backstory.base.files.atomic import flush, lock
 from backstory.base.telemetry import log_event
-from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
-from backstory.index.content import Content, arrange
-from backstory.index.milvus import choose_collection, is_served, release_collection, upload_rows
+from backstory.index.calibration import Calibration
+from backstory.index.content import Content
+from backstory.index.milvus import Collection, choose_collection, is_served, release_collection, upload_rows
 from backstory.index.snapshot import (
     CHUNKS_FILE,
     CURRENT_FILE,
@@ -45,8 +43,6 @@ from backstory.index.snapshot import (
 )
 from backstory.index.terms import count_rows, order_entries, score_rows, write_terms
 from backstory.index.vss import VssGraph, write_graph
-from backstory.models.embeddings.protocol import Vectors
-from backstory.settings.models import IndexSettings
 
 logger = logging.getLogger(__name__)
 
@@ -57,67 +53,24 @@ _LOCK_FILE: Final = ".lock"
 _MADE_WITH: Final = ("backstory", "duckdb", "duckdb-extension-vss")
 
 
-@dataclass(frozen=True)
-class IndexBuild:
-    """The outcome of a build.
+class IndexBuild(NamedTuple):
+    """The snapshot that is current now, whether it was built or existed, and the rows that a Milvus server was sent."""
 
-    Attributes:
-        version: Version of the snapshot that is current now.
-        rows: Number of indexed chunks.
-        built: Whether a snapshot was built; False if one of this version existed.
-        recall: Share of the exact best five that the HNSW index finds, or None if there is no HNSW index.
-        uploaded: Number of rows that were sent to a Milvus server.
-        folder: Folder of the snapshot.
-    """
-
-    version: str
-    rows: int
+    manifest: Manifest
     built: bool
-    recall: float | None
     uploaded: int
-    folder: Path
 
 
-def build_index(
-    folder: Path,
-    documents: pl.DataFrame,
-    document_chunks: pl.DataFrame,
-    vectors: Vectors,
-    *,
-    embedder_id: str,
-    settings: IndexSettings,
-    languages: Mapping[str, str | None] | None = None,
-    calibration: Calibration = DEFAULT_CALIBRATION,
-) -> IndexBuild:
-    """Build and publish a snapshot, unless the current snapshot has the same content.
+def publish_content(folder: Path, content: Content, calibration: Calibration) -> IndexBuild:
+    """Build and publish a snapshot in the folder of an index, unless the current one has the same content.
 
     The version is a hash of content and settings. The snapshot is built in a hidden folder, and published in one step:
     a process that is killed at any point leaves the earlier snapshot current and whole.
 
-    Args:
-        folder: The folder of the index; made if absent.
-        documents: Rows of :class:`backstory.storage.tables.schemas.Documents`; only those with status ``ok``
-            are indexed.
-        document_chunks: Rows of :class:`backstory.storage.tables.schemas.DocumentChunks`; chunks of revisions
-            that are not indexed are dropped.
-        vectors: Unit rows in the order of ``document_chunks``, float32, shape ``(chunks, dimension)``.
-        embedder_id: Name of the vectors' embedding space.
-        settings: How to build the index.
-        languages: Language of each searched document by id, ISO 639-1, None if unclear; by default they are detected.
-        calibration: The constants of the embedding space, from :func:`backstory.index.calibration.calibrate`.
-
     Raises:
-        InputError: The vectors do not fit the chunks, or are not finite unit rows of float32.
-        ContractError: A chunk's document is absent, or a document or chunk occurs twice.
         SettingsError: There is no stemmer for the language.
         SearchIndexError: A Milvus server cannot be used, or the extension of DuckDB is not installed.
     """
-    content = arrange(documents, document_chunks, vectors, embedder_id, settings, languages)
-    return publish_content(folder, content, calibration)
-
-
-def publish_content(folder: Path, content: Content, calibration: Calibration) -> IndexBuild:
-    """Build and publish a snapshot of content that is arranged; see :func:`build_index`."""
     started = time.perf_counter()
     version = content.hash(calibration.model_dump_json())
     uploaded = 0
@@ -134,10 +87,10 @@ def publish_content(folder: Path, content: Content, calibration: Calibration) ->
         prune(folder)
         if content.settings.engine != "milvus":
             release_collection(folder)
-    hnsw, rows = read_manifest(target).hnsw, content.chunks.height
-    figures = {"version": version, "rows": rows, "built": is_built, "uploaded": uploaded}
+    build = IndexBuild(read_manifest(target), is_built, uploaded)
+    figures = {"version": version, "rows": build.manifest.rows, "built": is_built, "uploaded": uploaded}
     log_event(logger, "search index", figures, seconds=time.perf_counter() - started)
-    return IndexBuild(version, rows, is_built, None if hnsw is None else hnsw.recall_at_5, uploaded, target)
+    return build
 
 
 def _write_snapshot(folder: Path, content: Content, version: str, calibration: Calibration) -> int:
@@ -158,9 +111,8 @@ def _write_snapshot(folder: Path, content: Content, version: str, calibration: C
     recall, collection, uploaded = None, None, 0
     if rows and settings.engine == "milvus":
         collection = choose_collection(folder.parent, settings, content.embedder_id, dimension)
-        recall, uploaded = upload_rows(
-            collection, version, content.told, content.documents, vectors, settings
-        )
+        connected = Collection(settings, collection)
+        recall, uploaded = upload_rows(connected, version, content.told, content.documents, vectors)
     elif rows and rows >= settings.ann_min_rows:
         write_graph(folder / GRAPH_FILE, vectors, settings)
         with closing(VssGraph(folder / GRAPH_FILE, vectors, settings.ef_search)) as graph:

@@ -44,8 +44,7 @@ class Calibration(BaseModel):
         temperature: Difference in score, in cosine, that changes the evidence by the factor e.
         keyword_weight: Weight of the square root of the BM25 score beside the cosine.
         min_similarity: Threshold, a cosine; None where only the embedder can tell.
-        origin: ``labels``: measured on labelled sets with this model; ``documents``: derived from the documents;
-            ``too few documents``: the constants of the shipped model.
+        origin: What has measured them; with too few documents they are those of the shipped model.
         probes: Number of runs of sentences that were compared with the documents.
     """
 

@@ -9,10 +9,9 @@ from io import BytesIO
 from typing import Final
 
 import duckdb
-import numpy as np
 import polars as pl
 
-from backstory.base.errors import ContractError, InputError
+from backstory.base.errors import InputError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.index.scoring import find_stray_vector
 from backstory.index.snapshot import FORMAT
@@ -103,21 +102,25 @@ def arrange(
     vectors: Vectors,
     embedder_id: str,
     settings: IndexSettings,
-    languages: Mapping[str, str | None] | None,
+    languages: Mapping[str, str | None] | None = None,
     main_stemmer: str | None = None,
 ) -> Content:
-    """Check and order the content of a snapshot; see :func:`backstory.index.build.build_index`.
+    """Put the chunks of documents of status ``ok`` in the order of a snapshot.
 
-    For the posts over a snapshot, ``main_stemmer`` is that of the snapshot; else it follows from the documents.
+    ``vectors`` are unit rows of float32 in the order of ``document_chunks``. ``languages`` has the language of each
+    document by id, ISO 639-1, None if unclear; without it they are detected. For the posts over a snapshot,
+    ``main_stemmer`` is that of the snapshot; else it follows from the documents.
 
     Raises:
-        InputError: The vectors do not fit the chunks, or are not finite unit rows of float32.
-        ContractError: A chunk's document is absent, or a document or chunk occurs twice.
+        InputError: The vectors do not fit the chunks, or are not finite unit rows.
     """
-    _check_vectors(vectors, document_chunks.height)
+    stray = find_stray_vector(vectors)
+    if len(vectors) != document_chunks.height or stray is not None:
+        wrong = "" if stray is None else f", and row {stray} is no unit vector"
+        message = f"there are {len(vectors)} vectors for {document_chunks.height} chunks{wrong}"
+        raise InputError(message, code="unusable_vectors")
     ok = documents.filter(pl.col("status") == "ok").sort("document_id")
     searched = ok.select(_DOCUMENT_COLUMNS)
-    _check_ids(documents, searched, document_chunks)
     positions = searched.with_row_index("document").select(*_KEY, "document", "published_at", "title")
     ordered = (
         document_chunks.with_row_index("source")
@@ -145,29 +148,3 @@ def arrange(
 
 def _written_by_people(documents: pl.DataFrame) -> pl.Series:
     return ~documents["uri"].str.starts_with(WRITTEN_PREFIX)
-
-
-def _check_vectors(vectors: Vectors, chunks: int) -> None:
-    if vectors.ndim != 2 or vectors.dtype != np.float32 or len(vectors) != chunks or not vectors.shape[1]:
-        message = (
-            f"vectors have shape {vectors.shape} and type {vectors.dtype}; pass one row of float32 for each of "
-            f"{chunks} chunks, in their order"
-        )
-        raise InputError(message, code="unusable_vectors")
-    if (stray := find_stray_vector(vectors)) is not None:
-        message = f"vector {stray} is not a finite unit vector; normalise the rows"
-        raise InputError(message, code="no_unit_vector")
-
-
-def _check_ids(documents: pl.DataFrame, searched: pl.DataFrame, chunks: pl.DataFrame) -> None:
-    unknown = chunks.join(documents, on=_KEY, how="anti")["chunk_id"]
-    if len(unknown):
-        message = (
-            f"{len(unknown)} document chunks belong to no document, such as {unknown[0]!r}; materialize documents "
-            "and document_chunks together"
-        )
-        raise ContractError(message, code="unknown_document")
-    for name, ids in (("document", searched["document_id"]), ("chunk", chunks["chunk_id"])):
-        if ids.n_unique() < len(ids):
-            repeated = ids.filter(ids.is_duplicated())[0]
-            raise ContractError(f"{name} {repeated!r} occurs twice", code="duplicate")

@@ -39,13 +39,7 @@ _LONGEST_KEPT: Final = 1 << 13
 
 @dataclass(frozen=True)
 class QueryTerms:
-    """The indexed terms of a batch of queries, ordered by query and term.
-
-    Attributes:
-        query: Position of the query, int64.
-        term: Number of the term, int64.
-        weight: Weight of the term's BM25 score, float64.
-    """
+    """The indexed terms of a batch of queries, ordered by query and term, with the weight of the BM25 score of each."""
 
     query: NDArray[np.int64]
     term: NDArray[np.int64]
@@ -56,10 +50,7 @@ class QueryTerms:
 class IndexedWords:
     """The words of some texts that occur in the index, in their order; a word that follows itself counts once.
 
-    Attributes:
-        start: Place of the first word of each text, then the number of all words; shape ``(texts + 1,)``.
-        term: Number of each word.
-        rarity: Rarity of each word.
+    ``start`` has the place of the first word of each text, then the number of all words; shape ``(texts + 1,)``.
     """
 
     start: NDArray[np.int64]

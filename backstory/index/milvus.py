@@ -32,7 +32,7 @@ from backstory.base.ids import digest, is_written
 from backstory.index.graph import Graph
 from backstory.index.request import UNDATED, Filters, Scope, SearchRequest, list_moments
 from backstory.index.scoring import Matches
-from backstory.index.snapshot import current_version, read_manifest
+from backstory.index.snapshot import current_version, find_damage, read_manifest
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 
@@ -52,8 +52,9 @@ QUERIES_AT_ONCE = 1024
 _KEYS_AT_ONCE: Final = 16_384
 _CALL_SECONDS: Final = 120.0
 _CONNECT_SECONDS: Final = 10.0
-_INDEX_SECONDS: Final = (600.0, 0.01)
-"""Seconds that a server may take for its index, and for each row. Milvus can leave rows pending without end."""
+# Milvus can leave rows pending without end.
+_INDEX_SECONDS: Final = 600.0
+_INDEX_SECONDS_OF_ROW: Final = 0.01
 _POLL_SECONDS: Final = 0.2
 _MOST_TAGS: Final = 4096
 
@@ -67,13 +68,12 @@ class Collection:
 
         # Its errors are raised here; its own log repeats each with a traceback.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
-        self._settings = settings
-        self.address = settings.uri or ""
+        self.settings = settings
         self.name = name
         token = find_key(MILVUS_VARIABLE)
         secret = "" if token is None else token.get_secret_value()
         with self.calling():
-            self.client: MilvusClient = MilvusClient(self.address, token=secret, timeout=_CONNECT_SECONDS)
+            self.client: MilvusClient = MilvusClient(settings.uri, token=secret, timeout=_CONNECT_SECONDS)
 
     def close(self) -> None:
         """Close the connection."""
@@ -92,8 +92,7 @@ class Collection:
 
     def upload(self, version: str, rows: Iterator[dict[str, Any]], dimension: int) -> int:
         """Make the rows those of a snapshot; return how many were sent, when all are indexed."""
-        self._drop_aliases()
-        with self.calling():
+        with self._without_aliases():
             if not self.client.has_collection(self.name, timeout=_CALL_SECONDS):
                 self._create(dimension)
             self.client.load_collection(self.name, timeout=_CALL_SECONDS)
@@ -117,8 +116,7 @@ class Collection:
 
     def drop(self) -> None:
         """Delete the collection, if it is there."""
-        self._drop_aliases()
-        with self.calling():
+        with self._without_aliases():
             self.client.drop_collection(self.name, timeout=_CALL_SECONDS)
 
     @contextmanager
@@ -133,16 +131,20 @@ class Collection:
             raise self._fail(f"does not answer as it should ({error})", "unusable_server") from error
 
     def _fail(self, what: str, code: str) -> SearchIndexError:
-        message = (
-            f"Milvus at {self.address}, collection {self.name}: it {what}. Look into its log and restart it, or set "
-            "index.engine to embedded, and run `backstory run`, which sends no row again that is there"
+        return SearchIndexError(
+            f"Milvus at {self.settings.uri}, collection {self.name}: it {what}. Look into its log and restart it, or "
+            "set index.engine to embedded, and run `backstory run`, which sends no row again that is there",
+            code=code,
         )
-        return SearchIndexError(message, code=code)
 
-    def _drop_aliases(self) -> None:
-        for alias in self.list_aliases():
-            with self.calling():
+    @contextmanager
+    def _without_aliases(self) -> Iterator[None]:
+        """Change the rows, which are those of no snapshot meanwhile."""
+        aliases = self.list_aliases()
+        with self.calling():
+            for alias in aliases:
                 self.client.drop_alias(alias, timeout=_CALL_SECONDS)
+            yield
 
     def _create(self, dimension: int) -> None:
         from pymilvus import DataType
@@ -157,7 +159,7 @@ class Collection:
             schema.add_field(name, DataType.INT64, nullable=True)
         schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
         index = self.client.prepare_index_params()
-        graph = {"M": self._settings.hnsw_m, "efConstruction": self._settings.hnsw_ef_construction}
+        graph = {"M": self.settings.hnsw_m, "efConstruction": self.settings.hnsw_ef_construction}
         index.add_index("vector", index_type="HNSW", metric_type="COSINE", params=graph)
         create = partial(self.client.create_collection, consistency_level="Strong", timeout=_CALL_SECONDS)
         create(self.name, schema=schema, index_params=index)
@@ -165,18 +167,15 @@ class Collection:
     def _read_states(self) -> dict[int, int]:
         """Read the key and the state of every row."""
         states: dict[int, int] = {}
-        rows = self.client.query_iterator(
-            self.name, batch_size=_KEYS_AT_ONCE, output_fields=["key", "state"], timeout=_CALL_SECONDS
-        )
-        while batch := rows.next():
-            states.update((row["key"], row["state"]) for row in batch)
-        rows.close()
+        query = partial(self.client.query_iterator, output_fields=["key", "state"], timeout=_CALL_SECONDS)
+        with closing(query(self.name, batch_size=_KEYS_AT_ONCE)) as rows:
+            while batch := rows.next():
+                states.update((row["key"], row["state"]) for row in batch)
         return states
 
     def _wait_for_index(self, rows: int) -> None:
         # Rows that are not indexed are compared one by one, and their recall would be measured in place of the graph's.
-        least, for_each = _INDEX_SECONDS
-        deadline = time.monotonic() + least + for_each * rows
+        deadline = time.monotonic() + _INDEX_SECONDS + rows * _INDEX_SECONDS_OF_ROW
         describe = partial(self.client.describe_index, self.name, "vector", timeout=_CALL_SECONDS)
         while pending := int(describe()["pending_index_rows"]):
             if time.monotonic() >= deadline:
@@ -185,10 +184,7 @@ class Collection:
 
 
 class MilvusGraph(Graph):
-    """Fetches candidates of a snapshot from a collection, which applies the filters and closes with the graph.
-
-    ``chunk_ids`` and ``moments`` have the chunk of each row, and when its document was published.
-    """
+    """Fetches candidates of a snapshot from a collection, which applies the filters and closes with the graph."""
 
     name: ClassVar[str] = "milvus"
 
@@ -197,14 +193,14 @@ class MilvusGraph(Graph):
         collection: Collection,
         version: str,
         vectors: Vectors,
-        chunk_ids: pl.Series,
-        moments: NDArray[np.int64],
-        ef_search: int,
+        chunks: pl.DataFrame,
+        documents: pl.DataFrame,
     ) -> None:
-        super().__init__(vectors, ef_search)
-        self._collection, self._moments = collection, moments
+        super().__init__(vectors, collection.settings.ef_search)
+        self._collection = collection
+        self._moments = list_moments(documents)[chunks["document"].to_numpy()]
         self._alias = collection.name_alias(version)
-        keys = np.fromiter(map(_hash, chunk_ids), np.int64, len(chunk_ids))
+        keys = np.fromiter(map(_hash, chunks["chunk_id"]), np.int64, len(chunks))
         self._rows = np.argsort(keys)
         self._keys = keys[self._rows]
         self.place = f"Milvus collection {self._alias}"
@@ -230,8 +226,14 @@ class MilvusGraph(Graph):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
         stops = scope.stop[waiting]
-        search = partial(self._collection.client.search, self._alias, output_fields=["key"], limit=fetch)
-        params = {"params": {"ef": max(self._ef_of(request), fetch)}}
+        search = partial(
+            self._collection.client.search,
+            self._alias,
+            output_fields=["key"],
+            limit=fetch,
+            search_params={"params": {"ef": max(self._ef_of(request), fetch)}},
+            timeout=_CALL_SECONDS,
+        )
         for stop in np.unique(stops[stops > 0]).tolist():
             same = waiting[stops == stop]
             moment = self._moments[stop - 1].item() if stop < scope.row_count else None
@@ -239,9 +241,7 @@ class MilvusGraph(Graph):
             for start in range(0, len(same), QUERIES_AT_ONCE):
                 asked = same[start : start + QUERIES_AT_ONCE]
                 with self._collection.calling():
-                    answers = search(
-                        data=list(queries[asked]), filter=filters, search_params=params, timeout=_CALL_SECONDS
-                    )
+                    answers = search(data=list(queries[asked]), filter=filters)
                 keys = np.array([hit["entity"]["key"] for hits in answers for hit in hits], np.int64)
                 places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
                 query, known = np.repeat(asked, [len(hits) for hits in answers]), self._keys[places] == keys
@@ -251,25 +251,18 @@ class MilvusGraph(Graph):
 
 
 def upload_rows(
-    name: str,
-    version: str,
-    chunks: pl.DataFrame,
-    documents: pl.DataFrame,
-    vectors: Vectors,
-    settings: IndexSettings,
+    collection: Collection, version: str, chunks: pl.DataFrame, documents: pl.DataFrame, vectors: Vectors
 ) -> tuple[tuple[float, int], int]:
     """Send the rows that a collection lacks; return the recall that was measured then, and the number of rows."""
-    collection, moments = Collection(settings, name), list_moments(documents)[chunks["document"]]
-    with closing(
-        MilvusGraph(collection, version, vectors, chunks["chunk_id"], moments, settings.ef_search)
-    ) as graph:
+    with closing(MilvusGraph(collection, version, vectors, chunks, documents)) as graph:
         uploaded = collection.upload(version, _tell_rows(chunks, documents, vectors), vectors.shape[1])
         return graph.measure_recall(), uploaded
 
 
 def _tell_rows(chunks: pl.DataFrame, documents: pl.DataFrame, vectors: Vectors) -> Iterator[dict[str, Any]]:
     """Give what the server is told of each row: the fields that filters need, its vector, and a hash of both."""
-    labels = documents.select("document_id", "tenant", "kind", "tags", "uri").rows()
+    moments = pl.Series("moment", list_moments(documents))
+    labels = documents.select("document_id", "tenant", "kind", "tags", "uri", moments).iter_rows()
     facts = [
         {
             "published": moment,
@@ -279,9 +272,7 @@ def _tell_rows(chunks: pl.DataFrame, documents: pl.DataFrame, vectors: Vectors) 
             "tags": sorted(map(_hash, tags)),
             "by_people": not is_written(uri),
         }
-        for (document_id, tenant, kind, tags, uri), moment in zip(
-            labels, list_moments(documents).tolist(), strict=True
-        )
+        for document_id, tenant, kind, tags, uri, moment in labels
     ]
     rows = chunks.select("chunk_id", "document", "page_start", "page_end").iter_rows()
     for (chunk_id, document, first, last), vector in zip(rows, vectors, strict=True):
@@ -337,15 +328,15 @@ def choose_collection(folder: Path, settings: IndexSettings, embedder_id: str, d
     graph = (dimension, settings.hnsw_m, settings.hnsw_ef_construction)
     kind = digest([embedder_id, *map(str, graph)], length=8)
     address, name = settings.uri or "", f"backstory_{secrets.token_hex(8)}_{kind}"
-    owned = read_collection(folder)
-    if owned is not None and owned[0] == address and owned[1].endswith(f"_{kind}"):
-        with closing(Collection(settings, owned[1])) as collection:
+    served, owned = read_collection(folder) or ("", "")
+    if served == address and owned.endswith(f"_{kind}"):
+        with closing(Collection(settings, owned)) as collection:
             aliases = collection.list_aliases()
             if not aliases or collection.name_alias(current_version(folder)) in aliases:
-                name = owned[1]
+                name = owned
             else:
                 logger.warning(
-                    "%s at %s is left to another folder, such as a copy of %s", owned[1], address, folder
+                    "%s at %s is left to another folder, such as a copy of %s", owned, served, folder
                 )
     else:
         release_collection(folder)
@@ -355,16 +346,14 @@ def choose_collection(folder: Path, settings: IndexSettings, embedder_id: str, d
 
 def read_collection(folder: Path) -> tuple[str, str] | None:
     """Read the address of the server and the name of the collection that a folder has; None if it has none."""
-    try:
+    if (folder / COLLECTION_FILE).exists():
         address, name = (folder / COLLECTION_FILE).read_text(encoding="utf-8").split(" ")
-    except FileNotFoundError:
-        try:
-            manifest = read_manifest(folder / current_version(folder))
-        except SearchIndexError:
-            return None
-        # Another machine may have made the snapshot.
-        return None if manifest.collection is None else (manifest.settings.uri or "", manifest.collection)
-    return address, name
+        return address, name
+    if find_damage(folder / current_version(folder), checksums=False):
+        return None
+    # Another machine may have made the snapshot.
+    manifest = read_manifest(folder / current_version(folder))
+    return None if manifest.collection is None else (manifest.settings.uri or "", manifest.collection)
 
 
 def release_collection(folder: Path, *, must_succeed: bool = False) -> None:
@@ -373,10 +362,9 @@ def release_collection(folder: Path, *, must_succeed: bool = False) -> None:
     That the server cannot be reached is a warning, which names the collection, or if ``must_succeed`` an error:
     :class:`SearchIndexError`, or :class:`MissingExtraError` without its client.
     """
-    owned = read_collection(folder)
-    if owned is None:
+    address, name = read_collection(folder) or ("", "")
+    if not name:
         return
-    address, name = owned
     try:
         settings = IndexSettings(engine="milvus", uri=address, allow_http=True)
         with closing(Collection(settings, name)) as collection:
@@ -389,7 +377,7 @@ def release_collection(folder: Path, *, must_succeed: bool = False) -> None:
 
 
 def is_served(snapshot: Path) -> bool:
-    """Return whether the server of a snapshot, if it has one, holds its rows; errors are those of the server."""
+    """Return whether the server of a snapshot, if it has one, holds its rows."""
     manifest = read_manifest(snapshot)
     if manifest.collection is None:
         return True

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.index.content import Content
-from backstory.index.keywords import KeywordIndex
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex, SearchResult
 from backstory.index.snapshot import HeldRows, Manifest
@@ -34,7 +33,7 @@ def with_posts(index: SearchIndex, content: Content) -> SearchIndex:
     Returns:
         An index that answers, exactly, as a snapshot of the documents of people and these posts.
     """
-    keywords, manifest = index.keywords, index.manifest
+    keywords, manifest = index.snapshot.keywords, index.manifest
     entries = score_rows(content.list_rows(by_people=False), keywords.statistics)
     counts = {"documents": content.documents.height, "rows": content.chunks.height, "hnsw": None}
     version = content.hash(manifest.calibration.model_dump_json())
@@ -53,8 +52,8 @@ class _IndexWithPosts(SearchIndex):
     """The documents of people in a snapshot, and posts in memory. The snapshot stays open when this is closed."""
 
     def __init__(self, people: SearchIndex, posts: SearchIndex) -> None:
-        self._people = people
-        self._posts = posts
+        super().__init__(people.snapshot)
+        self._people, self._posts = people, posts
 
     def close(self) -> None:
         pass
@@ -63,24 +62,23 @@ class _IndexWithPosts(SearchIndex):
     def manifest(self) -> Manifest:
         people, posts = self._people.manifest, self._posts.manifest
         version = digest([people.version, posts.version], length=8)
-        counts = {"documents": self.all_documents.height, "rows": self.rows_by_people + posts.rows}
+        counts = {"documents": self.documents.height, "rows": self.rows_by_people + posts.rows}
         return people.model_copy(update={"version": version, "hnsw": None, **counts})
 
     def search(
         self, queries: Vectors, request: SearchRequest, *, texts: Sequence[str] | None = None
     ) -> SearchResult:
         asked = replace(request, mode="exact")
-        if request.filters.by_people is not None:
-            index = self._people if request.filters.by_people else self._posts
-            return index.search(queries, asked, texts=texts)
         of_people = replace(asked, filters=replace(request.filters, by_people=True))
-        results = [
-            self._people.search(queries, of_people, texts=texts),
-            self._posts.search(queries, asked, texts=texts),
-        ]
-        moments = self.all_documents.select("document_id", "published_at")
+        if request.filters.by_people:
+            return self._people.search(queries, of_people, texts=texts)
+        of_posts = self._posts.search(queries, asked, texts=texts)
+        if request.filters.by_people is False:
+            return of_posts
+        result = self._people.search(queries, of_people, texts=texts)
+        moments = self.documents.select("document_id", "published_at")
         hits = (
-            pl.concat(result.hits for result in results)
+            pl.concat([result.hits, of_posts.hits])
             .join(moments, on="document_id", how="left")
             .sort(
                 *("query", "score", "similarity", "published_at", "chunk_id"),
@@ -90,15 +88,12 @@ class _IndexWithPosts(SearchIndex):
             .filter(pl.col("rank") <= request.top_k)
             .drop("published_at")
         )
-        return SearchResult(hits, results[0].engine, results[0].reason)
+        return replace(result, hits=hits)
 
     def count_admitted(self, filters: Filters) -> int:
         by_people = filters.by_people
         people = 0 if by_people is False else self._people.count_admitted(replace(filters, by_people=True))
         return people + (0 if by_people else self._posts.count_admitted(filters))
-
-    def __contains__(self, chunk_id: str) -> bool:
-        return chunk_id in self._people or chunk_id in self._posts
 
     def describe(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
         people, posts, order = self._split(chunk_ids)
@@ -122,23 +117,19 @@ class _IndexWithPosts(SearchIndex):
     def sample_vectors(self, most: int) -> NDArray[np.float64]:
         return self._people.sample_vectors(most)
 
-    @property
-    def keywords(self) -> KeywordIndex:
-        return self._people.keywords
-
-    @property
-    def rows_by_people(self) -> int:
-        return self._people.rows_by_people
-
     @cached_property
-    def all_documents(self) -> pl.DataFrame:
-        by_people = ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
-        return pl.concat([self._people.all_documents.filter(by_people), self._posts.all_documents])
+    def documents(self) -> pl.DataFrame:
+        by_people = self._people.documents.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
+        return pl.concat([by_people, self._posts.documents]).sort("uri", "document_id")
 
     def _split(self, chunk_ids: Iterable[str]) -> tuple[list[str], list[str], NDArray[np.int64]]:
         """Return the chunks of people, those of posts, and where each asked one is among both."""
         ids = list(chunk_ids)
-        is_post = [chunk_id in self._posts for chunk_id in ids]
-        people = [chunk_id for chunk_id, post in zip(ids, is_post, strict=True) if not post]
-        posts = [chunk_id for chunk_id, post in zip(ids, is_post, strict=True) if post]
-        return people, posts, np.argsort(np.argsort(is_post, kind="stable"))
+        is_post = np.array([chunk_id in self._posts for chunk_id in ids], bool)
+        order = np.argsort(is_post, kind="stable")
+        people = len(ids) - int(is_post.sum())
+        return (
+            [ids[place] for place in order[:people]],
+            [ids[place] for place in order[people:]],
+            np.argsort(order),
+        )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Final, Literal, NamedTuple, Self, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import polars as pl
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from backstory.base.errors import InputError
 from backstory.base.ids import WRITTEN_PREFIX
-from backstory.index.calibration import Calibration
 from backstory.settings.models import RAGSettings
 
 Mode = Literal["ann", "exact"]
@@ -94,9 +93,6 @@ class SearchRequest:
         filters: Which documents may be returned.
         nprobe: A parameter of IVF indexes; used as ``ef_search`` of the HNSW index, with a warning.
         overfetch: Multiple of ``top_k`` that the approximate index fetches; None for the default.
-
-    Raises:
-        InputError: A value is out of its range.
     """
 
     top_k: int
@@ -109,45 +105,15 @@ class SearchRequest:
     nprobe: int | None = None
     overfetch: int | None = None
 
-    @classmethod
-    def from_settings(
-        cls,
-        settings: RAGSettings,
-        *,
-        top_k: int,
-        calibration: Calibration,
-        as_of: Sequence[datetime | None] | None = None,
-        by_people: bool | None = None,
-    ) -> Self:
-        """Make the request that the ``rag`` settings describe, without a threshold."""
-        return cls(
-            top_k=top_k,
-            mode=settings.mode,
-            ranking=settings.ranking,
-            keyword_weight=calibration.keyword_weight,
-            filters=Filters(
-                as_of=as_of,
-                kinds=settings.kinds,
-                tags=settings.tags,
-                document_ids=settings.document_ids,
-                tenant=settings.tenant,
-                undated=settings.undated == "serve",
-                by_people=by_people,
-            ),
-            nprobe=settings.nprobe,
-            overfetch=settings.overfetch,
-        )
-
     def __post_init__(self) -> None:
         for name, choices in (("mode", get_args(Mode)), ("ranking", get_args(Ranking))):
             if (named := getattr(self, name)) not in choices:
-                message = f"{name} {named!r} is not known; use one of {', '.join(choices)}"
-                raise InputError(message, code="unknown_value")
+                known = ", ".join(choices)
+                raise InputError(f"{name} {named!r} is not known; use one of {known}", code="unknown_value")
         for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
             if value is not None and not least <= value <= most:
-                message = f"{name} {value} must be at least {least}, and at most {most}"
-                raise InputError(message, code="out_of_range")
+                raise InputError(f"{name} {value} must be between {least} and {most}", code="out_of_range")
 
     @property
     def candidates(self) -> int:
@@ -161,12 +127,8 @@ class SearchRequest:
 class Scope:
     """The rows that each query may see.
 
-    Rows are ordered by date of publication, undated rows first, so an as-of time admits a number of leading rows.
-
-    Attributes:
-        row_count: Number of rows of the index.
-        stop: Number of leading rows that the as-of time of each query admits, int64.
-        mask: Whether the other filters admit each row; None if they admit all rows.
+    Rows are ordered by date of publication, undated rows first, so an as-of time admits a number of leading rows:
+    ``stop`` of each query. ``mask`` says which rows the other filters admit; None if they admit all.
     """
 
     row_count: int
@@ -212,13 +174,7 @@ class Scope:
 
 
 def scope_of(filters: Filters, documents: pl.DataFrame, chunks: pl.DataFrame, query_count: int) -> Scope:
-    """Resolve filters into rows.
-
-    Args:
-        filters: Conditions on the documents, and on the pages of chunks.
-        documents: The indexed documents.
-        chunks: The rows: position of the document, and pages if the filters name any.
-        query_count: Number of queries.
+    """Resolve filters into rows, which have the position of their document, and pages if the filters name any.
 
     Raises:
         InputError: The number of as-of times is not the number of queries.
@@ -227,8 +183,9 @@ def scope_of(filters: Filters, documents: pl.DataFrame, chunks: pl.DataFrame, qu
     stop = np.full(query_count, len(row_documents), np.int64)
     if filters.as_of is not None:
         if len(filters.as_of) != query_count:
-            message = f"filter as_of has {len(filters.as_of)} times for {query_count} queries; pass one each"
-            raise InputError(message, code="wrong_count")
+            raise InputError(
+                f"as_of has {len(filters.as_of)} times for {query_count} queries", code="wrong_count"
+            )
         moments = pl.Series(filters.as_of, dtype=pl.Datetime("us", "UTC")).dt.timestamp("us")
         latest = moments.fill_null(np.iinfo(np.int64).max).to_numpy()
         published = list_moments(documents)[row_documents]

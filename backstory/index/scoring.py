@@ -39,13 +39,7 @@ ScoreWords: TypeAlias = Callable[[int, int, int, int], NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Matches:
-    """Pairs of a query and a row, ordered by query, then score (best first), then row.
-
-    Attributes:
-        query: Positions of queries, int64.
-        row: Positions of rows, int64.
-        score: Cosine similarity or keyword score, float64.
-    """
+    """Pairs of a query and a row by their positions, each with a cosine similarity or a keyword score."""
 
     query: NDArray[np.int64]
     row: NDArray[np.int64]

@@ -25,8 +25,8 @@ from backstory.base.errors import InputError, SearchIndexError
 from backstory.base.ids import WRITTEN_PREFIX, digest_each
 from backstory.base.telemetry import log_event
 from backstory.index.calibration import Calibration
-from backstory.index.keywords import IndexedWords, KeywordIndex
-from backstory.index.request import Filters, Scope, SearchRequest, list_moments, scope_of
+from backstory.index.keywords import IndexedWords
+from backstory.index.request import Filters, Scope, SearchRequest, scope_of
 from backstory.index.scoring import (
     Matches,
     find_best,
@@ -50,14 +50,11 @@ _FACTS = ("uri", "title", "slug", "published_at", "tags", "kind", "tenant")
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The hits of a search.
+    """The hits of a search, the engine that found them, and why this engine: exact, vss, milvus or bm25.
 
-    Attributes:
-        hits: One row per hit, ordered by query and rank: query (position), chunk_id, document_id, similarity
-            (cosine), keyword_score (BM25; null if keywords did not find the chunk), score (the sort key of the
-            ranking), rank (from 1 within the query).
-        engine: Engine that answered: ``exact``, ``vss``, ``milvus``, or ``bm25`` for ranking ``keyword``.
-        reason: Why that engine answered.
+    ``hits`` has one row per hit, ordered by query and rank: query (position), chunk_id, document_id, similarity
+    (cosine), keyword_score (BM25; null if keywords did not find the chunk), score (the sort key of the ranking), rank
+    (from 1 within the query).
     """
 
     hits: pl.DataFrame
@@ -66,21 +63,18 @@ class SearchResult:
 
 
 def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
-    """Open the current snapshot of the search index, and compare the sizes of its files.
-
-    Args:
-        folder: The folder of the index.
-        embedder_id: Embedding space of the queries; None to skip the comparison with the index.
+    """Open the current snapshot of the search index in a folder, and compare the sizes of its files.
 
     Raises:
         NoIndexError: No snapshot is published.
-        SearchIndexError: The snapshot is damaged, or holds vectors of another embedding space.
+        SearchIndexError: It is damaged, or holds vectors of another space than that of ``embedder_id``.
     """
     index = SearchIndex(open_current(folder))
-    if embedder_id is not None and embedder_id != index.embedder_id:
+    made_by = index.manifest.embedder_id
+    if embedder_id not in (None, made_by):
         index.close()
         raise SearchIndexError(
-            f"search index {folder} was made with embedder {index.embedder_id!r}, not {embedder_id!r}; run "
+            f"search index {folder} was made with embedder {made_by!r}, not {embedder_id!r}; run "
             f"`{REBUILD_COMMAND}` to rebuild it, or set the embedder to that of the index",
             code="embedder_mismatch",
         )
@@ -95,9 +89,8 @@ class SearchIndex:
     """
 
     def __init__(self, snapshot: Snapshot | HeldRows) -> None:
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._lock = threading.Lock()
-        self._opened_keywords: KeywordIndex | None = None
         self._opened_graph: Graph | None = None
         self._samples: dict[int, NDArray[np.float64]] = {}
 
@@ -114,12 +107,12 @@ class SearchIndex:
         with self._lock:
             if self._opened_graph is not None:
                 self._opened_graph.close()
-        self._snapshot.close()
+        self.snapshot.close()
 
     @property
     def manifest(self) -> Manifest:
         """Content and origin of the snapshot."""
-        return self._snapshot.manifest
+        return self.snapshot.manifest
 
     @property
     def version(self) -> str:
@@ -136,16 +129,6 @@ class SearchIndex:
         """Constants of the embedding space for the documents of the snapshot."""
         return self.manifest.calibration
 
-    @property
-    def embedder_id(self) -> str:
-        """Name of the vectors' embedding space."""
-        return self.manifest.embedder_id
-
-    @property
-    def dimension(self) -> int:
-        """Width of a vector."""
-        return self.manifest.dimension
-
     def __contains__(self, chunk_id: str) -> bool:
         """Return whether a chunk is in the index."""
         return chunk_id in self._row_of_chunk
@@ -155,14 +138,8 @@ class SearchIndex:
     ) -> SearchResult:
         """Find the best chunks for each query of a batch.
 
-        Args:
-            queries: Unit rows, float32, shape ``(queries, dimension)``.
-            request: Ranking, filters and limits for all queries.
-            texts: The queries' texts, required unless the ranking is ``dense``.
-
-        Returns:
-            The hits, and the engine with the reason for its choice. Equal scores are ordered by similarity, then
-            by date of publication and chunk id.
+        ``queries`` are unit rows of float32, shape ``(queries, dimension)``. Every ranking but ``dense`` needs their
+        ``texts``. Equal scores are ordered by similarity, then by date of publication and chunk id.
 
         Raises:
             InputError: The queries are not finite unit rows, or there is not one text or time per query.
@@ -189,14 +166,8 @@ class SearchIndex:
 
     @cached_property
     def documents(self) -> pl.DataFrame:
-        """The documents by uri: ``document_id``, ``revision``, ``uri``, ``title``, ``slug`` and ``tenant``."""
-        columns = ("document_id", "revision", "uri", "title", "slug", "tenant")
-        return self.all_documents.select(columns).sort("uri", "document_id")
-
-    @property
-    def all_documents(self) -> pl.DataFrame:
-        """The documents with everything that is told of them, in no certain order."""
-        return self._snapshot.documents
+        """The documents by uri, with everything that is told of them."""
+        return self.snapshot.documents.sort("uri", "document_id")
 
     def describe(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
         """Read chunks with the metadata of their documents, in the order of their ids.
@@ -205,24 +176,25 @@ class SearchIndex:
         kind and tenant.
         """
         rows = self._rows_of(chunk_ids)
-        documents = self._snapshot.documents[self._row_documents[rows]]
-        chunks = self._chunks[rows].drop("document")
-        texts = pl.Series("text", self._snapshot.read_texts(rows), dtype=pl.String)
+        documents = self.snapshot.documents[self._row_documents[rows]]
+        chunks = self.snapshot.chunks[rows].drop("document")
+        texts = pl.Series("text", self.snapshot.read_texts(rows), dtype=pl.String)
         keyed = chunks.with_columns(documents["document_id"], documents["revision"], texts)
         return keyed.hstack(documents.select(_FACTS))
 
     def read_around(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
         """Read chunks, which do not repeat, and the one before and after each in its document.
 
-        Returns:
-            One to three rows per chunk, in the order of ``chunk_ids`` and of the document: ``chunk_id`` (the requested
-            one), ``char_start`` and ``text`` of the chunk itself or of one beside it on its pages.
+        These are one to three rows per chunk, in the order of ``chunk_ids`` and of the document: ``chunk_id`` (the
+        requested one), ``char_start`` and ``text`` of the chunk itself or of one beside it on its pages.
         """
         rows = self._rows_of(chunk_ids)
         columns = ("document", "chunk_index", "page_start", "page_end")
-        wanted = self._chunks[rows].select("chunk_id", *columns).with_row_index("position")
+        wanted = self.snapshot.chunks[rows].select("chunk_id", *columns).with_row_index("position")
         of_documents = np.flatnonzero(np.isin(self._row_documents, self._row_documents[rows]))
-        others = self._chunks[of_documents].select(*columns, "char_start").with_columns(row=of_documents)
+        others = (
+            self.snapshot.chunks[of_documents].select(*columns, "char_start").with_columns(row=of_documents)
+        )
         distance = pl.col("chunk_index_right").cast(pl.Int64) - pl.col("chunk_index").cast(pl.Int64)
         # A passage is cited by the pages of its chunk.
         is_inside = pl.col("page_start").is_null() | (
@@ -234,16 +206,16 @@ class SearchIndex:
             .filter(distance.abs() <= 1, is_inside)
             .sort("position", "chunk_index_right")
         )
-        texts = self._snapshot.read_texts(near["row"].to_numpy())
+        texts = self.snapshot.read_texts(near["row"].to_numpy())
         return near.select("chunk_id", "char_start", text=pl.Series(texts, dtype=pl.String))
 
     def terms_of(self, texts: Sequence[str]) -> pl.DataFrame:
         """Find the distinct indexed words of texts; see :meth:`backstory.index.keywords.KeywordIndex.terms_of`."""
-        return self.keywords.terms_of(texts)
+        return self.snapshot.keywords.terms_of(texts)
 
     def words_of(self, texts: Sequence[str]) -> IndexedWords:
         """Find the indexed words of texts in their order, numbered and weighed as in :meth:`terms_of`."""
-        return self.keywords.words_of(texts)
+        return self.snapshot.keywords.words_of(texts)
 
     def sample_vectors(self, most: int) -> NDArray[np.float64]:
         """Read the vectors of at most ``most`` chunks that people wrote, in double precision and read-only.
@@ -253,16 +225,16 @@ class SearchIndex:
         sample = self._samples.get(most)
         if sample is None:
             by_people = np.flatnonzero(self._is_row_by_people)
-            hashes = digest_each(self._snapshot.rows["chunk_id"].gather(by_people))
+            hashes = digest_each(self.snapshot.rows["chunk_id"].gather(by_people))
             chosen = [row for _, row in heapq.nsmallest(most, zip(hashes, by_people.tolist(), strict=True))]
-            sample = self._snapshot.vectors[chosen].astype(np.float64)
+            sample = self.snapshot.vectors[chosen].astype(np.float64)
             sample.setflags(write=False)
             self._samples[most] = sample
         return sample
 
     def vectors_of(self, chunk_ids: Iterable[str]) -> Vectors:
         """Read the vectors of chunks in the order of their ids, unit rows of shape ``(chunks, dimension)``."""
-        vectors: Vectors = np.array(self._snapshot.vectors[self._rows_of(chunk_ids)])
+        vectors: Vectors = np.array(self.snapshot.vectors[self._rows_of(chunk_ids)])
         return vectors
 
     @property
@@ -276,31 +248,19 @@ class SearchIndex:
         by_people = self._is_row_by_people[self._rows_of(ids)].tolist()
         return [chunk_id for chunk_id, is_by_people in zip(ids, by_people, strict=True) if not is_by_people]
 
-    @property
-    def keywords(self) -> KeywordIndex:
-        """The words of the chunks, opened when a search first needs them."""
-        with self._lock:
-            if self._opened_keywords is None:
-                self._opened_keywords = self._snapshot.read_keywords()
-            return self._opened_keywords
-
-    @cached_property
-    def _chunks(self) -> pl.DataFrame:
-        return self._snapshot.read_chunks()
-
     @cached_property
     def _row_documents(self) -> NDArray[np.int64]:
-        return self._snapshot.rows["document"].to_numpy()
+        return self.snapshot.rows["document"].to_numpy()
 
     @cached_property
     def _is_row_by_people(self) -> NDArray[np.bool_]:
-        is_post = self._snapshot.documents["uri"].str.starts_with(WRITTEN_PREFIX).to_numpy()
+        is_post = self.snapshot.documents["uri"].str.starts_with(WRITTEN_PREFIX).to_numpy()
         by_people: NDArray[np.bool_] = ~is_post[self._row_documents]
         return by_people
 
     @cached_property
     def _row_of_chunk(self) -> dict[str, int]:
-        return {chunk_id: row for row, chunk_id in enumerate(self._snapshot.rows["chunk_id"])}
+        return {chunk_id: row for row, chunk_id in enumerate(self.snapshot.rows["chunk_id"])}
 
     def _rows_of(self, chunk_ids: Iterable[str]) -> NDArray[np.int64]:
         try:
@@ -311,40 +271,34 @@ class SearchIndex:
 
     def _check(self, queries: Vectors) -> None:
         """Check that queries can be compared with the vectors."""
-        if queries.ndim != 2 or queries.dtype != np.float32:
-            message = (
-                f"queries have shape {queries.shape} and type {queries.dtype}; pass float32 of shape "
-                "(queries, dimension)"
-            )
-            raise InputError(message, code="unusable_vectors")
-        if queries.shape[1] != self.dimension:
+        manifest = self.manifest
+        if queries.shape[1] != manifest.dimension:
             raise SearchIndexError(
-                f"queries are {queries.shape[1]} wide, and the index is {self.dimension} wide; embedder "
-                f"{self.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index",
+                f"queries are {queries.shape[1]} wide, and the index is {manifest.dimension} wide; embedder "
+                f"{manifest.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index",
                 code="embedder_mismatch",
             )
         if (stray := find_stray_vector(queries)) is not None:
-            message = f"query {stray} is not a finite unit vector; normalise the rows"
-            raise InputError(message, code="no_unit_vector")
+            raise InputError(f"query {stray} is not a finite unit vector", code="unusable_vectors")
 
     def _scope_of(self, filters: Filters, query_count: int) -> Scope:
-        chunks = self._snapshot.rows if filters.pages is None else self._chunks
-        return scope_of(filters, self._snapshot.documents, chunks, query_count)
+        chunks = self.snapshot.rows if filters.pages is None else self.snapshot.chunks
+        return scope_of(filters, self.snapshot.documents, chunks, query_count)
 
     def _find(
         self, queries: Vectors, texts: Sequence[str] | None, request: SearchRequest, scope: Scope
     ) -> tuple[str, str, Matches]:
         """Find candidates: the engine, the reason for its choice, and the pairs with their score by keywords."""
-        vectors = self._snapshot.vectors
+        vectors = self.snapshot.vectors
         if request.ranking == "dense":
             engine, reason, near = self._approximate(queries, request, scope)
             if near is not None:
                 return engine, reason, replace(near, score=np.zeros(len(near)))
             return engine, reason, find_best(queries, vectors, request, scope)
         if texts is None or len(texts) != len(queries):
-            message = f"ranking {request.ranking} needs one text for each of {len(queries)} queries"
-            raise InputError(message, code="wrong_count")
-        keywords = self.keywords
+            what = f"ranking {request.ranking} needs one text for each of {len(queries)} queries"
+            raise InputError(what, code="wrong_count")
+        keywords = self.snapshot.keywords
         terms = keywords.find_terms(texts, request.keyword_terms)
         if request.ranking == "keyword":
             return "bm25", "ranking keyword compares words only", keywords.search(terms, request, scope)
@@ -357,7 +311,7 @@ class SearchIndex:
         self, queries: Vectors, request: SearchRequest, scope: Scope
     ) -> tuple[str, str, Matches | None]:
         """Search the HNSW index; if it cannot answer, give the reason and no pairs."""
-        hnsw, rows, snapshot = self.manifest.hnsw, self.rows, self._snapshot
+        hnsw, rows, snapshot = self.manifest.hnsw, self.rows, self.snapshot
         if request.mode == "exact":
             return "exact", "the request sets mode exact", None
         if not rows:
@@ -380,7 +334,7 @@ class SearchIndex:
 
     def _tabulate(self, queries: Vectors, pairs: Matches, request: SearchRequest) -> pl.DataFrame:
         """Make the table of hits from candidates and their score by keywords, 0 for one that keywords did not find."""
-        snapshot = self._snapshot
+        snapshot = self.snapshot
         similarity = pair_similarities(queries, snapshot.vectors, pairs.query, pairs.row)
         score = pairs.score
         if request.ranking != "keyword":
@@ -409,11 +363,5 @@ def _open_graph(snapshot: Snapshot) -> Graph:
         return VssGraph(snapshot.folder / GRAPH_FILE, snapshot.vectors, manifest.settings.ef_search)
     from backstory.index.milvus import Collection, MilvusGraph
 
-    return MilvusGraph(
-        Collection(manifest.settings, manifest.collection),
-        manifest.version,
-        snapshot.vectors,
-        snapshot.rows["chunk_id"],
-        list_moments(snapshot.documents)[snapshot.rows["document"].to_numpy()],
-        manifest.settings.ef_search,
-    )
+    collection = Collection(manifest.settings, manifest.collection)
+    return MilvusGraph(collection, manifest.version, snapshot.vectors, snapshot.rows, snapshot.documents)

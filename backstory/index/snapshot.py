@@ -14,11 +14,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -108,11 +110,7 @@ def record_files(folder: Path) -> dict[str, FileRecord]:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read a snapshot's manifest.
-
-    Raises:
-        SearchIndexError: The manifest is absent, damaged or of another format.
-    """
+    """Read a snapshot's manifest; :class:`SearchIndexError` if it is absent, damaged or of another format."""
     try:
         manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
     except FileNotFoundError as error:
@@ -157,10 +155,10 @@ def naming_damage(folder: Path, name: str) -> Iterator[None]:
 
 def damaged(folder: Path, name: str, what: str) -> SearchIndexError:
     """Make the error of a damaged file, which names what builds it again."""
-    message = (
-        f"search index {folder} is damaged: {name} {what}; delete that folder and run `{REBUILD_COMMAND}`"
+    return SearchIndexError(
+        f"search index {folder} is damaged: {name} {what}; delete that folder and run `{REBUILD_COMMAND}`",
+        code="damaged_snapshot",
     )
-    return SearchIndexError(message, code="damaged_snapshot")
 
 
 def _hash_file(path: Path) -> str:
@@ -169,7 +167,7 @@ def _hash_file(path: Path) -> str:
 
 
 class Snapshot:
-    """An open snapshot, whose files have the sizes that were written.
+    """An open snapshot, whose files have the sizes that were written; else :class:`SearchIndexError`.
 
     While it is open, it is not deleted. Garbage collection closes the snapshot if nothing closed it before.
 
@@ -178,9 +176,6 @@ class Snapshot:
         vectors: Vectors of the rows, mapped.
         documents: The documents by id: what filters need, and what is told of them.
         rows: Id of each chunk, and position of its document.
-
-    Raises:
-        SearchIndexError: The snapshot is absent, damaged or of another format.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -200,22 +195,28 @@ class Snapshot:
         with naming_damage(folder, TEXT_BOUNDS_FILE):
             # Read, since each mapping keeps its file open.
             self._bounds, _ = view_array((folder / TEXT_BOUNDS_FILE).read_bytes())
+        self._lock = threading.Lock()
+        self._keywords: KeywordIndex | None = None
 
-    def read_chunks(self) -> pl.DataFrame:
-        """Read everything that is told of the chunks but their texts, in the order of the rows."""
+    @cached_property
+    def chunks(self) -> pl.DataFrame:
+        """Everything that is told of the chunks but their texts, in the order of the rows."""
         return self._read(CHUNKS_FILE)
+
+    @property
+    def keywords(self) -> KeywordIndex:
+        """The words of the chunks, opened when a search first needs them."""
+        with self._lock, naming_damage(self.folder, TERMS_FOLDER):
+            if self._keywords is None:
+                folder, manifest = self.folder / TERMS_FOLDER, self.manifest
+                self._keywords = KeywordIndex(*read_terms(folder, manifest.languages, manifest.mean_words))
+            return self._keywords
 
     def read_texts(self, rows: NDArray[np.int64]) -> list[str]:
         """Read the texts of some rows."""
         bounds = zip(self._bounds[rows].tolist(), self._bounds[rows + 1].tolist(), strict=True)
         with naming_damage(self.folder, TEXTS_FILE):
             return [self._texts[first:last].tobytes().decode() for first, last in bounds]
-
-    def read_keywords(self) -> KeywordIndex:
-        """Open the keyword index."""
-        folder, manifest = self.folder / TERMS_FOLDER, self.manifest
-        with naming_damage(self.folder, TERMS_FOLDER):
-            return KeywordIndex(*read_terms(folder, manifest.languages, manifest.mean_words))
 
     def _map(self, name: str) -> NDArray[Any]:
         with naming_damage(self.folder, name):
@@ -245,26 +246,13 @@ class HeldRows:
     def close(self) -> None:
         """Do nothing: no file is open."""
 
-    def read_chunks(self) -> pl.DataFrame:
-        """Return everything that is told of the chunks but their texts, in the order of the rows."""
-        return self.chunks
-
     def read_texts(self, rows: NDArray[np.int64]) -> list[str]:
         """Return the texts of some rows."""
         return self.texts[rows].to_list()
 
-    def read_keywords(self) -> KeywordIndex:
-        """Return the keyword index."""
-        return self.keywords
-
 
 def open_current(folder: Path) -> Snapshot:
-    """Open the current snapshot of an index.
-
-    Raises:
-        NoIndexError: No snapshot is published.
-        SearchIndexError: The snapshot is damaged.
-    """
+    """Open the current snapshot of an index; errors as of :func:`require_current`, or it is damaged itself."""
     version = require_current(folder)
     while True:
         try:
@@ -296,11 +284,9 @@ def has_pointer(folder: Path) -> bool:
 
 
 def require_current(folder: Path) -> str:
-    """Return the version of the current snapshot.
+    """Return the version of the current snapshot; :class:`NoIndexError` if nothing is published.
 
-    Raises:
-        NoIndexError: Nothing is published.
-        SearchIndexError: The pointer to the current snapshot is damaged.
+    That the pointer is damaged is a :class:`SearchIndexError`.
     """
     version = current_version(folder)
     if version:

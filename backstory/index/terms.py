@@ -35,13 +35,7 @@ Rows: TypeAlias = Iterable[tuple[int, str, str]]
 
 @dataclass(frozen=True)
 class LanguageTerms:
-    """The part of an index that is in one language.
-
-    Attributes:
-        stemmer: Name of the Snowball stemmer, or ``none``.
-        rows: Number of counted rows.
-        terms: Number of distinct terms of these rows.
-    """
+    """A Snowball stemmer or ``none``, the number of counted rows of its language, and of their distinct terms."""
 
     stemmer: str
     rows: int
@@ -52,11 +46,8 @@ class LanguageTerms:
 class Statistics:
     """What the rows that count say of words. The score of any other row follows from these alone.
 
-    Attributes:
-        languages: The languages of the rows, in the order of their terms; empty if no row holds a word.
-        numbers: Number of each term, named by :func:`name_term`.
-        frequency: Number of rows that hold each term.
-        mean_words: Mean number of words of a row.
+    ``languages`` are in the order of their terms, and ``numbers`` has the number of each term, named by
+    :func:`name_term`. ``frequency`` is the number of rows that hold a term.
     """
 
     languages: tuple[LanguageTerms, ...]
@@ -100,13 +91,7 @@ class Entries(NamedTuple):
 
 
 class StoredScores(NamedTuple):
-    """Scores in the order of their terms.
-
-    Attributes:
-        bounds: The scores of term t lie from ``bounds[t]`` to ``bounds[t + 1]``.
-        rows: The row of each score, ascending within a term.
-        scores: The scores.
-    """
+    """Scores and their rows: those of term t lie from ``bounds[t]`` to ``bounds[t + 1]``, ordered by row."""
 
     bounds: NDArray[np.integer]
     rows: NDArray[np.integer]
@@ -126,9 +111,6 @@ def count_rows(rows: Rows) -> tuple[Statistics, Entries]:
     """Split the rows that count into words, and score them.
 
     Each word weighs by its rarity in its language, so that a word of a single row weighs the same in every language.
-
-    Raises:
-        SettingsError: There is no such stemmer.
     """
     number = itertools.count()
     # Numbers in the order in which terms are first seen, until all are known.
@@ -191,12 +173,7 @@ def write_terms(folder: Path, stored: StoredScores, statistics: Statistics) -> N
 def read_terms(
     folder: Path, languages: tuple[LanguageTerms, ...], mean_words: float
 ) -> tuple[StoredScores, Statistics]:
-    """Open the terms of a folder, whose scores are mapped, with the languages and the mean of their statistics.
-
-    Raises:
-        OSError: A file is absent or cannot be read.
-        ValueError: A file is damaged.
-    """
+    """Open the terms of a folder, whose scores are mapped; OSError and ValueError tell that a file is damaged."""
     # The small ones are read, since each mapping keeps its file open.
     bounds, frequency = (
         view_array((folder / name).read_bytes())[0] for name in ("bounds.npy", "frequency.npy")

@@ -14,7 +14,7 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.base.ids import WHOLE_WINDOW
 from backstory.base.telemetry import log_event
-from backstory.index.request import SearchRequest
+from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex, SearchResult
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import RAGSettings
@@ -197,12 +197,23 @@ def _search(
     queries: Queries, index: SearchIndex, settings: RAGSettings, *, by_people: bool | None
 ) -> SearchResult:
     frame = queries.frame
-    request = SearchRequest.from_settings(
-        settings,
-        top_k=settings.chunks_per_query,
-        calibration=index.calibration,
+    filters = Filters(
         as_of=frame["as_of"].to_list() if settings.as_of else None,
+        kinds=settings.kinds,
+        tags=settings.tags,
+        document_ids=settings.document_ids,
+        tenant=settings.tenant,
+        undated=settings.undated == "serve",
         by_people=by_people,
+    )
+    request = SearchRequest(
+        top_k=settings.chunks_per_query,
+        mode=settings.mode,
+        ranking=settings.ranking,
+        keyword_weight=index.calibration.keyword_weight,
+        filters=filters,
+        nprobe=settings.nprobe,
+        overfetch=settings.overfetch,
     )
     texts = _keyword_texts(frame, settings) if settings.ranking != "dense" else None
     return index.search(queries.vectors, request, texts=texts)

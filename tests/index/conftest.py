@@ -12,7 +12,9 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from backstory.index.build import IndexBuild, build_index
+from backstory.index.build import IndexBuild, publish_content
+from backstory.index.calibration import DEFAULT_CALIBRATION
+from backstory.index.content import arrange
 from backstory.index.request import Filters
 from backstory.index.search import SearchIndex, open_index
 from backstory.settings.models import IndexSettings
@@ -32,21 +34,26 @@ def unit(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
     return rows
 
 
+class Built:
+    """What a build has published."""
+
+    def __init__(self, index: Path, build: IndexBuild) -> None:
+        self.manifest, self.built, self.uploaded = build
+        self.version, self.rows = self.manifest.version, self.manifest.rows
+        self.recall = None if self.manifest.hnsw is None else self.manifest.hnsw.recall_at_5
+        self.folder = index / self.version
+
+
 @dataclass(frozen=True)
 class Corpus:
     documents: pl.DataFrame
     chunks: pl.DataFrame
     vectors: NDArray[np.float32]
 
-    def build(self, folder: Path, embedder_id: str = EMBEDDER, **settings: object) -> IndexBuild:
-        return build_index(
-            folder,
-            self.documents,
-            self.chunks,
-            self.vectors,
-            embedder_id=embedder_id,
-            settings=IndexSettings.model_validate(settings),
-        )
+    def build(self, folder: Path, embedder_id: str = EMBEDDER, **settings: object) -> Built:
+        checked = IndexSettings.model_validate(settings)
+        content = arrange(self.documents, self.chunks, self.vectors, embedder_id, checked)
+        return Built(folder, publish_content(folder, content, DEFAULT_CALIBRATION))
 
     def queries(self, count: int, seed: int = 7) -> NDArray[np.float32]:
         """Points beside some of the chunks."""

@@ -95,12 +95,6 @@ def test_rows_outside_the_scope_are_not_found(keywords: Any) -> None:
     assert list(zip(found.query.tolist(), found.row.tolist(), strict=True)) == [(0, 0), (1, 3), (1, 0)]
 
 
-def test_rows_without_any_word_make_an_index_that_finds_nothing(tmp_path: Path) -> None:
-    keywords = index(tmp_path, ["", "the of", "..."], "english")
-    assert keywords.statistics.languages == ()
-    assert len(search(keywords, ["the word"], 5, everything(3))) == 0
-
-
 def test_of_a_long_query_the_rarest_words_are_compared_once_each(tmp_path: Path) -> None:
     texts = ["ant bee", "ant cat", "ant bee dog", "ant"]
     keywords = index(tmp_path, texts, "none")
@@ -111,14 +105,6 @@ def test_of_a_long_query_the_rarest_words_are_compared_once_each(tmp_path: Path)
 
     assert scores("ant ant bee bee bee dog dog cat", 2) == pytest.approx(okapi(texts, "cat dog"), rel=1e-5)
     assert scores("dog ant bee", 3) == pytest.approx(okapi(texts, "ant bee dog"), rel=1e-5)
-
-
-def test_without_a_limit_words_count_by_the_logarithm_of_their_number(tmp_path: Path) -> None:
-    texts = ["ant bee", "cat", "bee"]
-    keywords = index(tmp_path, texts, "none")
-    found = keywords.score(keywords.find_terms(["bee bee bee"], None), 0, 1, 0, 3)[0]
-    expected = (1 + math.log(3)) * np.array(okapi(texts, "bee"))
-    assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-5)
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 64])
@@ -142,6 +128,7 @@ def test_scores_do_not_depend_on_what_is_scored_beside(
     ]
 
 
+FROST = ["frost on the elbow", "frost and solar panels", "frost at night", ""]
 MIXED = {
     "german": ["Die Häuser am Hafen", "Ein Haus im Garten von Málaga", "Der Hafen", "Im Garten"],
     "portuguese": ["As casas de Malaga", "Uma casa perto do porto"],
@@ -179,11 +166,6 @@ def test_a_word_weighs_the_same_beside_other_languages(mixed: Any, tmp_path_fact
     assert np.array_equal(by_itself > 0, beside > 0)
 
 
-def test_a_word_of_several_languages_takes_one_of_the_places(mixed: Any) -> None:
-    only = mixed.score(mixed.find_terms(["Malaga Garten Hafen"], 1), 0, 1, 0, len(ROWS))[0]
-    assert set(np.flatnonzero(only)) == {1, 4}
-
-
 def test_few_rows_of_a_wrong_language_do_not_say_which_words_are_rare(tmp_path: Path) -> None:
     texts = [f"the fox and server {number}" if number < 2 else f"a server {number}" for number in range(20)]
     texts.append("the server of the house")
@@ -200,16 +182,6 @@ def test_a_stop_word_of_one_language_is_a_word_of_another_that_has_enough_rows(t
     assert np.flatnonzero(scores).tolist() == [12]
 
 
-def test_a_word_weighs_the_same_in_a_language_of_few_rows(tmp_path: Path) -> None:
-    texts = [f"server {number}" for number in range(20)] + ["server house"]
-    scores = []
-    for last in ("english", "french"):
-        keywords = build(tmp_path / last, texts, ["english"] * 20 + [last])
-        terms = keywords.find_terms(["server"], most=32)
-        scores.append(keywords.score(terms, 0, 1, 0, len(texts))[0])
-    assert scores[1] == pytest.approx(scores[0], rel=0.1)
-
-
 def test_rows_that_do_not_count_change_no_score(tmp_path: Path) -> None:
     texts, stemmers = map(list, zip(*ROWS, strict=True))
     written = [*texts, "Das Haus am Hafen", "La casa de Málaga"]
@@ -221,3 +193,44 @@ def test_rows_that_do_not_count_change_no_score(tmp_path: Path) -> None:
     found = beside.score(beside.find_terms(queries, 32), 0, 3, 0, len(written))
     assert np.array_equal(found[:, : len(texts)], expected)
     assert (found[:, len(texts) :] > 0).tolist() == [[True, False], [False, False], [False, False]]
+
+
+def test_rows_without_any_word_make_an_index_that_finds_nothing(tmp_path: Path) -> None:
+    keywords = index(tmp_path, ["", "the of", "..."], "english")
+    assert keywords.statistics.languages == ()
+    assert len(search(keywords, ["the word"], 5, everything(3))) == 0
+    assert keywords.terms_of(["frost"]).is_empty()
+
+
+def test_any_number_of_words_may_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backstory.index.keywords.KEPT_WORDS", 3)
+    texts = [f"frost elbow night panels {number}" for number in range(9)]
+    few, found = (build(tmp_path / name, FROST, ["english"] * 4) for name in "ab")
+    for word in (word for text in texts for word in text.split()):
+        assert few._found[word] == found._found[word]
+        assert len(few._found) <= 3
+    monkeypatch.undo()
+    assert few.terms_of(texts).equals(found.terms_of(texts))
+
+
+def test_known_words_come_once_a_text_with_their_rarity(tmp_path: Path) -> None:
+    keywords = build(tmp_path / "terms", FROST, ["english"] * 4)
+    found = keywords.terms_of(["panel frost panels", "unheard", "elbows"])
+    assert found["text"].to_list() == [0, 0, 2]
+    assert found["term"].n_unique() == 3
+    by_place = dict(found.group_by("text").agg("rarity").iter_rows())
+    common, rare = sorted(by_place[0])
+    assert rare == by_place[2][0] == 1.0
+    # Three of four rows hold frost; one holds the others.
+    assert np.isclose(common, np.log1p(1.5 / 3.5) / np.log1p(3.5 / 1.5))
+
+
+def test_a_word_of_several_languages_comes_once(tmp_path: Path) -> None:
+    rows = ["Häuser in Lisboa", "Casas em Lisboa", "casa", "garden houses"]
+    stemmers = ["german", "portuguese", "portuguese", "english"]
+    keywords = build(tmp_path / "terms", rows, stemmers)
+    terms = keywords.terms_of(["Lisboa", "Haus Häuser", "a casa, as casas", "LISBOA!"])
+    assert terms["text"].to_list() == [0, 1, 2, 3]
+    assert terms["term"][0] == terms["term"][3]
+    # In its own language a word is as rare as it is there: both rows in Portuguese hold a house.
+    assert terms["rarity"].to_list() == [1.0, 1.0, np.log1p(0.5 / 2.5) / np.log1p(1.5 / 1.5), 1.0]

@@ -14,7 +14,6 @@ import pytest
 from pymilvus import MilvusClient
 
 from backstory.base.errors import SearchIndexError
-from backstory.index.build import IndexBuild
 from backstory.index.milvus import (
     COLLECTION_FILE,
     Collection,
@@ -28,18 +27,18 @@ from backstory.index.search import open_index
 from backstory.index.snapshot import read_manifest
 from backstory.settings.models import IndexSettings
 from tests.errors import raises, refuses
-from tests.index.conftest import EPOCH, Corpus, unit
+from tests.index.conftest import EPOCH, Built, Corpus, unit
 from tests.long_tests import some
 from tests.milvus import serve_milvus
 
 pytestmark = pytest.mark.usefixtures("few_sampled_queries")
 
 
-def build_at(uri: str, corpus: Corpus, folder: Path, **settings: Any) -> IndexBuild:
+def build_at(uri: str, corpus: Corpus, folder: Path, **settings: Any) -> Built:
     return corpus.build(folder, engine="milvus", uri=uri, **settings)
 
 
-def collection_of(build: IndexBuild) -> str:
+def collection_of(build: Built) -> str:
     collection = read_manifest(build.folder).collection
     assert collection is not None
     return collection
@@ -125,13 +124,6 @@ def test_the_server_applies_every_filter(
         )
     assert (found.engine, fetched) == ("milvus", [True])
     assert found.hits.equals(exact.hits)
-
-
-def test_the_recall_is_measured_and_told(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
-    build = build_at(milvus_uri, small, tmp_path)
-    hnsw = read_manifest(build.folder).hnsw
-    assert hnsw is not None
-    assert build.recall == hnsw.recall_at_5 >= 0.95
 
 
 def test_the_server_gets_numbers_alone(small: Corpus, milvus_uri: str, tmp_path: Path) -> None:
@@ -311,19 +303,6 @@ def test_a_low_recall_is_not_used(small: Corpus, milvus_uri: str, tmp_path: Path
     assert "of the best five when it was built" in result.reason
 
 
-def test_equal_rows_are_all_found(small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any) -> None:
-    vectors = small.vectors.copy()
-    vectors[:20] = vectors[0]
-    equal = Corpus(
-        small.documents.with_columns(published_at=EPOCH, tenant=pl.lit("south")), small.chunks, vectors
-    )
-    assert build_at(milvus_uri, equal, tmp_path).uploaded == 120
-    with open_index(tmp_path) as index:
-        result = index.search(vectors[:1], SearchRequest(top_k=20))
-    assert result.engine == "milvus"
-    assert listed(result.hits, 1) == equal.nearest(vectors[:1], 20)
-
-
 def test_a_server_that_is_gone_is_an_error_and_no_other_search(small: Corpus, tmp_path: Path) -> None:
     with serve_milvus(tmp_path / "data") as uri:
         build_at(uri, small, tmp_path / "index")
@@ -336,16 +315,6 @@ def test_a_server_that_is_gone_is_an_error_and_no_other_search(small: Corpus, tm
     with raises(SearchIndexError, "unusable_server", uri):
         build_at(uri, small, tmp_path / "other")
     assert not (tmp_path / "other" / "CURRENT").exists()
-
-
-def test_the_address_makes_another_snapshot_and_what_is_unread_does_not(
-    small: Corpus, milvus_uri: str, tmp_path: Path
-) -> None:
-    embedded = small.build(tmp_path / "embedded")
-    assert small.build(tmp_path / "embedded", uri=milvus_uri).version == embedded.version
-    first = build_at(milvus_uri, small, tmp_path / "first")
-    assert first.version != embedded.version
-    assert build_at(milvus_uri, small, tmp_path / "first", ann_min_rows=5).version == first.version
 
 
 def test_vectors_of_several_calls_are_all_there(

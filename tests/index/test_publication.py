@@ -20,7 +20,9 @@ BUILDER = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np, polars as pl
-from backstory.index.build import build_index
+from backstory.index.build import publish_content
+from backstory.index.calibration import DEFAULT_CALIBRATION
+from backstory.index.content import arrange
 from backstory.settings.models import IndexSettings
 
 folder, corpus, fatal = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
@@ -36,14 +38,14 @@ def watch(event, arguments):
             os.kill(os.getpid(), signal.SIGKILL)
 
 sys.addaudithook(watch)
-build_index(
-    folder,
+content = arrange(
     pl.read_parquet(corpus / "documents.parquet"),
     pl.read_parquet(corpus / "chunks.parquet"),
     np.load(corpus / "vectors.npy"),
-    embedder_id="test:clustered:1",
-    settings=IndexSettings(ann_min_rows=0),
+    "test:clustered:1",
+    IndexSettings(ann_min_rows=0),
 )
+publish_content(folder, content, DEFAULT_CALIBRATION)
 print("\\n".join(changes))
 """
 READER = """

@@ -1,15 +1,14 @@
-"""Requests: made of the settings, and any filters give what the definition gives, through every engine."""
+"""Any filters give what the definition gives, through every engine, and hiding and admitting are one rule."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backstory.index.calibration import DEFAULT_CALIBRATION
-from backstory.index.request import Filters, SearchRequest
+from backstory.index.request import Filters, Scope, SearchRequest
 from backstory.index.search import SearchIndex
-from backstory.settings.models import RAGSettings
 from tests.long_tests import some
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
@@ -59,23 +58,30 @@ def test_a_document_published_at_that_very_time_qualifies(index: SearchIndex, co
     assert before != [document]
 
 
-def test_every_setting_of_a_search_is_in_the_request() -> None:
-    chosen: dict[str, Any] = {
-        "mode": "exact",
-        "ranking": "keyword",
-        "nprobe": 9,
-        "overfetch": 8,
-    }
-    conditions: dict[str, Any] = {
-        "kinds": ("post",),
-        "tags": ("a",),
-        "document_ids": ("d",),
-        "tenant": "north",
-    }
-    rag = RAGSettings.model_validate(chosen | conditions | {"undated": "hide"})
-    derived = DEFAULT_CALIBRATION.model_copy(update={"keyword_weight": 0.25})
-    request = SearchRequest.from_settings(rag, top_k=4, calibration=derived, as_of=[EPOCH])
-    filters = Filters(as_of=[EPOCH], undated=False, **conditions)
-    expected = SearchRequest(top_k=4, keyword_weight=0.25, filters=filters, **chosen)
-    assert request == expected
-    assert {getattr(request, name) == getattr(SearchRequest(top_k=5), name) for name in chosen} == {False}
+ROWS = 12
+
+
+@st.composite
+def scopes(draw: st.DrawFn) -> Scope:
+    stop = np.array(draw(st.lists(st.integers(0, ROWS), min_size=1, max_size=5)), np.int64)
+    mask = draw(st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS).map(np.array))
+    return Scope(ROWS, stop, mask)
+
+
+def shown(scope: Scope, first: int = 0, start: int = 0, rows: int = ROWS) -> list[list[bool]]:
+    scores = np.zeros((len(scope.stop) - first, rows - start), np.float32)
+    scope.hide(scores, first, start)
+    assert set(np.unique(scores)) <= {0, -np.inf}
+    visible: list[list[bool]] = (scores == 0).tolist()
+    return visible
+
+
+@given(scopes(), st.integers(0, 4), st.integers(0, ROWS - 1))
+def test_a_row_is_hidden_unless_it_is_admitted(scope: Scope, first: int, start: int) -> None:
+    first = min(first, len(scope.stop) - 1)
+    expected = [
+        [bool(scope.admits(np.array([query]), np.array([row]))[0]) for row in range(start, ROWS)]
+        for query in range(first, len(scope.stop))
+    ]
+    assert shown(scope, first, start) == expected
+    assert [sum(row) for row in shown(scope)] == scope.allowed.tolist()

@@ -1,6 +1,5 @@
 """The one scoring of rows: any cut into blocks, thresholds, missing words, and the fusion of two scores by hand."""
 
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.base.errors import SearchIndexError
-from backstory.index import scoring
+from backstory.index import scoring, snapshot
 from backstory.index.request import Scope, SearchRequest
 from backstory.index.scoring import Matches, find_best, fuse, pair_similarities, unite
 from backstory.index.search import open_index
-from backstory.index.snapshot import Snapshot
 from backstory.index.vss import VssGraph
-from tests.errors import raises
 from tests.long_tests import some
 
 
@@ -80,14 +76,6 @@ def test_any_cut_into_blocks_gives_the_same(data: Any) -> None:
         patch.setattr(scoring, "_CROWD", data.draw(st.integers(0, 3)))
         found = search(vectors, asked, SearchRequest(top_k=limit, min_similarity=least), scope)
     assert same(found, by_definition(vectors, asked, limit, least, scope))
-
-
-def test_rows_in_ascending_order_of_similarity_are_all_looked_at() -> None:
-    angles = np.linspace(np.pi, 0, 200)
-    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    query = np.array([[1, 0]], np.float32)
-    found = search(vectors, query, SearchRequest(top_k=3), everything(200, 1))
-    assert found.row.tolist() == [199, 198, 197]
 
 
 def test_many_equal_rows_keep_the_first_ones() -> None:
@@ -163,21 +151,12 @@ def test_without_any_known_word_the_vectors_decide(
     assert keyword.is_empty()
 
 
-def test_early_windows_take_memory_for_the_rows_that_they_may_be_given(folders: dict[str, Path]) -> None:
-    with open_index(folders["exact"]) as index:
-        terms = index.keywords.find_terms(["topic1 item3"] * 5, 32)
-        early = index.keywords.score(terms, 0, 5, 0, 40)
-        late = index.keywords.score(terms, 0, 5, 0, index.rows)
-    assert early.shape == (5, 40)
-    assert np.array_equal(early, late[:, :40])
-
-
 @pytest.mark.parametrize("engine", ["vss", "exact"])
 def test_first_searches_at_once_open_each_part_once(
     folders: dict[str, Path], corpus: Any, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened: list[str] = []
-    for owner, name in ((VssGraph, "__init__"), (Snapshot, "read_keywords")):
+    folder, opened = folders[engine], list[str]()
+    for owner, name in ((VssGraph, "__init__"), (snapshot, "read_terms")):
         opening = getattr(owner, name)
 
         def note(*arguments: Any, opening: Any = opening, name: str = name) -> Any:
@@ -186,7 +165,7 @@ def test_first_searches_at_once_open_each_part_once(
 
         monkeypatch.setattr(owner, name, note)
     started = threading.Barrier(6)
-    with open_index(folders[engine]) as index:
+    with open_index(folder) as index:
 
         def search_first() -> None:
             started.wait()
@@ -197,19 +176,7 @@ def test_first_searches_at_once_open_each_part_once(
             thread.start()
         for thread in threads:
             thread.join()
-    assert sorted(opened) == ["__init__"] * (engine == "vss") + ["read_keywords"]
-
-
-def test_only_an_hnsw_index_needs_the_extension(
-    new_corpus: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "duckdb_extension_vss", None)
-    corpus = new_corpus(20)
-    corpus.build(tmp_path / "plain")
-    with open_index(tmp_path / "plain") as index:
-        assert index.describe(corpus.chunks["chunk_id"][:2]).height == 2
-    with raises(SearchIndexError, "no_vss_extension"):
-        corpus.build(tmp_path / "approximate", ann_min_rows=0)
+    assert sorted(opened) == ["__init__"] * (engine == "vss") + ["read_terms"]
 
 
 def matches(*pairs: Any) -> Matches:
@@ -217,31 +184,16 @@ def matches(*pairs: Any) -> Matches:
     return Matches(np.array(query, np.int64), np.array(row, np.int64), np.array(score, np.float64))
 
 
-DENSE = matches((0, 7, 0.9), (0, 3, 0.8), (1, 5, 0.4))
-KEYWORD = matches((0, 3, 16.0), (0, 9, 4.0), (2, 1, 1.0))
-
-
 def test_every_pair_is_there_once_with_its_keyword_score() -> None:
-    united = unite(DENSE, KEYWORD)
+    dense = matches((0, 7, 0.9), (0, 3, 0.8), (1, 5, 0.4))
+    united = unite(dense, matches((0, 3, 16.0), (0, 3, 16.0), (0, 9, 4.0), (2, 1, 1.0)))
     assert united.query.tolist() == [0, 0, 0, 1, 2]
     assert united.row.tolist() == [3, 7, 9, 5, 1]
     assert united.score.tolist() == [16.0, 0.0, 4.0, 0.0, 1.0]
-
-
-def test_a_pair_that_keywords_give_twice_counts_once() -> None:
-    twice = matches((0, 3, 16.0), (0, 3, 16.0))
-    assert unite(DENSE, twice).score.tolist() == [16.0, 0.0, 0.0]
+    assert len(unite(matches(), matches())) == 0
 
 
 def test_the_root_of_the_keyword_score_is_weighted_and_added() -> None:
-    fused = fuse(np.array([0.5, 0.9]), np.array([16.0, 0.0]), 0.05)
-    assert fused.tolist() == pytest.approx([0.7, 0.9])
-
-
-def test_without_weight_the_similarity_decides() -> None:
-    similarity = np.array([0.5, 0.9])
-    assert fuse(similarity, np.array([16.0, 4.0]), 0.0).tolist() == similarity.tolist()
-
-
-def test_nothing_united_with_nothing_is_nothing() -> None:
-    assert len(unite(matches(), matches())) == 0
+    similarity, keyword = np.array([0.5, 0.9]), np.array([16.0, 0.0])
+    assert fuse(similarity, keyword, 0.05).tolist() == pytest.approx([0.7, 0.9])
+    assert fuse(similarity, keyword, 0.0).tolist() == similarity.tolist()

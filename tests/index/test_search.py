@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from backstory.base.errors import InputError, SearchIndexError
+from backstory.base.errors import BackstoryError, InputError
 from backstory.index.request import Filters, Ranking, SearchRequest
 from backstory.index.search import SearchIndex, open_index
 from tests.errors import raises
@@ -63,15 +63,8 @@ def test_a_query_is_answered_alone_as_in_a_batch(index: SearchIndex, corpus: Any
     assert together == alone
 
 
-def test_searching_twice_gives_the_same_table(index: SearchIndex, corpus: Any) -> None:
-    queries = corpus.queries(30)
-    assert index.search(queries, SearchRequest(top_k=7)).hits.equals(
-        index.search(queries, SearchRequest(top_k=7)).hits
-    )
-
-
 def test_no_queries_give_no_hits(index: SearchIndex) -> None:
-    result = index.search(np.empty((0, index.dimension), np.float32), SearchRequest(top_k=5))
+    result = index.search(np.empty((0, index.manifest.dimension), np.float32), SearchRequest(top_k=5))
     assert result.hits.shape == (0, len(COLUMNS))
 
 
@@ -238,43 +231,22 @@ def test_descriptions_and_vectors_come_in_the_order_asked_for(index: SearchIndex
 @pytest.mark.parametrize(
     ("arguments", "code", "named"),
     [
-        ({"top_k": 0}, "out_of_range", ["top_k", 0]),
-        ({"nprobe": 0}, "out_of_range", ["nprobe", 0]),
-        ({"overfetch": 0}, "out_of_range", ["overfetch", 0]),
-        ({"min_similarity": 1.5}, "out_of_range", ["min_similarity", 1.5]),
-        ({"keyword_weight": 1.5}, "out_of_range", ["keyword_weight", 1.5]),
+        *(({name: 0}, "out_of_range", [name, 0]) for name in ("top_k", "nprobe", "overfetch")),
+        *(({name: 1.5}, "out_of_range", [name, 1.5]) for name in ("min_similarity", "keyword_weight")),
         ({"mode": "fast"}, "unknown_value", ["mode", "fast"]),
         ({"ranking": "best"}, "unknown_value", ["ranking", "best"]),
         ({"ranking": "keyword"}, "wrong_count", ["keyword", 2]),
-        (
-            {"ranking": "hybrid", "texts": ["one"]},
-            "wrong_count",
-            ["hybrid", 2],
-        ),
+        ({"ranking": "hybrid", "texts": ["one"]}, "wrong_count", ["hybrid", 2]),
         ({"filters": Filters(as_of=[None])}, "wrong_count", ["as_of", 1, 2]),
+        ({"queries": np.ones((2, 24), np.float32)}, "unusable_vectors", [0]),
+        ({"queries": np.full((2, 24), np.nan, np.float32)}, "unusable_vectors", [0]),
+        ({"queries": np.eye(2, 25, dtype=np.float32)}, "embedder_mismatch", [24, 25]),
     ],
 )
 def test_a_wrong_argument_is_an_error_that_says_so(
-    index: SearchIndex, corpus: Any, arguments: dict[str, Any], code: str, named: list[object]
+    folders: Any, corpus: Any, arguments: dict[str, Any], code: str, named: list[object]
 ) -> None:
-    texts = arguments.get("texts")
-    asked = {name: value for name, value in arguments.items() if name != "texts"}
-    with raises(InputError, code, *named):
-        index.search(corpus.queries(2), SearchRequest(**{"top_k": 5} | asked), texts=texts)
-
-
-@pytest.mark.parametrize(
-    ("queries", "error"),
-    [
-        (np.ones((2, 24), np.float32), InputError),
-        (np.full((2, 24), np.nan, np.float32), InputError),
-        (np.eye(2, 24), InputError),
-        (np.eye(1, 24, dtype=np.float32)[0], InputError),
-        (np.eye(2, 25, dtype=np.float32), SearchIndexError),
-    ],
-)
-def test_queries_that_are_no_unit_rows_of_the_space_are_refused(
-    index: SearchIndex, queries: Any, error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        index.search(queries, SearchRequest(top_k=5))
+    asked = {"top_k": 5} | arguments
+    queries, texts = asked.pop("queries", corpus.queries(2)), asked.pop("texts", None)
+    with open_index(folders["exact"]) as index, raises(BackstoryError, code, *named):
+        index.search(queries, SearchRequest(**asked), texts=texts)

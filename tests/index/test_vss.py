@@ -1,5 +1,6 @@
 """The approximate engine: that the index is used, and what happens where it does not suffice."""
 
+import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +10,14 @@ import duckdb
 import numpy as np
 import pytest
 
-from backstory.index.graph import MOST_FETCHED, SAMPLED_QUERIES
+from backstory.base.errors import SearchIndexError
+from backstory.index.graph import MOST_FETCHED, SAMPLED_QUERIES, make_queries, share_found
 from backstory.index.request import Filters, Scope, SearchRequest
+from backstory.index.scoring import Matches
 from backstory.index.search import open_index
-from backstory.index.snapshot import GRAPH_FILE, read_manifest
+from backstory.index.snapshot import GRAPH_FILE
 from backstory.index.vss import VssGraph, _nearest
+from tests.errors import raises
 
 ABSENT = np.empty((0, 24), np.float32)
 
@@ -32,27 +36,14 @@ def connection(folders: dict[str, Path]) -> Any:
     graph.close()
 
 
-def test_the_plan_uses_the_index(connection: Any) -> None:
+def test_the_plan_uses_the_index_and_nothing_is_downloaded_or_written(connection: Any) -> None:
     plan = "\n".join(str(text) for _, text in connection.execute(f"EXPLAIN {_nearest(5)}").fetchall())
     assert "HNSW_INDEX_JOIN" in plan
     assert "SEQ_SCAN" in plan  # of the queries
-
-
-def test_without_the_setting_the_plan_would_be_a_scan(connection: Any) -> None:
     connection.execute("SET disabled_optimizers = ''")
-    plan = connection.execute(
-        "EXPLAIN SELECT q.query, n.row FROM queries q, LATERAL (SELECT r.row, "
-        "array_cosine_distance(r.vector, q.vector) AS distance FROM rows r ORDER BY distance LIMIT 5) n"
-    ).fetchall()
-    assert "HNSW_INDEX_JOIN" not in str(plan)
-
-
-def test_a_published_graph_cannot_be_written(connection: Any) -> None:
+    assert "HNSW_INDEX_JOIN" not in str(connection.execute(f"EXPLAIN {_nearest(5)}").fetchall())
     with pytest.raises(duckdb.InvalidInputException, match="read-only"):
         connection.execute("DELETE FROM rows")
-
-
-def test_nothing_is_downloaded(connection: Any) -> None:
     settings = connection.execute(
         "SELECT value FROM duckdb_settings() WHERE name IN ('autoinstall_known_extensions', "
         "'autoload_known_extensions')"
@@ -60,24 +51,32 @@ def test_nothing_is_downloaded(connection: Any) -> None:
     assert settings == [("false",), ("false",)]
 
 
-def test_recall_is_measured_when_it_is_built(folders: dict[str, Path]) -> None:
-    folder = folders["vss"]
-    manifest = read_manifest(folder / (folder / "CURRENT").read_text().strip())
-    assert manifest.hnsw is not None
-    assert manifest.hnsw.recall_at_5 >= 0.95
-    assert manifest.hnsw.sampled_rows == SAMPLED_QUERIES
-
-
-def test_an_index_of_low_recall_is_not_used(
-    new_corpus: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_only_an_hnsw_index_needs_the_extension(
+    new_corpus: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb_extension_vss", None)
+    corpus = new_corpus(20)
+    corpus.build(tmp_path / "plain")
+    with open_index(tmp_path / "plain") as index:
+        assert index.describe(corpus.chunks["chunk_id"][:2]).height == 2
+    with raises(SearchIndexError, "no_vss_extension"):
+        corpus.build(tmp_path / "approximate", ann_min_rows=0)
+
+
+def test_a_measured_recall_that_is_low_is_a_warning_and_the_graph_is_not_used(
+    folders: dict[str, Path], new_corpus: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_index(folders["vss"]) as index:
+        good = index.manifest.hnsw
+    assert good is not None
+    assert (good.recall_at_5 >= 0.95, good.sampled_rows) == (True, SAMPLED_QUERIES)
+    assert f"{good.recall_at_5:.1%} of the best five of {SAMPLED_QUERIES} queries" in good.describe()
     scattered = new_corpus(1500, dimension=200)
     noise = np.random.default_rng(1).normal(size=scattered.vectors.shape)
     scattered.vectors[:] = noise / np.linalg.norm(noise, axis=1, keepdims=True)
     build = scattered.build(tmp_path, ann_min_rows=0, hnsw_m=2, hnsw_ef_construction=8, ef_search=1)
-    assert build.recall is not None
     assert build.recall < 0.9
-    assert "HNSW index has a low recall_at_5" in caplog.text
+    assert "raise index.ef_search" in caplog.text
     with open_index(tmp_path) as index:
         result = index.search(scattered.queries(3), SearchRequest(top_k=5))
     assert result.engine == "exact"
@@ -175,3 +174,42 @@ def test_the_same_content_gives_the_same_answers_when_built_again(large: Any, tm
 
 def hits_each(hits: Any) -> Any:
     return set(hits.group_by("query").len()["len"])
+
+
+def matches(*pairs: tuple[int, int, float]) -> Matches:
+    query, row, score = zip(*pairs, strict=True) if pairs else ((), (), ())
+    return Matches(np.array(query, np.int64), np.array(row, np.int64), np.array(score, np.float64))
+
+
+EXACT = ((0, 4, 0.9), (0, 1, 0.8), (1, 7, 0.7), (1, 2, 0.6))
+
+
+@pytest.mark.parametrize(
+    ("found", "share"),
+    [
+        (EXACT, 1.0),
+        (((0, 4, 0.9), (0, 9, 0.8), (1, 7, 0.7), (1, 8, 0.6)), 1.0),  # as similar as the exact ones
+        (((0, 4, 0.9), (0, 3, 0.7), (1, 7, 0.7), (1, 2, 0.6)), 0.75),
+        (((1, 5, 0.5), (1, 6, 0.4)), 0.0),
+        ((), 0.0),
+    ],
+)
+def test_a_row_counts_that_is_as_similar_as_the_exact_ones(
+    found: tuple[tuple[int, int, float], ...], share: float
+) -> None:
+    assert share_found(matches(*found), matches(*EXACT)) == share
+
+
+def test_nothing_to_find_is_all_found_and_no_answer_is_nothing() -> None:
+    assert share_found(matches(), matches()) == 1.0
+    assert share_found("the index left queries short", matches(*EXACT)) == 0.0
+
+
+def test_queries_are_like_the_rows_but_not_among_them(new_corpus: Any) -> None:
+    vectors = new_corpus(300).vectors
+    queries = make_queries(vectors, 100)
+    assert np.allclose(np.linalg.norm(queries, axis=1), 1, atol=1e-5)
+    best = (queries @ vectors.T).max(axis=1)
+    assert best.max() < 1 - 1e-4
+    assert best.mean() > np.abs(vectors @ vectors.T).mean()
+    assert np.array_equal(queries, make_queries(vectors, 100))

@@ -109,7 +109,7 @@ def test_nothing_is_served_where_nothing_was_published(tmp_path: Path) -> None:
 def test_a_reader_keeps_its_snapshot_while_others_are_published_and_pruned(root: Path) -> None:
     request = SearchRequest(top_k=4, ranking="hybrid")
     with open_index(root / "index") as held:
-        queries = held.vectors_of(held._snapshot.rows["chunk_id"].head(3))
+        queries = held.vectors_of(held.snapshot.rows["chunk_id"].head(3))
         texts = ["sourdough starter", "night train", "moths"]
         first = held.search(queries, request, texts=texts).hits
         for number in range(4):

@@ -115,7 +115,7 @@ def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot,
             metadata of a name (code ``unknown_value`` with ``name``, ``value`` and ``nearest``).
     """
     tenant = settings.tenant if filters.tenant is None else filters.tenant
-    _require_known(list_unknown_labels(snapshot.index.all_documents, filters.kinds, filters.tags, tenant))
+    _require_known(list_unknown_labels(snapshot.index.documents, filters.kinds, filters.tags, tenant))
     ids: set[str] | None = set(settings.document_ids) or None
     if filters.names_documents:
         documents = snapshot.name_documents(tenant)

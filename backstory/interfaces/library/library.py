@@ -705,7 +705,7 @@ class Library:
         stale = self._stale.describe(snapshot.index.version, snapshot.revisions, snapshot.hidden)
         return [
             *self._list_notes(stale),
-            *describe_unknown_settings(snapshot.index.all_documents, snapshot.workspace.settings.rag),
+            *describe_unknown_settings(snapshot.index.documents, snapshot.workspace.settings.rag),
         ]
 
     def _list_notes(self, age: str | None) -> list[str]:

@@ -49,7 +49,7 @@ class VectorStore:
 
     Args:
         path: A ``chunks.parquet`` of the original design, or a folder that
-            :func:`backstory.index.build.build_index` publishes to.
+            :func:`backstory.index.build.publish_content` publishes to.
 
     Raises:
         WorkspaceError: There is no such file or folder.
@@ -66,7 +66,7 @@ class VectorStore:
         if self.path.is_dir():
             self._index: SearchIndex | None = open_index(self.path, embedder_id=None)
             self._chunks = pl.DataFrame()
-            self._vectors = np.empty((0, self._index.dimension), dtype=np.float32)
+            self._vectors = np.empty((0, self._index.manifest.dimension), dtype=np.float32)
         else:
             self._index = None
             self._chunks, self._vectors = _read_chunks(self.path)
@@ -74,12 +74,12 @@ class VectorStore:
     @property
     def dimension(self) -> int:
         """Number of values in a vector."""
-        return self._index.dimension if self._index else self._vectors.shape[1]
+        return self._index.manifest.dimension if self._index else self._vectors.shape[1]
 
     @property
     def embedder_id(self) -> str | None:
         """The embedding space of the vectors; None for a ``chunks.parquet``, which does not record it."""
-        return self._index.embedder_id if self._index else None
+        return self._index.manifest.embedder_id if self._index else None
 
     def search(
         self,

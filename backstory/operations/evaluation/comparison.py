@@ -12,9 +12,10 @@ import polars as pl
 
 from backstory.base.environment import cache_folder
 from backstory.base.progress import show_progress
-from backstory.index.build import build_index
+from backstory.index.build import publish_content
 from backstory.index.calibration import calibrate
 from backstory.index.chunks import cut_document_chunks, embedding_texts
+from backstory.index.content import arrange
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex, open_index
 from backstory.models.choice import make_embedder
@@ -136,16 +137,9 @@ def index_documents(
         vectors,
         lambda probes: embed_texts(embedder, probes, task="query", cache=cache).vectors,
     )
-    build_index(
-        scratch,
-        labelled.documents,
-        chunks,
-        vectors,
-        embedder_id=embedder.id,
-        # A server would keep the vectors of the set.
-        settings=settings.index.model_copy(update={"engine": "embedded"}),
-        calibration=calibration,
-    )
+    # A server would keep the vectors of the set.
+    embedded = settings.index.model_copy(update={"engine": "embedded"})
+    publish_content(scratch, arrange(labelled.documents, chunks, vectors, embedder.id, embedded), calibration)
     return open_index(scratch, embedder_id=embedder.id), chunks
 
 

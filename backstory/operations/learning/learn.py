@@ -131,7 +131,7 @@ def unlearn(workspace: Workspace) -> bool:
 def _describe_fit(examples: Examples, trial: Trial) -> LearnedFit:
     return LearnedFit(
         fit=trial.fit,
-        embedder=examples.retrieval.index.embedder_id,
+        embedder=examples.retrieval.index.manifest.embedder_id,
         source=examples.labels.of,
         windows=examples.labels.windows,
         links=examples.labels.links,

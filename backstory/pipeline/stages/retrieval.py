@@ -171,7 +171,7 @@ class HitsStage(RetrievalStage):
         windows, chunks = self.read(partitions)
         if not self.workspace.settings.rag.enabled:
             return dict.fromkeys(partitions, empty(Hits))
-        documents = self.open_index().all_documents
+        documents = self.open_index().documents
         if unknown := "; ".join(describe_unknown_settings(documents, self.workspace.settings.rag)):
             if "notice" not in self.counts:
                 logger.warning("%s", unknown)

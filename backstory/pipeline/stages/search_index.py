@@ -121,14 +121,12 @@ class SearchIndexStage(Stage):
         )
         build = publish_content(workspace.index, content, calibration)
         embedding = workspace.settings.embedding.model_dump_json()
-        workspace.catalog.record(_EMBEDDING, {WHOLE: Entry(embedding, build.version, 0)})
-        workspace.catalog.record(_PEOPLE, {WHOLE: Entry(_name_people(workspace), build.version, 0)})
-        workspace.catalog.record("search_index", {WHOLE: Entry(inputs, build.version, len(chunks))})
+        workspace.catalog.record(_EMBEDDING, {WHOLE: Entry(embedding, build.manifest.version, 0)})
+        workspace.catalog.record(_PEOPLE, {WHOLE: Entry(_name_people(workspace), build.manifest.version, 0)})
+        workspace.catalog.record("search_index", {WHOLE: Entry(inputs, build.manifest.version, len(chunks))})
         if workspace.settings.storage.files is not None and not self.interim:
-            send_snapshot(workspace, workspace.tables, build.version)
-        return self._report(
-            read_manifest(build.folder), started, is_built=build.built, stats=stats.as_counts()
-        )
+            send_snapshot(workspace, workspace.tables, build.manifest.version)
+        return self._report(build.manifest, started, is_built=build.built, stats=stats.as_counts())
 
     def _report(
         self, manifest: Manifest, started: float, *, is_built: bool, stats: Mapping[str, int | float | str]

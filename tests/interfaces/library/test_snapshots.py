@@ -59,7 +59,7 @@ def test_a_question_that_began_keeps_its_snapshot(library: Library) -> None:
             assert after.index.version == current_version(library.workspace.index)
         assert before.index.version != after.index.version
         assert before.index.documents.height == 6
-        assert before.index.describe(before.index._snapshot.rows["chunk_id"]).height == 6
+        assert before.index.describe(before.index.snapshot.rows["chunk_id"]).height == 6
     assert before.is_retired
 
 
