@@ -15,7 +15,7 @@ from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.interfaces.pages.site.build import build_site
 from backstory.models.reranker import Topic
 from backstory.operations.inspection.doctor import examine
-from backstory.operations.inspection.status import read_status
+from backstory.operations.inspection.inventory import read_status
 from backstory.pipeline.chats.copies import find_stale_copies
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.conversations import ConversationStore, list_shown

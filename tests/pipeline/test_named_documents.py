@@ -14,7 +14,7 @@ from backstory.interfaces.pages.site.addresses import address_post
 from backstory.interfaces.pages.site.links import collect_links
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.operations.forgetting.forget import forget
-from backstory.operations.learning.links import Places
+from backstory.operations.learning.labels import Places
 from backstory.pipeline.chats.leaks import make_discretion
 from backstory.pipeline.chats.named_documents import (
     DocumentView,

@@ -15,8 +15,8 @@ from pydantic import SecretStr
 from backstory import Library, run_pipeline
 from backstory.base.errors import InputError, StateError, WorkspaceError
 from backstory.operations.backup.moving import LOCAL, copy_workspace
-from backstory.operations.backup.restoring import restore_backup
-from backstory.operations.backup.stored import restore_from_store, write_to_store
+from backstory.operations.backup.restoring import restore_backup, restore_from_store
+from backstory.operations.backup.writing import write_to_store
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.incremental.report import StageResult
@@ -271,10 +271,10 @@ def test_a_backup_in_a_store_is_one_file_without_keys(
     address = f"{bucket.root}/{tmp_path.name}"
     for day in ("2025-06-01", "2025-06-02", "2025-06-03"):
         (made_workspace.documents_dir / f"{day}.md").write_text(f"# {day}\n", encoding="utf-8")
-        written, done, removed = write_to_store(made_workspace, f"{address}/{day}", keep=2)
-        assert (removed, written.startswith(f"{address}/{day}/backups/workspace/")) == (0, True)
+        done = write_to_store(made_workspace, f"{address}/{day}", keep=2)
+        assert (done.removed, done.place.startswith(f"{address}/{day}/backups/workspace/")) == (0, True)
     assert any("secret.key" in reason for reason in done.left_out)
-    restored = restore_from_store(written, tmp_path / "again")
+    restored = restore_from_store(done.place, tmp_path / "again")
     assert not (restored.root / ".backstory" / "secret.key").exists()
     assert (restored.root / "posts" / "2025-06-03.md").is_file()
     shutil.copy(made_workspace.secret, restored.root / ".backstory" / "secret.key")

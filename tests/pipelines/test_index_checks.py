@@ -7,7 +7,7 @@ from backstory import run_pipeline
 from backstory.index.graph import SAMPLED_QUERIES
 from backstory.index.snapshot import HnswRecord, current_version
 from backstory.operations.inspection.doctor import examine
-from backstory.operations.inspection.status import read_status
+from backstory.operations.inspection.inventory import read_status
 from backstory.pipeline.checks import integrity
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.workspaces import build_table

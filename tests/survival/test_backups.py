@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import InputError
-from backstory.operations.backup.archive import write_backup
-from backstory.operations.backup.contents import CONTENTS_FILE, Contents
 from backstory.operations.backup.restoring import restore_backup
+from backstory.operations.backup.writing import CONTENTS_FILE, Contents, write_backup
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.workspace import open_workspace
 from backstory.writing.draft import Draft
@@ -27,7 +26,7 @@ from tests.world import describe, run
 
 @pytest.fixture(scope="module")
 def written(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_backup(open_workspace(made), tmp_path_factory.mktemp("backups")).path
+    return Path(write_backup(open_workspace(made), tmp_path_factory.mktemp("backups")).place)
 
 
 @BOTH_FORMS
@@ -63,7 +62,7 @@ def test_what_a_run_is_replacing_is_made_again_after_a_restore(root: Path, tmp_p
     done = write_backup(open_workspace(root), tmp_path / "b.tar")
     assert any("1 partitions of hits" in reason for reason in done.left_out)
     assert any(reason.startswith("the search index") for reason in done.left_out)
-    restored = restore_backup(done.path, tmp_path / "again")
+    restored = restore_backup(Path(done.place), tmp_path / "again")
     outcome = run(restored.root)
     # Where others may make the day before, the first run makes its messages, too, which windows may overlap.
     before_it = {"messages", "windows", "window_chunks", "window_contexts"} if is_shared(root) else set()
@@ -74,7 +73,7 @@ def test_what_a_run_is_replacing_is_made_again_after_a_restore(root: Path, tmp_p
 
 def test_inputs_can_be_left_out(root: Path, tmp_path: Path) -> None:
     done = write_backup(open_workspace(root), tmp_path / "b.tar.gz", inputs=False)
-    restored = restore_backup(done.path, tmp_path / "again")
+    restored = restore_backup(Path(done.place), tmp_path / "again")
     assert not (restored.root / "chats").exists()
     assert any("chats and posts" in reason for reason in restored.left_out)
     for folder in ("chats", "posts"):
@@ -89,7 +88,7 @@ def test_links_are_not_followed_out_of_the_inputs(root: Path, tmp_path: Path) ->
     (root / "posts" / "near.md").symlink_to(root / "posts" / "sourdough.md")
     done = write_backup(open_workspace(root), tmp_path / "b.tar.gz")
     assert "posts/away.md is a link" in " ".join(done.left_out)
-    restored = restore_backup(done.path, tmp_path / "again").root
+    restored = restore_backup(Path(done.place), tmp_path / "again").root
     assert not (restored / "posts" / "away.md").is_symlink()
     assert (restored / "posts" / "near.md").readlink() == Path("sourdough.md")
 

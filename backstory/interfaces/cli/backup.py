@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,9 +13,6 @@ from backstory.base.wording import count
 from backstory.interfaces.cli.options import WorkspaceOption
 from backstory.interfaces.cli.terminal import open_console, plain
 from backstory.settings.yaml_file import read_settings
-
-if TYPE_CHECKING:
-    from backstory.pipeline.workspace import Workspace
 
 _MEGABYTE = 1_000_000
 
@@ -49,39 +46,25 @@ def backup(
     A file contains the key of the pseudonyms and, unless left out, chats with real names. Only its owner can read it.
     In s3:// and file://, there are no keys.
     """
+    from backstory.operations.backup.writing import write_backup, write_to_store
     from backstory.pipeline.workspace import open_workspace
 
     opened = open_workspace(workspace)
     if "://" in destination:
-        _back_up_to_store(opened, destination, inputs=not without_inputs, keep=keep)
-        return
-    if keep is not None:
+        done = write_to_store(opened, destination, inputs=not without_inputs, keep=keep)
+    elif keep is not None:
         raise InputError("--keep is for s3:// and file://; delete files of backups yourself", code="no_store")
-    from backstory.operations.backup.archive import write_backup
-
-    done = write_backup(opened, Path(destination), inputs=not without_inputs)
-    console = open_console()
-    console.print(
-        plain(f"Wrote {done.path}: {done.files:,} files, {done.size / _MEGABYTE:,.1f} MB"), soft_wrap=True
-    )
-    _print_left_out(done.left_out)
-    held = [what for what, is_held in (("the key of the pseudonyms", done.holds_secret),
-                                       ("chats and posts as they are", done.holds_inputs)) if is_held]  # fmt: skip
+    else:
+        done = write_backup(opened, Path(destination), inputs=not without_inputs)
+    lines = [f"Wrote {done.place}: {done.files:,} files, {done.size / _MEGABYTE:,.1f} MB"]
+    if keep is not None:
+        lines.append(f"{count(done.removed, 'earlier backup was', 'earlier backups were')} removed")
+    lines += [f"  left out: {reason}" for reason in done.left_out]
+    held = ["the key of the pseudonyms"] if done.holds_secret else []
+    held += ["chats and posts as they are"] if done.holds_inputs else []
     if held:
-        console.print(
-            plain(f"It contains {' and '.join(held)}: keep it where only you can read it."), soft_wrap=True
-        )
-
-
-def _back_up_to_store(workspace: Workspace, address: str, *, inputs: bool, keep: int | None) -> None:
-    from backstory.operations.backup.stored import write_to_store
-
-    written, done, removed = write_to_store(workspace, address, inputs=inputs, keep=keep)
-    gone = f"; {count(removed, 'earlier backup was', 'earlier backups were')} removed" if keep else ""
-    open_console().print(
-        plain(f"Wrote {written}: {done.files:,} files, {done.size / _MEGABYTE:,.1f} MB{gone}"), soft_wrap=True
-    )
-    _print_left_out(done.left_out)
+        lines.append(f"It contains {' and '.join(held)}: keep it where only you can read it.")
+    _print(lines)
 
 
 def restore(
@@ -106,32 +89,21 @@ def restore(
     ] = False,
 ) -> None:
     """Restore a workspace from a backup. Every file is verified first."""
-    if "://" in source:
-        from backstory.operations.backup.stored import restore_from_store
+    from backstory.operations.backup.restoring import restore_backup, restore_from_store
 
-        done = restore_from_store(source, into, replace=replace)
-    else:
-        from backstory.operations.backup.restoring import restore_backup
-
-        done = restore_backup(Path(source), into, replace=replace)
-    console = open_console()
-    console.print(
-        plain(f"Restored {done.root}: {done.files:,} files, every checksum verified"), soft_wrap=True
+    done = (
+        restore_from_store(source, into, replace=replace)
+        if "://" in source
+        else restore_backup(Path(source), into, replace=replace)
     )
+    lines = [f"Restored {done.root}: {done.files:,} files, every checksum verified"]
     if done.aside is not None:
-        console.print(
-            plain(f"The former content is in {done.aside}; delete it when you do not need it."),
-            soft_wrap=True,
-        )
-    _print_left_out(done.left_out)
+        lines.append(f"The former content is in {done.aside}; delete it when you do not need it.")
+    lines += [f"  left out: {reason}" for reason in done.left_out]
     if _is_shared(done.root):
-        console.print(
-            plain(
-                f"It was shared: remove storage from {done.root / SETTINGS_FILE}, or it works on what is shared now."
-            ),
-            soft_wrap=True,
-        )
-    console.print(plain(f"Next: backstory run --workspace {done.root}"), soft_wrap=True)
+        settings = done.root / SETTINGS_FILE
+        lines.append(f"It was shared: remove storage from {settings}, or it works on what is shared now.")
+    _print([*lines, f"Next: backstory run --workspace {done.root}"])
 
 
 def _is_shared(root: Path) -> bool:
@@ -143,6 +115,6 @@ def _is_shared(root: Path) -> bool:
     return bool(storage.files or storage.database)
 
 
-def _print_left_out(reasons: tuple[str, ...]) -> None:
-    for reason in reasons:
-        open_console().print(plain(f"  left out: {reason}"), soft_wrap=True)
+def _print(lines: list[str]) -> None:
+    for line in lines:
+        open_console().print(plain(line), soft_wrap=True)

@@ -166,7 +166,7 @@ def _print_rest(console: Console, documents: int) -> None:
 
 
 def _describe_unread(row: dict[str, Any]) -> str:
-    from backstory.operations.inspection.files import STATUS_WORDS
+    from backstory.operations.inspection.inventory import STATUS_WORDS
 
     taken = f"taken for a {row['taken_for']}, " if row["taken_for"] else ""
     return f"{taken}{STATUS_WORDS[row['status']]}: {row['reason']}"

@@ -11,7 +11,7 @@ from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
 from backstory.interfaces.cli.terminal import open_console, plain, plain_line, print_fitting, print_json
 
 if TYPE_CHECKING:
-    from backstory.operations.inspection.files import Flaw
+    from backstory.operations.inspection.inventory import Flaw
 
 _FIGURES = ("pages", "chunks", "size")
 _COLUMNS = ("status", "date", "from", "format", *_FIGURES, "path", "title")
@@ -28,7 +28,7 @@ def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) ->
 
     A narrow terminal leaves out columns, and says which; with --json, all are there.
     """
-    from backstory.operations.inspection.files import list_documents, list_flaws
+    from backstory.operations.inspection.inventory import list_documents, list_flaws
     from backstory.pipeline.workspace import open_workspace
 
     opened = open_workspace(workspace)

@@ -259,7 +259,7 @@ def describe_sources(result: Run, *, verbose: bool) -> list[str]:
     """
     import polars as pl
 
-    from backstory.operations.inspection.files import STATUS_WORDS
+    from backstory.operations.inspection.inventory import STATUS_WORDS
 
     lines = []
     sources = result.unfinished if result.fresh else result.sources

@@ -19,8 +19,8 @@ from backstory.interfaces.cli.runs import show_runs
 from backstory.interfaces.cli.terminal import make_table, open_console, plain, print_json
 
 if TYPE_CHECKING:
+    from backstory.operations.inspection.inventory import Status
     from backstory.operations.inspection.probes import Examination
-    from backstory.operations.inspection.status import Status
 
 _LATEST_RUNS = 10
 
@@ -67,7 +67,7 @@ def status(
     elif caches:
         show_caches(opened, as_json=as_json)
     else:
-        from backstory.operations.inspection.status import read_status
+        from backstory.operations.inspection.inventory import read_status
 
         report = read_status(opened)
         if as_json:

@@ -29,15 +29,7 @@ _THREADS: Final = 8
 
 @dataclass(frozen=True)
 class Copied:
-    """What a copy did.
-
-    Attributes:
-        files: Number of files of the workspace that are in the target now.
-        size: Their bytes.
-        copied: Number of contents that were not there before, or not whole.
-        rows: Number of rows of its databases that are in the target now.
-        copied_rows: Number of rows that were not there before.
-    """
+    """What a copy did: files and rows of state in the target now, their size, and how many were not there before."""
 
     files: int = 0
     size: int = 0

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import shutil
 import tarfile
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pydantic import ValidationError
 
 from backstory.base.errors import InputError
 from backstory.base.files.atomic import flush
-from backstory.operations.backup.contents import CONTENTS_FILE, FORMAT, Contents
+from backstory.operations.backup.writing import CONTENTS_FILE, ENDING, FOLDER, FORMAT, Contents, list_backups
 from backstory.pipeline.history.publication import publish_damaged
 from backstory.settings.paths import STATE_FOLDER
 from backstory.storage.schema import CATALOG, STATE
 from backstory.storage.state_places import open_state
-from backstory.storage.stores import Folder
+from backstory.storage.stores import Folder, open_store
 from backstory.storage.tables.catalog import Catalog
 from backstory.storage.tables.tables import Tables
 from backstory.storage.tables.views import write_views
@@ -47,66 +45,27 @@ class Restored:
     left_out: tuple[str, ...]
 
 
-class Filled(NamedTuple):
-    """What a folder was filled with.
-
-    Attributes:
-        workspace: Name of the folder that was backed up.
-        files: Number of files.
-        left_out: What the backup does not hold, one sentence each.
-    """
-
-    workspace: str
-    files: int
-    left_out: tuple[str, ...]
-
-
 def restore_backup(path: Path, into: Path | None = None, *, replace: bool = False) -> Restored:
     """Restore a backup into a folder.
 
     Args:
-        path: A file that :func:`backstory.operations.backup.archive.write_backup` wrote.
+        path: A file that :func:`backstory.operations.backup.writing.write_backup` wrote.
         into: The workspace to make; None for a folder named as the backed-up workspace, in the current folder.
         replace: Whether a folder that is not empty may be moved aside. It is never deleted.
-
-    Returns:
-        What was restored.
 
     Raises:
         InputError: The file is damaged or no backup, or the folder is not empty. The folder is then as before.
         OSError: The folder cannot be written.
     """
-
-    def extract(folder: Path) -> Filled:
-        contents = _extract(path, folder)
-        return Filled(contents.workspace, len(contents.files), contents.left_out)
-
-    return place(extract, path.name, into, replace=replace)
-
-
-def place(
-    fill: Callable[[Path], Filled], name: str, into: Path | None = None, *, replace: bool = False
-) -> Restored:
-    """Fill a folder beside that of a workspace, and put it in its place when it is whole.
-
-    Args:
-        fill: Fills an empty folder, and raises if anything is damaged.
-        name: Name of the backup.
-        into: As of :func:`restore_backup`.
-        replace: As of :func:`restore_backup`.
-
-    Raises:
-        InputError: As of :func:`restore_backup`.
-    """
     wanted = None if into is None else into.expanduser().absolute()
-    building = (Path.cwd() if wanted is None else wanted.parent) / f".{name}.restoring"
+    building = (Path.cwd() if wanted is None else wanted.parent) / f".{path.name}.restoring"
     if wanted is not None:
         _require_room(wanted, replace=replace)
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(mode=0o700, parents=True)
     try:
-        filled = fill(building)
-        root = Path.cwd() / Path(filled.workspace).name if wanted is None else wanted
+        contents = _extract(path, building)
+        root = Path.cwd() / Path(contents.workspace).name if wanted is None else wanted
         _require_room(root, replace=replace)
         aside = _move_aside(root)
         building.rename(root)
@@ -118,7 +77,26 @@ def place(
         publish_damaged(tables, open_state(root / STATE_FOLDER, None, STATE))
         tables.publish()
         write_views(tables)
-    return Restored(root, filled.files, aside, filled.left_out)
+    return Restored(root, len(contents.files), aside, contents.left_out)
+
+
+def restore_from_store(address: str, into: Path | None = None, *, replace: bool = False) -> Restored:
+    """Restore a backup from a store, by its address; or by that of the store, for the last one there.
+
+    Raises:
+        InputError: There is none (code ``no_backup``), or it is damaged.
+        StateError: The store cannot be used.
+    """
+    place, _, name = address.rpartition(f"/{FOLDER}/") if address.endswith(ENDING) else (address, "", "")
+    store = open_store(place.rstrip("/"))
+    names = [one for one in list_backups(store) if not name or one == f"{FOLDER}/{name}"]
+    if not names:
+        raise InputError(f"{address} holds no backup; compare the address", code="no_backup")
+    latest = max(names, key=lambda one: one.rpartition("/")[2])
+    with TemporaryDirectory(prefix="backstory-") as folder:
+        path = Path(folder) / latest.rpartition("/")[2]
+        store.fetch(latest, path)
+        return restore_backup(path, into, replace=replace)
 
 
 def _require_room(root: Path, *, replace: bool) -> None:
@@ -131,35 +109,16 @@ def _require_room(root: Path, *, replace: bool) -> None:
         )
 
 
-def _extract_safely(tar: tarfile.TarFile, folder: Path) -> None:
-    """Extract an archive, and nothing outside of the folder.
-
-    Raises:
-        tarfile.TarError: A member would lie outside, or is none of a file, a folder and a link within.
-    """
-    if hasattr(tarfile, "data_filter"):
-        tar.extractall(folder, filter="data")
-        return
-    # Python before 3.11.4 has no filters.
-    members = tar.getmembers()
-    for member in members:
-        named = [member.name]
-        if member.issym():
-            named.append(os.path.normpath(PurePosixPath(member.name).parent / member.linkname))
-        outside = any(
-            PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts for name in named
-        )
-        if outside or not (member.isfile() or member.isdir() or member.issym()):
-            raise tarfile.TarError(f"{member.name!r} would lie outside of the folder")
-        member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
-    tar.extractall(folder, members)  # noqa: S202 - every member was looked at
-
-
 def _extract(path: Path, folder: Path) -> Contents:
-    """Extract a backup, and compare every file with the list of contents."""
+    """Extract a backup, and nothing outside of the folder, and compare every file with the list of contents."""
+    if not hasattr(tarfile, "data_filter"):
+        raise InputError(
+            "this Python extracts files outside of a folder; restore with Python 3.11.4 or later",
+            code="old_python",
+        )
     try:
         with tarfile.open(path) as tar:
-            _extract_safely(tar, folder)
+            tar.extractall(folder, filter="data")
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}", code="absent_file") from error
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -198,7 +157,7 @@ def _verify(path: Path, folder: Path, contents: Contents) -> None:
     for name, expected in contents.files.items():
         with (folder / name).open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        if sha256 != expected.sha256:
+        if sha256 != expected:
             raise InputError(
                 f"{path} is damaged: {name} differs from its checksum; nothing was restored",
                 code="damaged_backup",

@@ -21,7 +21,7 @@ from backstory.index.graph import GOOD_RECALL, REMEDY
 from backstory.index.snapshot import current_version, find_damage, has_pointer, read_manifest
 from backstory.models.embeddings.local_embedder import LocalEmbedder
 from backstory.models.reranker import Candidate, QueryChunk, RerankRequest
-from backstory.operations.inspection.files import examine_files
+from backstory.operations.inspection.inventory import examine_files
 from backstory.operations.inspection.probes import (
     DATABASE,
     PROBES,

@@ -15,7 +15,7 @@ from backstory.ingest.sources.added import add_source, list_added, remove_source
 from backstory.ingest.sources.roots import list_sources
 from backstory.ingest.sources.web_address import make_linker
 from backstory.interfaces.pages.site.state import hash_inputs
-from backstory.operations.backup.archive import write_backup
+from backstory.operations.backup.writing import write_backup
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.preview import preview_run
 from backstory.pipeline.run.pending import fingerprint_documents
@@ -315,7 +315,7 @@ def test_a_backup_holds_the_sources_of_the_workspace_and_names_the_others(
         add_source(workspace, path)
     build_table(workspace, "documents")
     backup = write_backup(workspace, tmp_path / "backup.tar")
-    with tarfile.open(backup.path) as tar:
+    with tarfile.open(Path(backup.place)) as tar:
         names = tar.getnames()
     assert {"near/elbow.md", ".backstory/sources.json"} <= set(names)
     assert [str(notes) in reason for reason in backup.left_out if "source my-notes" in reason] == [True]

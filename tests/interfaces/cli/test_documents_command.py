@@ -9,7 +9,7 @@ from rich.console import Console
 from backstory.base.errors import InputError, WorkspaceError
 from backstory.interfaces.cli.check import print_preview
 from backstory.interfaces.cli.documents import print_documents, write_size
-from backstory.operations.inspection.files import list_documents, list_flaws
+from backstory.operations.inspection.inventory import list_documents, list_flaws
 from backstory.operations.inspection.preview import preview_run
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.views import write_views

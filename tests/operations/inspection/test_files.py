@@ -9,7 +9,7 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.operations.inspection.doctor import examine
-from backstory.operations.inspection.files import STATUS_WORDS
+from backstory.operations.inspection.inventory import STATUS_WORDS
 from backstory.operations.inspection.probes import Examination
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.schemas import SOURCE_STATUSES, Sources

@@ -11,7 +11,7 @@ import pytest
 
 from backstory.base.errors import InputError, RemovalError, SettingsError, WorkspaceError
 from backstory.ingest.privacy.erasure_list import Forgotten, write_forgotten
-from backstory.operations.inspection.files import list_documents
+from backstory.operations.inspection.inventory import list_documents
 from backstory.operations.inspection.preview import Preview, preview_run
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace

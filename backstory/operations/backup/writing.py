@@ -1,0 +1,402 @@
+"""Writes a backup: one tar file, consistent with the catalog even while a run writes tables."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+import tarfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Final
+
+from pydantic import BaseModel, ConfigDict
+
+from backstory.base import VERSION
+from backstory.base.errors import ContractError, InputError, SearchIndexError
+from backstory.base.files.atomic import lock, publish, temporary_path
+from backstory.index.snapshot import CURRENT_FILE, find_damage, open_current
+from backstory.ingest.privacy.erasure_list import KEY_SUFFIX
+from backstory.ingest.sources.roots import list_sources
+from backstory.pipeline.workspace import Workspace
+from backstory.settings.storage import clean_store_address
+from backstory.storage.schema import CATALOG, WORKSPACE_PARTS
+from backstory.storage.state import copy_state
+from backstory.storage.state_places import open_state
+from backstory.storage.stores import Store, open_store
+from backstory.storage.tables.catalog import Catalog
+from backstory.storage.tables.tables import WHOLE, Tables
+
+FORMAT: Final = 1
+CONTENTS_FILE: Final = ".backstory-backup.json"
+"""Name of the list of contents, the last member of a backup. It is not part of a workspace."""
+FOLDER: Final = "backups"
+"""Folder of a store in which the backups are, each in a folder named for its workspace."""
+ENDING: Final = ".tar.gz"
+
+_TIME: Final = "%Y-%m-%dT%H-%M-%SZ"
+_COMPRESSION: Final = 1
+"""Tables and vectors are compressed already or hardly compressible; more effort would only cost time."""
+_OF_BACKSTORY: Final = ("data", "index", "reports", ".backstory", ".dagster")
+"""Folders of a workspace with what Backstory wrote, which is added on its own."""
+
+
+class Contents(BaseModel):
+    """What a backup holds.
+
+    Attributes:
+        format: Format of the backup.
+        version: Version of Backstory that wrote it.
+        workspace: Name of the workspace's folder.
+        made_at: Time of the backup by the clock of that machine, UTC.
+        files: SHA-256 of each file by its path in the workspace.
+        left_out: What is missing and why, one sentence each.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int
+    version: str
+    workspace: str
+    made_at: str
+    files: dict[str, str]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Backup:
+    """A written backup.
+
+    Attributes:
+        place: The file, or the address in a store.
+        size: Its size in bytes.
+        files: Number of files in it.
+        holds_secret: Whether it holds the key of the pseudonyms.
+        holds_inputs: Whether it holds chats and posts.
+        left_out: What is missing and why, one sentence each.
+        removed: Number of earlier backups that were removed from the store.
+    """
+
+    place: str
+    size: int
+    files: int
+    holds_secret: bool
+    holds_inputs: bool
+    left_out: tuple[str, ...]
+    removed: int = 0
+
+
+def write_backup(
+    workspace: Workspace, destination: Path, *, inputs: bool = True, keys: bool = True
+) -> Backup:
+    """Write a backup that only its owner can read. Runs may continue meanwhile.
+
+    It holds the settings, the folder ``.backstory`` (key of the pseudonyms, archive, forgotten list), the tables with
+    their catalog, the cache of vectors, the current snapshot, and the inputs if wanted, with any secrets among them.
+    Reports, views and Dagster's history are left out. The tables are those of one moment. A damaged file of a table is
+    left out with its entry in the catalog; the first run after a restore rebuilds it.
+
+    Args:
+        workspace: An open workspace.
+        destination: A file that does not exist, ending in ``.tar.gz`` or ``.tar``; or a folder, in which the file is
+            named for the workspace and the time.
+        inputs: Whether to include chats and posts.
+        keys: Whether to include the keys of pseudonyms and forgotten things.
+
+    Raises:
+        InputError: The destination exists, lies in the workspace, or has another ending; or an input was cut while
+            it was read.
+        StateError: A part of the state is damaged.
+        ContractError: The documents are damaged, which hold tombstones and revisions that nothing else holds.
+        OSError: The file cannot be written.
+    """
+    path = _choose_path(workspace, destination)
+    with _private_temporary(path) as temporary:
+        mode = "w:" if path.suffix == ".tar" else "w:gz"
+        options = {} if mode == "w:" else {"compresslevel": _COMPRESSION}
+        with tarfile.open(fileobj=temporary, mode=mode, **options) as tar:  # type: ignore[call-overload]
+            members = _Members(tar, workspace.root)
+            members.add_file(workspace.root / "backstory.yaml")
+            _add_state(members, workspace, keys=keys, scratch=path.parent)
+            _add_index(members, workspace)
+            if inputs:
+                _add_inputs(members, workspace)
+            else:
+                members.left_out.append(
+                    "chats and posts, by --without-inputs; put them back before the first run"
+                )
+            contents = Contents(
+                format=FORMAT,
+                version=VERSION,
+                workspace=workspace.root.name,
+                made_at=datetime.now(UTC).strftime(_TIME),
+                files=members.files,
+                left_out=tuple(members.left_out),
+            )
+            listed = f"{contents.model_dump_json(indent=1)}\n".encode("utf-8", "replace")
+            members.add_bytes(CONTENTS_FILE, listed)
+        temporary.flush()
+        publish(temporary_path(path), path)
+    return Backup(
+        place=str(path),
+        size=path.stat().st_size,
+        files=len(contents.files),
+        holds_secret=workspace.secret.relative_to(workspace.root).as_posix() in contents.files,
+        holds_inputs=inputs,
+        left_out=contents.left_out,
+    )
+
+
+def write_to_store(
+    workspace: Workspace, address: str, *, inputs: bool = True, keep: int | None = None
+) -> Backup:
+    """Write a backup without keys into a store, such as ``s3://bucket/prefix`` or ``file:///folder``.
+
+    ``keep`` is how many backups of this workspace stay there, this one included; None for all.
+
+    Raises:
+        SettingsError: The address may not be used.
+        StateError: The store cannot be used.
+        BackstoryError: See :func:`write_backup`.
+    """
+    store = open_store(clean_store_address(address))
+    name = f"{FOLDER}/{workspace.root.name}/{datetime.now(UTC).strftime(_TIME)}{ENDING}"
+    with TemporaryDirectory(prefix="backstory-") as folder:
+        path = Path(folder) / f"backup{ENDING}"
+        done = write_backup(workspace, path, inputs=inputs, keys=False)
+        store.send(path, name)
+    earlier = [] if keep is None else list_backups(store, workspace.root.name)[:-keep]
+    store.delete(earlier)
+    return replace(done, place=store.locate(name), removed=len(earlier))
+
+
+def list_backups(store: Store, workspace: str = "") -> list[str]:
+    """List the backups of a store, or those of one workspace, the oldest of each first."""
+    names = store.list_names(f"{FOLDER}/{workspace}".rstrip("/"))
+    return sorted(name for name in names if name.endswith(ENDING))
+
+
+def _choose_path(workspace: Workspace, destination: Path) -> Path:
+    path = destination.expanduser().absolute()
+    if path.is_dir():
+        path /= f"{workspace.root.name}-{datetime.now(UTC).strftime(_TIME)}{ENDING}"
+    if not path.name.endswith((ENDING, ".tgz", ".tar")):
+        raise InputError(
+            f"{destination} does not end in .tar.gz or .tar; name such a file, or a folder that exists",
+            code="other_ending",
+        )
+    if path.exists():
+        raise InputError(
+            f"{path} exists; a backup never replaces a file, so name another one, or a folder",
+            code="already_there",
+        )
+    if path.resolve().is_relative_to(workspace.root.resolve()):
+        raise InputError(
+            f"{path} lies in the workspace, and would be lost with it; name another place",
+            code="inside_workspace",
+        )
+    if not path.parent.is_dir():
+        raise InputError(f"the folder {path.parent} does not exist; create it first", code="absent_folder")
+    return path
+
+
+@contextmanager
+def _private_temporary(path: Path) -> Iterator[IO[bytes]]:
+    """Open the temporary file of a path, which only its owner can read; it is deleted unless it was renamed."""
+    temporary = temporary_path(path)
+    with os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT, 0o600), "w+b") as file:
+        if not lock(file, wait=False):
+            raise InputError(
+                f"another backup to {path} is being written; wait for it, or name another file", code="busy"
+            )
+        file.truncate(0)
+        try:
+            yield file
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+class _HashingReader:
+    """Reads a file and hashes the same bytes, so one reading serves the archive and the checksum."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.hash = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        chunk = self._file.read(size)
+        self.hash.update(chunk)
+        return chunk
+
+
+class _Members:
+    """Adds files of a workspace to a tar file, and notes the checksum of each, and what was left out and why."""
+
+    def __init__(self, tar: tarfile.TarFile, root: Path) -> None:
+        self.files: dict[str, str] = {}
+        self.left_out: list[str] = []
+        self._tar = tar
+        self._root = root
+        self._folders: set[str] = set()
+
+    def add_folder(self, folder: Path) -> None:
+        """Add a folder of inputs with everything in it, in order, unless it was added.
+
+        A link that leads to another place in the same folder stays a link. Links out of it, and whatever is neither
+        file nor folder, are left out and noted.
+        """
+        name = self.name_of(folder)
+        if name in self._folders:
+            return
+        self._folders.add(name)
+        self._tar.addfile(_describe(name, folder.stat()))
+        for path in sorted(folder.iterdir()):
+            mode = path.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                self._add_link(path)
+            elif stat.S_ISDIR(mode):
+                if path.parent != self._root or path.name not in _OF_BACKSTORY:
+                    self.add_folder(path)
+            elif stat.S_ISREG(mode):
+                self.add_file(path)
+            else:
+                self.left_out.append(f"{self.name_of(path)} is neither a file nor a folder")
+
+    def add_file(self, path: Path, name: str = "") -> None:
+        """Add a file unless it was added; one that is a copy has a name of its own in the workspace.
+
+        Raises:
+            InputError: It became shorter meanwhile.
+        """
+        name = name or self.name_of(path)
+        if name in self.files:
+            return
+        with path.open("rb") as file:
+            described, reader = _describe(name, os.fstat(file.fileno())), _HashingReader(file)
+            try:
+                self._tar.addfile(described, reader)
+            except OSError as error:
+                if error.errno is not None:
+                    raise
+                raise InputError(
+                    f"{name} became shorter while it was read; start the backup again", code="changed_file"
+                ) from error
+        self.files[name] = reader.hash.hexdigest()
+
+    def add_bytes(self, name: str, content: bytes) -> None:
+        """Add a member that is not a file of the workspace, or that was made for the backup."""
+        described = tarfile.TarInfo(name)
+        described.size, described.mode = len(content), 0o600
+        self._tar.addfile(described, io.BytesIO(content))
+        self.files[name] = hashlib.sha256(content).hexdigest()
+
+    def name_of(self, path: Path) -> str:
+        """Return the path of a file in the workspace."""
+        return path.relative_to(self._root).as_posix()
+
+    def _add_link(self, path: Path) -> None:
+        target = path.resolve()
+        if not target.is_relative_to(path.parent.resolve()):
+            self.left_out.append(f"{self.name_of(path)} is a link out of its folder; links are not followed")
+            return
+        described = _describe(self.name_of(path), path.lstat())
+        described.type, described.size = tarfile.SYMTYPE, 0
+        described.linkname = os.path.relpath(target, path.parent.resolve())
+        self._tar.addfile(described)
+
+
+def _describe(name: str, status: os.stat_result) -> tarfile.TarInfo:
+    """Describe a member without its owner, since a restore belongs to whoever makes it."""
+    described = tarfile.TarInfo(name)
+    described.mode = status.st_mode & 0o777
+    described.mtime = int(status.st_mtime)  # it dates a chat without years
+    if stat.S_ISDIR(status.st_mode):
+        described.type = tarfile.DIRTYPE
+    else:
+        described.size = status.st_size
+    return described
+
+
+def _add_state(members: _Members, workspace: Workspace, *, keys: bool, scratch: Path) -> None:
+    """Add the folder ``.backstory``, the catalog, the files that it names, and all other state.
+
+    State of a server is added as the file that it would be on one machine. The catalog is copied first, and files never
+    change, so that the tables are those of one moment.
+    """
+    with TemporaryDirectory(dir=scratch, prefix=".backstory-backup-") as folder:
+        for path in sorted((workspace.root / ".backstory").rglob("[!.]*")):
+            is_kept = not path.is_relative_to(workspace.mirrors) and ".sqlite" not in path.name
+            if not keys and path.suffix == KEY_SUFFIX:
+                members.left_out.append(f"{path.name}, which no store is to hold; keep it yourself")
+            elif path.is_file() and not path.is_symlink() and is_kept:
+                members.add_file(path)
+        for part in (CATALOG, *(part for part in WORKSPACE_PARTS if part is not CATALOG)):
+            copy = open_state(Path(folder), None, part)
+            copy_state(workspace.open_state(part, workspace.settings.storage.database), copy)
+            if copy.exists() and part is CATALOG:
+                _add_tables(members, Tables(workspace.tables.store, Catalog(copy)))
+            copy.close()
+            if copy.exists():
+                here = workspace.open_state(part, None)
+                members.add_file(Path(copy.place), members.name_of(Path(here.place)))
+
+
+def _add_tables(members: _Members, tables: Tables) -> None:
+    for table, names in tables.list_files().items():
+        damaged = tables.find_damage(table)
+        if table == "documents" and damaged:
+            raise ContractError(damaged[WHOLE], code="damaged_table")
+        for key, name in names.items():
+            if key not in damaged:
+                members.add_bytes(f"data/{name}", tables.store.read(name) or b"")
+        if damaged:
+            tables.catalog.forget(table, damaged)
+            members.left_out.append(f"{len(damaged)} partitions of {table}: {next(iter(damaged.values()))}")
+
+
+def _add_index(members: _Members, workspace: Workspace) -> None:
+    """Add the current snapshot; one that is damaged is left out, since the next run builds it again."""
+    try:
+        snapshot = open_current(workspace.index)  # as long as it is open, no run deletes it
+    except SearchIndexError as error:
+        members.left_out.append(f"the search index, which the next run builds: {error}")
+        return
+    with closing(snapshot):
+        if damage := find_damage(snapshot.folder, checksums=True):
+            members.left_out.append(f"the search index, which the next run builds: {damage}")
+            return
+        for path in sorted(snapshot.folder.rglob("*")):
+            if path.is_file():
+                members.add_file(path)
+        members.add_bytes(f"index/{CURRENT_FILE}", f"{snapshot.folder.name}\n".encode())
+
+
+def _add_inputs(members: _Members, workspace: Workspace) -> None:
+    folders = {
+        "chats": workspace.chats_dir,
+        "posts": workspace.documents_dir,
+        "written posts": workspace.posts_dir,  # some may have been edited
+    }
+    for name, folder in folders.items():
+        if not folder.is_relative_to(workspace.root) or folder.is_symlink():
+            members.left_out.append(
+                f"{name} lie in {folder}, which is not in the workspace; back them up yourself"
+            )
+        elif folder.is_dir():
+            members.add_folder(folder)
+    for source in list_sources(workspace):
+        if source.settings.is_remote:
+            members.left_out.append(f"the copies of the source {source.name}; the next run fetches them")
+        elif not source.root.resolve().is_relative_to(workspace.root.resolve()):
+            members.left_out.append(
+                f"the source {source.name} lies in {source.root}, which is not in the workspace; back it up yourself"
+            )
+        elif source.root.is_dir() and not source.root.is_symlink():
+            members.add_folder(source.root)
+        elif source.root.is_file():
+            members.add_file(source.root)
