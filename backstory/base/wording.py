@@ -6,6 +6,11 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Final
 
+_THOUSAND: Final = 1000
+_UNITS: Final = ("kB", "MB", "GB")
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+
 
 def name_some(names: Sequence[str], most: int, *, separator: str = ", ") -> str:
     """Name the first of several things, and count the others: ``a, b and 3 more``.
@@ -33,6 +38,21 @@ def inflect(number: int, noun: str, plural: str = "") -> str:
 def count(number: int, noun: str, plural: str = "") -> str:
     """Write a number with its noun: ``1 file``, ``2,000 files``."""
     return f"{number:,} {inflect(number, noun, plural)}"
+
+
+def write_size(size: int) -> str:
+    """Write a number of bytes with its unit, such as ``512 B`` or ``1.2 MB``."""
+    if size < _THOUSAND:
+        return f"{size} B"
+    power = min((len(str(size)) - 1) // 3, len(_UNITS))
+    return f"{size / _THOUSAND**power:,.1f} {_UNITS[power - 1]}"
+
+
+def write_duration(seconds: float) -> str:
+    """Write a duration in its largest fitting unit, such as ``40 s``, ``12 min`` or ``3.5 h``."""
+    if seconds < _MINUTE:
+        return f"{max(seconds, 0.0):.0f} s"
+    return f"{seconds / _MINUTE:.0f} min" if seconds < _HOUR else f"{seconds / _HOUR:.1f} h"
 
 
 def shorten(text: str, most: int) -> str:

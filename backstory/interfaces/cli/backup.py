@@ -9,12 +9,10 @@ import typer
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import InputError, SettingsError, WorkspaceError
-from backstory.base.wording import count
+from backstory.base.wording import count, write_size
 from backstory.interfaces.cli.options import WorkspaceOption
 from backstory.interfaces.cli.terminal import open_console, plain
 from backstory.settings.yaml_file import read_settings
-
-_MEGABYTE = 1_000_000
 
 
 def backup(
@@ -56,7 +54,7 @@ def backup(
         raise InputError("--keep is for s3:// and file://; delete files of backups yourself", code="no_store")
     else:
         done = write_backup(opened, Path(destination), inputs=not without_inputs)
-    lines = [f"Wrote {done.place}: {done.files:,} files, {done.size / _MEGABYTE:,.1f} MB"]
+    lines = [f"Wrote {done.place}: {done.files:,} files, {write_size(done.size)}"]
     if keep is not None:
         lines.append(f"{count(done.removed, 'earlier backup was', 'earlier backups were')} removed")
     lines += [f"  left out: {reason}" for reason in done.left_out]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from backstory.base.wording import write_size
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
 from backstory.interfaces.cli.terminal import open_console, plain, plain_line, print_fitting, print_json
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 _FIGURES = ("pages", "chunks", "size")
 _COLUMNS = ("status", "date", "from", "format", *_FIGURES, "path", "title")
 _SPARE = ("title", "from", "size", "pages", "format", "chunks")
-_UNITS = ("kB", "MB", "GB")
-_STEP = 1000
 
 
 def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
@@ -68,11 +67,3 @@ def print_documents(console: Console, rows: Sequence[Mapping[str, Any]], flaws: 
         console.print("\nNot read, or only in part", style="bold")
     for flaw in flaws:
         console.print(plain(f"{flaw.source} ({flaw.status}): {flaw.reason}"), soft_wrap=True)
-
-
-def write_size(size: int) -> str:
-    """Write a number of bytes with its unit, such as ``1.2 MB``."""
-    if size < _STEP:
-        return f"{size} B"
-    power = min(len(str(size)) - 1, 11) // 3
-    return f"{size / _STEP**power:.1f} {_UNITS[power - 1]}"

@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backstory.base.environment import find_workspace
-from backstory.base.wording import count
+from backstory.base.wording import count, write_duration
 from backstory.interfaces.cli.terminal import open_console, plain
 
 if TYPE_CHECKING:
     from backstory.pipeline.run.estimate import CallsToMake, Estimate
-
-_MINUTE = 60
-_HOUR = 3600
 
 
 def print_estimate(
@@ -66,21 +63,12 @@ def describe_estimate(estimate: Estimate, *, grain: str) -> list[str]:
         lines.append(f"No text needs to be embedded by {estimate.embedder}.")
     else:
         seconds = estimate.pace.seconds
-        takes = (
-            f"about {describe_seconds(seconds)} ({estimate.pace.basis})" if seconds else estimate.pace.basis
-        )
+        takes = f"about {write_duration(seconds)} ({estimate.pace.basis})" if seconds else estimate.pace.basis
         lines.append(f"Embedding by {estimate.embedder}: {takes}")
         if estimate.is_paid:
             lines.append(f"Price of embedding: {_describe_price(estimate.cost, estimate.currency)}")
     lines += [_describe_calls(calls, estimate.currency) for calls in estimate.calls]
     return lines
-
-
-def describe_seconds(seconds: float) -> str:
-    """Write a duration with one unit: ``40 s``, ``12 min``, ``3.5 h``."""
-    if seconds < _MINUTE:
-        return f"{seconds:.0f} s" if seconds >= 1 else "1 s"
-    return f"{seconds / _MINUTE:.0f} min" if seconds < _HOUR else f"{seconds / _HOUR:.1f} h"
 
 
 def _describe_calls(calls: CallsToMake, currency: str) -> str:

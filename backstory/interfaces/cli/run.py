@@ -17,7 +17,6 @@ from backstory.base.environment import find_workspace
 from backstory.base.errors import InputError
 from backstory.base.telemetry import configure_logs
 from backstory.base.wording import count, name_some
-from backstory.interfaces.cli.alerts import print_alerts
 from backstory.interfaces.cli.estimate import print_estimate
 from backstory.interfaces.cli.failure import FAILED, INCOMPLETE, UNFINISHED
 from backstory.interfaces.cli.options import (
@@ -154,7 +153,7 @@ def run_and_print(
         print_json(make_record(result))
     else:
         print_result(console, result, verbose=verbose)
-    print_alerts(console, workspace, result)
+    _send_alerts(console, workspace, result)
     return result
 
 
@@ -167,8 +166,16 @@ def _alerting_of_crashes(console: Console, workspace: Workspace) -> Iterator[Non
         if type(error) is not InputError:
             from backstory.operations.alerts.problems import describe_crash
 
-            print_alerts(console, workspace, describe_crash(error))
+            _send_alerts(console, workspace, describe_crash(error))
         raise
+
+
+def _send_alerts(console: Console, workspace: Workspace, run: Run) -> None:
+    """Send the alerts of a finished run, and print which were sent and which failed."""
+    from backstory.operations.alerts.sending import send_alerts
+
+    for sentence in send_alerts(workspace, run):
+        console.print(plain(sentence), soft_wrap=True)
 
 
 def exit_code(result: Run) -> int:

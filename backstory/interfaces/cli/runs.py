@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from backstory.base.local_times import localize
+from backstory.base.wording import write_duration
 from backstory.interfaces.cli.terminal import make_table, open_console, plain, print_json
 
 if TYPE_CHECKING:
@@ -52,8 +53,6 @@ def print_runs(console: Console, records: list[RunRecord], timezone: str) -> Non
 
 
 def _describe_row(record: RunRecord, timezone: str) -> list[str]:
-    from backstory.pipeline.history.record import describe_duration
-
     row = record.as_row()
     tokens = sum(used.tokens_in + used.tokens_out for used in record.usage.values())
     cost = (
@@ -67,7 +66,7 @@ def _describe_row(record: RunRecord, timezone: str) -> list[str]:
         record.first_partition or "",
         record.last_partition or "",
         f"{record.partitions:,}",
-        describe_duration(record.seconds),
+        write_duration(record.seconds),
         f"{row['embedding_texts']:,}",
         f"{row['embedding_cached']:,}",
         f"{record.calls:,}",

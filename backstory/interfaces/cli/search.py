@@ -135,6 +135,7 @@ def grep(
             print_json(answer.to_dict())
         else:
             print_matches(open_console(), answer, library.workspace)
+    print_notes(answer.notes, library.workspace.problems)
 
 
 def print_answer(console: Console, answer: SearchAnswer, find_terms: FindTerms, workspace: Workspace) -> None:

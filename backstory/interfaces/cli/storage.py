@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 import typer
 
 from backstory.base.environment import SETTINGS_FILE
-from backstory.base.wording import count
-from backstory.interfaces.cli.cache import describe_bytes
+from backstory.base.wording import count, write_size
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
 from backstory.interfaces.cli.terminal import open_console, plain, print_json
 from backstory.settings.storage import DATABASE_SCHEMES
@@ -56,7 +55,7 @@ def copy(
     said = []
     if done.files:
         copied = count(done.copied, "content was", "contents were")
-        held = f"{count(done.files, 'file')}, {describe_bytes(done.size)}, are in {place}"
+        held = f"{count(done.files, 'file')}, {write_size(done.size)}, are in {place}"
         said.append(f"{held}, and every one has its hash; {copied} copied")
     if done.rows or not done.files:
         copied = count(done.copied_rows, "row was", "rows were")

@@ -10,9 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from backstory.base.wording import count
-from backstory.interfaces.cli.alerts import send_test_alert, show_alerts
-from backstory.interfaces.cli.cache import describe_bytes, show_caches
+from backstory.base.wording import count, write_size
 from backstory.interfaces.cli.failure import BAD_USAGE, FAILED
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
 from backstory.interfaces.cli.runs import show_runs
@@ -21,6 +19,7 @@ from backstory.interfaces.cli.terminal import make_table, open_console, plain, p
 if TYPE_CHECKING:
     from backstory.operations.inspection.inventory import Status
     from backstory.operations.inspection.probes import Examination
+    from backstory.pipeline.workspace import Workspace
 
 _LATEST_RUNS = 10
 
@@ -65,7 +64,7 @@ def status(
     if runs:
         show_runs(opened, limit or _LATEST_RUNS, as_json=as_json)
     elif caches:
-        show_caches(opened, as_json=as_json)
+        _show_caches(opened, as_json=as_json)
     else:
         from backstory.operations.inspection.inventory import read_status
 
@@ -117,15 +116,72 @@ def doctor(
 
     _require_one(files=files, alerts=alerts, test_alert=test_alert, prune_caches=prune_caches)
     if alerts:
-        show_alerts(open_workspace(workspace), as_json=as_json)
+        _show_alerts(open_workspace(workspace), as_json=as_json)
     elif test_alert:
-        send_test_alert(open_workspace(workspace), as_json=as_json)
+        _send_test_alert(open_workspace(workspace), as_json=as_json)
     elif prune_caches:
-        show_caches(open_workspace(workspace), prune=True, as_json=as_json)
+        _show_caches(open_workspace(workspace), prune=True, as_json=as_json)
     else:
         from backstory.operations.inspection.doctor import examine
 
         _print_outcome(examine(workspace, deep=files), as_json=as_json, verbose=verbose or files)
+
+
+def _show_caches(workspace: Workspace, *, prune: bool = False, as_json: bool) -> None:
+    """Print the number and size of the cached vectors, drafts and judgements.
+
+    With ``prune``, entries that the present tables and embedding model do not use are deleted first. Returning to an
+    earlier model then embeds its texts again. Pruning waits for a run that is under way.
+    """
+    from backstory.pipeline.run.cache_use import measure_caches, prune_caches
+
+    pruned = prune_caches(workspace) if prune else None
+    use = measure_caches(workspace)
+    if as_json:
+        print_json(asdict(use) | ({} if pruned is None else {"pruned": asdict(pruned)}))
+        return
+    console = open_console()
+    if pruned is not None:
+        deleted = f"{pruned.vectors:,} vectors, {pruned.drafts:,} drafts and {pruned.judgements:,} judgements"
+        console.print(plain(f"Deleted {deleted}: {write_size(pruned.freed_bytes)} freed"), soft_wrap=True)
+    table = make_table("cache", "entries", "size", right=("entries", "size"))
+    for space, vectors in use.vectors.items():
+        table.add_row(plain(f"vectors of {space}"), f"{vectors:,}", "")
+    table.add_row("all vectors", f"{sum(use.vectors.values()):,}", write_size(use.vector_bytes))
+    table.add_row("drafts of posts", f"{use.drafts:,}", write_size(use.draft_bytes))
+    table.add_row("judgements of windows", f"{use.judgements:,}", write_size(use.judgement_bytes))
+    console.print(table)
+
+
+def _show_alerts(workspace: Workspace, *, as_json: bool) -> None:
+    """Print the open problems already sent to each hook of a workspace."""
+    from backstory.operations.alerts.sending import read_open
+
+    sent = read_open(workspace)
+    if as_json:
+        print_json(
+            {name: [one.model_dump(exclude_defaults=True) for one in found] for name, found in sent.items()}
+        )
+        return
+    console = open_console()
+    if not sent:
+        console.print("No alert is set up: neither alerts.command nor alerts.webhook is set.")
+    for name, problems in sent.items():
+        console.print(f"{name}: {len(problems)} open" if problems else f"{name}: no open problem")
+        for problem in problems:
+            console.print(plain(f"  since {problem.since}: {problem.sentence}"), soft_wrap=True)
+
+
+def _send_test_alert(workspace: Workspace, *, as_json: bool) -> None:
+    """Send a test alert to every hook of a workspace, and print each that received it."""
+    from backstory.operations.alerts.sending import send_test
+
+    sentences = send_test(workspace)
+    if as_json:
+        print_json(sentences)
+        return
+    for sentence in sentences:
+        open_console().print(plain(sentence), soft_wrap=True)
 
 
 def _require_one(**options: bool) -> None:
@@ -174,9 +230,9 @@ def _describe_caches(status: Status) -> str:
         return "not measured"
     models = f" of {len(use.vectors)} models" if len(use.vectors) > 1 else ""
     return (
-        f"{sum(use.vectors.values()):,} vectors{models} ({describe_bytes(use.vector_bytes)}), "
-        f"{use.drafts:,} drafts ({describe_bytes(use.draft_bytes)}), "
-        f"{use.judgements:,} judgements ({describe_bytes(use.judgement_bytes)})"
+        f"{sum(use.vectors.values()):,} vectors{models} ({write_size(use.vector_bytes)}), "
+        f"{use.drafts:,} drafts ({write_size(use.draft_bytes)}), "
+        f"{use.judgements:,} judgements ({write_size(use.judgement_bytes)})"
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.base.errors import StoppedError
+from backstory.base.wording import write_duration
 from backstory.storage.state import NO_LIMIT, Session
 from backstory.storage.tables.schemas import Runs
 
@@ -253,7 +254,7 @@ def describe_status(record: RunRecord, now: float | None = None) -> str:
         now: Seconds since 1970; None for the present.
     """
     name = f"run {record.run_id[:8]} ({record.by})"
-    idle = describe_duration((time.time() if now is None else now) - record.heartbeat_at)
+    idle = write_duration((time.time() if now is None else now) - record.heartbeat_at)
     match record.status:
         case "running" if is_stalled(record, now):
             return (
@@ -273,7 +274,7 @@ def describe_status(record: RunRecord, now: float | None = None) -> str:
         case "stopped" | "failed":
             return f"{name} {record.status} {_place(record)}: {record.failure}"
         case _:
-            return f"{name} {record.status} after {describe_duration(record.seconds)}"
+            return f"{name} {record.status} after {write_duration(record.seconds)}"
 
 
 def is_stalled(record: RunRecord, now: float | None = None) -> bool:
@@ -300,14 +301,6 @@ def describe_trouble(record: RunRecord, now: float | None = None) -> str:
     if record.status not in (FAILED, STOPPED):
         return told
     return f"{told}. `backstory run` tries again; the next success clears this, also one with nothing to do"
-
-
-def describe_duration(seconds: float) -> str:
-    """Write a duration in its largest fitting unit, such as ``12 min``."""
-    seconds = max(seconds, 0.0)
-    if seconds < 2 * _MINUTE:
-        return f"{seconds:.0f} s"
-    return f"{seconds / _MINUTE:.0f} min" if seconds < 2 * _HOUR else f"{seconds / _HOUR:.0f} h"
 
 
 def _place(record: RunRecord) -> str:

@@ -50,7 +50,7 @@ def test_status_and_the_command_tell_the_size(made_workspace: Workspace) -> None
     place = ("--workspace", str(made_workspace.root))
     vectors = sum(measure_caches(made_workspace).vectors.values())
     assert f"Caches: {vectors} vectors (" in run("status", *place).output
-    assert ", 0 judgements (0 bytes)" in run("status", *place).output
+    assert ", 0 judgements (0 B)" in run("status", *place).output
     assert made_workspace.embedder.id in run("status", "--caches", *place).output
 
 

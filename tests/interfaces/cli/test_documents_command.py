@@ -7,8 +7,9 @@ from pathlib import Path
 from rich.console import Console
 
 from backstory.base.errors import InputError, WorkspaceError
+from backstory.base.wording import write_size
 from backstory.interfaces.cli.check import print_preview
-from backstory.interfaces.cli.documents import print_documents, write_size
+from backstory.interfaces.cli.documents import print_documents
 from backstory.operations.inspection.inventory import list_documents, list_flaws
 from backstory.operations.inspection.preview import preview_run
 from backstory.pipeline.workspace import open_workspace
@@ -100,7 +101,7 @@ def test_a_narrow_terminal_leaves_out_columns_and_breaks_only_paths(made: Path) 
 
 def test_sizes_are_written_with_their_unit() -> None:
     assert [write_size(size) for size in (7, 999, 1000, 1_250_000, 3 * 10**9, 10**14)] == [
-        "7 B", "999 B", "1.0 kB", "1.2 MB", "3.0 GB", "100000.0 GB",
+        "7 B", "999 B", "1.0 kB", "1.2 MB", "3.0 GB", "100,000.0 GB",
     ]  # fmt: skip
 
 

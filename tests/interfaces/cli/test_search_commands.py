@@ -90,6 +90,15 @@ def test_a_terminal_gets_marked_words_and_links(made_workspace: Workspace) -> No
     assert max(map(len, visible.splitlines())) <= 60
 
 
+def test_grep_says_like_search_that_files_have_changed(made_workspace: Workspace) -> None:
+    post = made_workspace.documents_dir / "sourdough.md"
+    post.write_text(post.read_text("utf-8") + "\nAnother line.\n", "utf-8")
+    where = ("-w", str(made_workspace.root))
+    notes = [run(*words, *where).stderr for words in (("search", "sourdough"), ("grep", "sourdough"))]
+    assert notes[0]
+    assert notes[0] == notes[1]
+
+
 def test_grep_counts_and_pages(made_workspace: Workspace) -> None:
     where = ("-w", str(made_workspace.root))
     shown = run("grep", "Sourdough", "-n", "1", *where).stdout.splitlines()
