@@ -62,16 +62,7 @@ def terms_of(word: str, stemmer: str) -> set[str]:
 
 
 def mark_words(keys: Sequence[str], text: str, stemmer: str) -> list[tuple[int, int]]:
-    """Find where a text holds content words of search keys.
-
-    Args:
-        keys: The search keys.
-        text: The text.
-        stemmer: Stemmer of most of the documents.
-
-    Returns:
-        Spans of characters, in order and without overlap.
-    """
+    """Find where a text holds content words of search keys."""
     wanted = find_terms(keys, stemmer)
     signs = {sign for key in keys for sign in key if not sign.isascii()}
     return [

@@ -37,9 +37,6 @@ _ALIGNMENT: Final = 64
 class LanguageDetector:
     """The model for some languages. Threads may share an object.
 
-    Args:
-        languages: The labels that it is to tell from each other.
-
     Attributes:
         labels: The languages, each once.
     """
@@ -67,12 +64,8 @@ class LanguageDetector:
     def measure(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the probabilities of the languages for each text.
 
-        Args:
-            texts: Texts, at least one.
-
-        Returns:
-            Shape ``(texts, labels)``; a row adds up to 1. Probabilities are normalised by the length of the text, so
-            that one threshold fits all lengths.
+        It returns Shape ``(texts, labels)``; a row adds up to 1. Probabilities are normalised by the length of the
+        text, so that one threshold fits all lengths.
         """
         from py3langid.langid import visit_counts
 

@@ -62,9 +62,6 @@ def measure_language(texts: Iterable[str | None]) -> LanguageShare:
 
     Addresses, mentions, code, tags and media placeholders are skipped. Of long texts, an evenly spaced sample is
     read. The same texts always give the same result.
-
-    Args:
-        texts: The messages of a window or a conversation in order, or the parts of a document; nulls are skipped.
     """
     runs = _thin(list(_cut_runs(texts)), _MOST_RUNS)
     if not runs:
@@ -89,8 +86,7 @@ def measure_language(texts: Iterable[str | None]) -> LanguageShare:
 def detect_language(texts: Iterable[str | None]) -> str | None:
     """Find the main language of texts that belong together, by :func:`measure_language`.
 
-    Returns:
-        The ISO 639-1 code, or None if the language cannot be detected.
+    It returns the ISO 639-1 code, or None if the language cannot be detected.
     """
     return measure_language(texts).language
 
@@ -98,9 +94,8 @@ def detect_language(texts: Iterable[str | None]) -> str | None:
 def rank_languages(text: str) -> list[tuple[str, float]]:
     """Rank the languages that a single short text may be in; :func:`detect_language` is for longer ones.
 
-    Returns:
-        ISO 639-1 codes with probabilities, which add up to at most 1, the most probable first; empty if nothing of the
-        text is in a language.
+    It returns ISO 639-1 codes with probabilities, which add up to at most 1, the most probable first; empty if nothing
+    of the text is in a language.
     """
     said = _FOREIGN_MATTER.sub(" ", text).strip()
     if not said:
@@ -114,14 +109,8 @@ def rank_languages(text: str) -> list[tuple[str, float]]:
 def detect_languages(rows: pl.DataFrame, *, by: str, text: str = "text") -> pl.DataFrame:
     """Find the main language of each group of rows, such as each window, conversation, export or document.
 
-    Args:
-        rows: One text per row; nulls are skipped.
-        by: Column whose values make the groups.
-        text: Column of the texts.
-
-    Returns:
-        One row per group, in the order of their first rows: the column ``by``, ``language`` and ``share`` as
-        in :class:`LanguageShare`.
+    It returns one row per group, in the order of their first rows: the column ``by``, ``language`` and ``share`` as in
+    :class:`LanguageShare`.
     """
     groups = rows.group_by(by, maintain_order=True).agg(pl.col(text))
     found = [measure_language(texts) for texts in groups[text]]
@@ -135,13 +124,8 @@ def detect_languages(rows: pl.DataFrame, *, by: str, text: str = "text") -> pl.D
 def is_known(language: str | None, known: Collection[str] | None) -> bool:
     """Return whether a model knows a language.
 
-    Args:
-        language: ISO 639-1 code, or None if the language could not be detected.
-        known: The languages that the model knows, :attr:`backstory.models.embeddings.protocol.Embedder.languages`.
-
-    Returns:
-        False only if the language was detected, the model states its languages, and neither this language nor a
-        similar one is among them.
+    It returns False only if the language was detected, the model states its languages, and neither this language nor a
+    similar one is among them.
     """
     return language is None or known is None or not _alike(language).isdisjoint(known)
 

@@ -45,11 +45,7 @@ def list_lines(text: str) -> list[list[str]]:
 
 
 def join_wrapped(paragraphs: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Join the lines of a text that was wrapped: they go on in the next line, whose first word would not have fitted.
-
-    Args:
-        paragraphs: From :func:`list_lines`.
-    """
+    """Join the lines of a wrapped text: they go on in the next line, whose first word would not have fitted."""
     breaks = [pair for lines in paragraphs for pair in pairwise(lines)]
     width = max(map(len, chain.from_iterable(paragraphs)))
     full = [pair for pair in breaks if not _fits(*pair, width)]

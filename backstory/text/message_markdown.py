@@ -29,11 +29,7 @@ _PROTECTED_LINE: Final = regex.compile(rf"^({INDENT})\\(\\*(?:{STRUCTURE}))")
 def find_markdown_messages(lines: Sequence[str]) -> Iterator[tuple[int, str | None, str]]:
     """Find the messages in the Markdown of ``consolidate_messages_to_markdown``.
 
-    Args:
-        lines: Lines that are not blank, without the white space around them.
-
-    Yields:
-        Position of the heading, author (None where there is none) and text of each message.
+    It yields position of the heading, author (None where there is none) and text of each message.
     """
     headings = [number for number, line in enumerate(lines) if _HEADING.fullmatch(line)]
     for start, end in pairwise([*headings, len(lines)]):

@@ -22,15 +22,7 @@ _PSEUDONYM: Final = re.compile(rf"{re.escape(PSEUDONYM_PREFIX)}[0-9a-f]{{10}}(?!
 
 
 def name_people(text: str, names: Mapping[str, str]) -> str:
-    """Write the people of a text as readers see them.
-
-    Args:
-        text: Any text in which pseudonyms stand, or a pseudonym.
-        names: The shown names of a conversation, by pseudonym.
-
-    Returns:
-        The text; a pseudonym without a shown name stays.
-    """
+    """Write the people of a text as readers see them."""
     return _PSEUDONYM.sub(lambda found: names.get(found[0], found[0]), text) if names else text
 
 

@@ -55,13 +55,6 @@ def find_small_talk(texts: Sequence[str | None], names: Iterable[str] = ()) -> l
     language with what all languages share, such as "ok" and "lol". A greeting or thanks may address someone: "Thanks,
     Ana". Emoji and punctuation say nothing, and neither does a clock time or a number of two digits in a text that has
     words.
-
-    Args:
-        texts: Messages, each by itself; None for a message without text, such as a picture.
-        names: Names of the authors, under which the texts may address them.
-
-    Returns:
-        For each text, whether it is small talk.
     """
     named = {word: _EVERY for name in names for word in _split(name) if not word.isnumeric()}
     known = {**_list_words(), **named} if named else _list_words()

@@ -48,12 +48,7 @@ def _read_stop_words() -> Mapping[str, str]:
 
 
 def find_main_stemmer(languages: Iterable[str | None], counted: Iterable[bool]) -> str:
-    """Find the stemmer of most documents; ``none`` if the language of all of them is unclear.
-
-    Args:
-        languages: Detected language of each document, ISO 639-1; None if unclear.
-        counted: Whether each document counts.
-    """
+    """Find the stemmer of most documents; ``none`` if the language of all of them is unclear."""
     known = Counter(
         find_stemmer(language)
         for language, counts in zip(languages, counted, strict=True)
@@ -65,13 +60,8 @@ def find_main_stemmer(languages: Iterable[str | None], counted: Iterable[bool]) 
 def choose_stemmers(languages: Sequence[str | None], setting: str, main: str) -> list[str]:
     """Choose the stemmer of each document.
 
-    Args:
-        languages: Detected language of each document, ISO 639-1; None if unclear.
-        setting: Value of ``index.language``: a stemmer for all documents, or ``auto``.
-        main: Stemmer of documents of unclear language, from :func:`find_main_stemmer`.
-
-    Returns:
-        One name of a stemmer, or ``none``, per document.
+    ``setting``: value of ``index.language``: a stemmer for all documents, or ``auto``. It returns one name of a
+    stemmer, or ``none``, per document.
     """
     if setting != EACH_BY_ITS_OWN:
         return [setting] * len(languages)

@@ -91,11 +91,7 @@ def list_parts(word: str) -> list[str]:
 
 
 class _Terms(dict[str, list[str]]):
-    """A cache of the terms of each word.
-
-    Args:
-        find: Finds the terms of a word that is not cached.
-    """
+    """A cache of the terms of each word."""
 
     def __init__(self, find: Callable[[str], list[str]]) -> None:
         self._find = find
@@ -115,11 +111,8 @@ class Words:
     Words with a digit, and words that have parts, are never stemmed. Accents of Latin and Greek letters are removed
     from the stem, since chats often leave them out.
 
-    Args:
-        language: Name of a Snowball stemmer, or ``none`` for neither stemming nor stop words.
-
-    Raises:
-        SettingsError: There is no stemmer of that name.
+    ``language``: name of a Snowball stemmer, or ``none`` for neither stemming nor stop words. It raises
+    ``SettingsError`` if there is no stemmer of that name.
     """
 
     def __init__(self, language: str) -> None:

@@ -25,8 +25,7 @@ ARCHIVE_SCHEMA: Final = pl.Schema({**NAMED_SCHEMA, "reading": pl.String(), "held
 def read_archive(folder: Path) -> pl.DataFrame:
     """Read all kept messages, in the columns of ``ARCHIVE_SCHEMA``; no rows if there are none.
 
-    Raises:
-        WorkspaceError: A file is damaged; its messages may exist nowhere else.
+    It raises ``WorkspaceError`` if a file is damaged; its messages may exist nowhere else.
     """
     frames = [pl.DataFrame(schema=ARCHIVE_SCHEMA)]
     for path in _list_files(folder):
@@ -43,9 +42,7 @@ def read_archive(folder: Path) -> pl.DataFrame:
 def write_archive(folder: Path, archived: pl.DataFrame) -> None:
     """Replace the files of the given conversations only.
 
-    Args:
-        folder: The folder of the archive, created if absent.
-        archived: All messages of these conversations, in the columns of ``ARCHIVE_SCHEMA``.
+    ``archived``: all messages of these conversations, in the columns of ``ARCHIVE_SCHEMA``.
     """
     for (conversation,), rows in archived.group_by("conversation_id", maintain_order=True):
         path = _path_of(folder, str(conversation))

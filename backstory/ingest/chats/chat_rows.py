@@ -38,13 +38,8 @@ def collect_items(items: Iterable[Item], timezone: str) -> ParsedExport:
     A later record of the same message replaces an earlier one. If the file breaks off, what was read before is kept,
     and the place is unread.
 
-    Args:
-        items: In the order of the export.
-        timezone: Time zone of times that state none.
-
-    Returns:
-        The messages, in the columns of ``ROW_SCHEMA`` and ``CHAT_SCHEMA``; unread records have their number in the
-        export, from 1, as line.
+    It returns the messages, in the columns of ``ROW_SCHEMA`` and ``CHAT_SCHEMA``; unread records have their number in
+    the export, from 1, as line.
     """
     collected = _Collected()
     try:
@@ -58,24 +53,14 @@ def collect_items(items: Iterable[Item], timezone: str) -> ParsedExport:
 def split_aliases(claimed: Mapping[str, Set[str]]) -> tuple[dict[str, str], frozenset[str]]:
     """Separate further names of one person from those of several people, which say nothing about who is meant.
 
-    Args:
-        claimed: The people's names as authors, by their further names.
-
-    Returns:
-        Further names of one person, each mapped to the name as author; further names of several people.
+    It returns further names of one person, each mapped to the name as author; further names of several people.
     """
     aliases = {alias: min(names) for alias, names in claimed.items() if len(names) == 1}
     return aliases, frozenset(claimed.keys() - aliases.keys())
 
 
 def tell_apart(name: str, identifier: str, ids: dict[str, str]) -> str:
-    """Return the name of a person among others: whoever comes later under a name has a part of the id behind it.
-
-    Args:
-        name: The name that the person is shown under.
-        identifier: The person's id.
-        ids: Ids by the names that are taken; the name is added to them.
-    """
+    """Return the name of a person among others: whoever comes later under a name has a part of the id behind it."""
     if ids.setdefault(name, identifier) == identifier:
         return name
     told = f"{name} ({digest([identifier], length=6)})"

@@ -20,12 +20,8 @@ _DAY: Final = re.compile(r"(?<!\d)(?P<year>\d{4})(?P<dash>[-_.]?)(?P<month>\d\d)
 def find_moment(source: str) -> datetime | None:
     """Find date and time of day in a path: in the name of the file, else in that of the nearest folder.
 
-    Args:
-        source: Path with ``/``.
-
-    Returns:
-        A time with a zone if the path states one (``GMT20240501-100000``, ``2024-05-01 at 10:00 GMT-7``), else one
-        without; None if there is none.
+    ``source``: path with ``/``. It returns a time with a zone if the path states one (``GMT20240501-100000``,
+    ``2024-05-01 at 10:00 GMT-7``), else one without; None if there is none.
     """
     for part in reversed(source.split("/")):
         for found in (*_GMT.finditer(part), *_MOMENT.finditer(part)):

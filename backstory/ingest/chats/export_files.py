@@ -98,8 +98,7 @@ def find_exports(folder: Path) -> tuple[ExportFile, ...]:
 
     Hidden files are skipped. Media are listed without a hash, since only their names matter.
 
-    Raises:
-        WorkspaceError: The folder does not exist.
+    It raises ``WorkspaceError`` if the folder does not exist.
     """
     files = []
     for listed in list_files(folder):
@@ -132,8 +131,7 @@ def list_files(folder: Path) -> list[ListedFile]:
     A folder named like a file is also an entry, in addition to its files. A link to a file is read only if its target
     is in the folder, too.
 
-    Raises:
-        WorkspaceError: The folder does not exist, or cannot be listed.
+    It raises ``WorkspaceError`` if the folder does not exist, or cannot be listed.
     """
     require_exports(folder)
     return sorted(_walk(folder), key=lambda file: file.source)
@@ -142,8 +140,7 @@ def list_files(folder: Path) -> list[ListedFile]:
 def require_exports(folder: Path) -> None:
     """Check that the folder of exports is there.
 
-    Raises:
-        WorkspaceError: It is not.
+    It raises ``WorkspaceError`` if it is not.
     """
     if not folder.is_dir():
         raise WorkspaceError(
@@ -161,9 +158,7 @@ def is_media_name(source: str) -> bool:
 def describe_file(path: Path, source: str) -> ListedFile:
     """Decide whether a file may be an export, by its name and type alone.
 
-    Args:
-        path: Path for opening the file.
-        source: Path relative to the folder of exports, with ``/``.
+    ``source``: path relative to the folder of exports, with ``/``.
     """
     if path.name.startswith("."):
         return ListedFile(path, source, "ignored", "a hidden file")

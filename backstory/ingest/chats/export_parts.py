@@ -76,13 +76,8 @@ def conversation_of(source: str) -> str:
 def open_parts(opened: IO[bytes], source: str) -> Iterator[ExportParts]:
     """Return the parts of a file: the JSON files and mailboxes of a ZIP archive, else the file itself.
 
-    Args:
-        opened: The file, at its beginning; it stays open.
-        source: Path relative to the folder of exports.
-
-    Raises:
-        zipfile.BadZipFile: The archive is damaged. Reading its directory may raise any error of
-            :data:`backstory.ingest.chats.file_kinds.DAMAGED_ARCHIVE`.
+    It raises ``zipfile.BadZipFile`` if the archive is damaged. Reading its directory may raise any error of
+    :data:`backstory.ingest.chats.file_kinds.DAMAGED_ARCHIVE`.
     """
     magic = opened.read(len(ZIP_MAGIC))
     opened.seek(0)
@@ -118,13 +113,7 @@ def open_parts(opened: IO[bytes], source: str) -> Iterator[ExportParts]:
 
 
 def folder_parts(folder: Path, source: str, root: Path | None = None) -> ExportParts:
-    """Yield the parts of a folder that is one export; see :func:`is_export_folder`.
-
-    Args:
-        folder: The folder.
-        source: Path relative to the folder of exports.
-        root: As for :func:`open_export`.
-    """
+    """Yield the parts of a folder that is one export; see :func:`is_export_folder`."""
     paths = {path.relative_to(folder).as_posix(): path for path in list_parts(folder)}
     hashes: dict[str, str] = {}
 
@@ -154,18 +143,8 @@ def folder_parts(folder: Path, source: str, root: Path | None = None) -> ExportP
 def hash_folder(folder: Path, root: Path | None, read: ExportParts | None = None) -> str:
     """Hash the parts of a folder that is one export.
 
-    Args:
-        folder: The folder.
-        root: As for :func:`open_export`.
-        read: The parts as they were read, whose hashes count; those that were not opened cannot matter to what was
-            read of the folder.
-
-    Returns:
-        A hash that differs when a part was added, removed, renamed or edited. A part that cannot be opened must not
-        hide that another has changed.
-
-    Raises:
-        ChangedFileError: A part was written while it was read.
+    It returns a hash that differs when a part was added, removed, renamed or edited. A part that cannot be opened must
+    not hide that another has changed. It raises ``ChangedFileError`` if a part was written while it was read.
     """
     hashes = {} if read is None else read.hashes
     if _CHANGED in hashes.values():
@@ -187,13 +166,7 @@ def _hash_part(path: Path, root: Path | None) -> str:
 def open_export(path: Path, root: Path | None) -> BufferedReader:
     """Open a file for reading bytes.
 
-    Args:
-        path: The file.
-        root: The folder of exports with links resolved, outside of which nothing is opened; None for a file that a
-            person named, which may be a link.
-
-    Raises:
-        OSError: It cannot be opened, or lies outside.
+    It raises ``OSError`` if it cannot be opened, or lies outside.
     """
     return path.open("rb") if root is None else open_contained(root, path)
 

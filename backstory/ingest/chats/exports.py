@@ -30,11 +30,7 @@ from backstory.text.languages import detect_language
 
 
 def name_chats(read: Sequence[ReadFile]) -> dict[str, str]:
-    """Name each chat as the export with its latest message does, so that a renamed chat stays one conversation.
-
-    Returns:
-        Names of conversations by the keys of the chats.
-    """
+    """Name each chat as the export with its latest message does, so that a renamed chat stays one conversation."""
     latest = [
         row.messages.filter(pl.col("chat").is_not_null())
         .group_by("chat")
@@ -132,29 +128,13 @@ def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
     are merged; see :func:`backstory.ingest.chats.merging.merged_exports.merge_exports`. A file that cannot be read does
     not affect the rest: its row of ``sources`` says why, and what to do.
 
-    Args:
-        folder: The folder of exports.
-        settings: Time zone, date order, column names, overrides and limits.
-
-    Returns:
-        Messages ordered by file, then by position in the file.
-
-    Raises:
-        WorkspaceError: The folder does not exist, or cannot be listed.
+    It raises ``WorkspaceError`` if the folder does not exist, or cannot be listed.
     """
     return read_listed_exports(list_files(folder), settings)
 
 
 def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSettings) -> ExportRead:
-    """Read the given files in the way of :func:`read_exports`.
-
-    Args:
-        listed: Files from :func:`backstory.ingest.chats.export_files.list_files`.
-        settings: Time zone, date order, column names, overrides and limits.
-
-    Returns:
-        Messages ordered by file, then by position in the file.
-    """
+    """Read the given files in the way of :func:`read_exports`."""
     started = time.perf_counter()
     read = [read_file(file, settings) for file in listed]
     _judge_media(read)
@@ -193,17 +173,9 @@ def read_export(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Read one chat export.
 
-    Args:
-        path: The file.
-        settings: Time zone, date order, column names, overrides and limits.
-        source: Path relative to the folder of exports; by default the file's name.
-
-    Returns:
-        Messages in the columns of ``RAW_SCHEMA``, and unreadable lines in the columns of ``Quarantine``.
-
-    Raises:
-        ExportSettingError: The file is ambiguous; the message names the setting that resolves it.
-        ReadError: The file as a whole cannot be read, or no reader supports its format.
+    It returns messages in the columns of ``RAW_SCHEMA``, and unreadable lines in the columns of ``Quarantine``. It
+    raises ``ExportSettingError`` if the file is ambiguous; the message names the setting that resolves it. It raises
+    ``ReadError`` if the file as a whole cannot be read, or no reader supports its format.
     """
     source = source or path.name
     read = read_file(ListedFile(path, source), settings)
@@ -216,10 +188,7 @@ def read_export(
 def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl.Series:
     """Replace the file paths that the reasons in ``sources`` mention.
 
-    Args:
-        texts: The reasons.
-        before: Paths as written in ``sources``.
-        after: The replacement for each path, such as the same path with pseudonyms.
+    ``before``: paths as written in ``sources``.
     """
     if before.is_empty():
         return texts

@@ -104,15 +104,7 @@ def kind_of_name(name: str) -> str | None:
 
 
 def describe_unsupported(content: bytes, name: str) -> str:
-    """Describe a file that no reader supports, and say what to do.
-
-    Args:
-        content: All bytes of the file, or the first ones.
-        name: The file's name.
-
-    Returns:
-        Two sentences.
-    """
+    """Describe a file that no reader supports, and say what to do."""
     kind, advice = _find_kind(content, name)
     return f"{kind}; Backstory {VERSION} has no reader for it (known: {_READ_AS}). {advice}"
 

@@ -127,13 +127,6 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
     A WhatsApp text of at most :data:`SMALL_BYTES` is read in this process. Any other file or folder may need time and
     memory out of proportion to its size, or crash the library that reads it. It is read in a process with limits, and
     its status is ``failed`` if that process fails.
-
-    Args:
-        file: An entry of the folder of exports.
-        settings: Time zone, date order, column names, overrides and limits.
-
-    Returns:
-        The file's status and messages; no content of a file raises an error.
     """
     if file.status == "failed":
         return _refuse(file.source, file.status, file.reason)
@@ -183,9 +176,7 @@ def read_request(request: bytes) -> bytes:
 def _read_steadily(path: Path, root: Path | None, source: str, settings: ConversationSettings) -> ReadFile:
     """Read a file or a folder, with the hash of exactly the bytes that were read.
 
-    Raises:
-        ChangedFileError: It was written meanwhile.
-        OSError: It cannot be opened.
+    It raises ``ChangedFileError`` if it was written meanwhile. It raises ``OSError`` if it cannot be opened.
     """
     if path.is_dir():
         parts = folder_parts(path, source, root)
@@ -201,15 +192,7 @@ def _read_steadily(path: Path, root: Path | None, source: str, settings: Convers
 
 
 def read_folder(parts: ExportParts, settings: ConversationSettings) -> ReadFile:
-    """Read a folder that is one export in the current process.
-
-    Args:
-        parts: The parts of the folder.
-        settings: Settings with the folder's overrides already applied.
-
-    Returns:
-        The status and messages of the whole folder.
-    """
+    """Read a folder that is one export in the current process."""
     if parts.is_maildir and not parts.names:
         return ReadFile(parts.source, "empty", "its folders cur and new hold no mail")
     return _read_parts(parts, parts.source, settings) or _refuse(
@@ -223,18 +206,7 @@ def read_folder(parts: ExportParts, settings: ConversationSettings) -> ReadFile:
 def read_opened(
     opened: IO[bytes], name: str, source: str, settings: ConversationSettings, latest_year: int
 ) -> ReadFile:
-    """Read one file in the current process: as a stream if it is the export of a chat platform, else as a whole.
-
-    Args:
-        opened: The file, at its beginning.
-        name: The file's name, used to recognize the format.
-        source: Path relative to the folder of exports.
-        settings: Settings with the file's overrides already applied.
-        latest_year: Latest year in which a message of the file can have been sent.
-
-    Returns:
-        The file's status and messages.
-    """
+    """Read one file in the current process: as a stream if it is the export of a chat platform, else as a whole."""
     try:
         with open_parts(opened, source) as parts:
             read = _read_parts(parts, source, settings)
@@ -257,18 +229,7 @@ def read_opened(
 def parse_content(
     content: bytes, name: str, source: str, settings: ConversationSettings, latest_year: int
 ) -> ReadFile:
-    """Read a file that is read as a whole; see :func:`read_opened`.
-
-    Args:
-        content: All bytes of the file.
-        name: The file's name, used to recognize the format.
-        source: Path relative to the folder of exports.
-        settings: Settings with the file's overrides already applied.
-        latest_year: Latest year in which a message of the file can have been sent.
-
-    Returns:
-        The file's status and messages.
-    """
+    """Read a file that is read as a whole; see :func:`read_opened`."""
     if not content.strip(_BLANK):
         return ReadFile(source, "empty", _NOTHING)
     if foreign := describe_foreign(content):

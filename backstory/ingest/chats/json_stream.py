@@ -35,16 +35,9 @@ def stream_json(file: IO[bytes], records: Collection[str] = ()) -> Iterator[tupl
     A path joins the keys that lead to a value with dots; ``item`` stands for any place in a list. So ``messages.item``
     is each element of the list under the key ``messages``.
 
-    Args:
-        file: UTF-8, with or without a byte order mark.
-        records: Paths of the values to give as a whole, with everything in them.
-
-    Yields:
-        Path and value in the order of the file: of each record, of each number, text, truth value or null outside
-        them, and :data:`OPENED` at the beginning of each object outside them.
-
-    Raises:
-        BrokenJsonError: The file is no JSON, breaks off, or is nested more than 64 levels deep.
+    It yields path and value in the order of the file: of each record, of each number, text, truth value or null
+    outside them, and :data:`OPENED` at the beginning of each object outside them. It raises ``BrokenJsonError`` if the
+    file is no JSON, breaks off, or is nested more than 64 levels deep.
     """
     events = _read_events(file)
     keys: list[str] = []
@@ -151,12 +144,6 @@ def find_marked(
     """Return the parts that hold all paths of one of the marks.
 
     :func:`backstory.ingest.chats.json_stream.find_paths` finds the paths.
-
-    Args:
-        parts: The parts of an export.
-        marks: Sets of paths.
-        named: The last part of the names of the parts of an archive that may be meant; None for any. A single file
-            may have any name.
     """
     found = []
     for name in parts.names:
@@ -182,8 +169,7 @@ def list_objects(value: Any) -> list[Mapping[str, Any]]:
 def first_text(*values: Any) -> str | None:
     """Return the first text that is not blank; None if there is none.
 
-    Raises:
-        ValueError: It is not valid Unicode.
+    It raises ``ValueError`` if it is not valid Unicode.
     """
     for value in values:
         if isinstance(value, str) and value.strip():
@@ -198,8 +184,7 @@ def first_text(*values: Any) -> str | None:
 def read_content(record: Mapping[str, Any], field: str) -> str:
     """Return the text under a key; an empty one if there is none.
 
-    Raises:
-        ValueError: The value is a list, an object, a number or a truth value.
+    It raises ``ValueError`` if the value is a list, an object, a number or a truth value.
     """
     text = record.get(field)
     if text is None:

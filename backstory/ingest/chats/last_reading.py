@@ -28,13 +28,8 @@ class LastReading:
     def read(self, folder: Path, settings: ConversationSettings) -> tuple[ExportRead, tuple[ExportFile, ...]]:
         """Read all exports of a folder, or return the last result.
 
-        Args:
-            folder: The folder of exports.
-            settings: Time zone, date order, column names, overrides and limits.
-
-        Returns:
-            What was read, and the files with the hashes of the bytes that were read. A caller that compares them with
-            the files of before knows whether a file changed meanwhile.
+        It returns what was read, and the files with the hashes of the bytes that were read. A caller that compares
+        them with the files of before knows whether a file changed meanwhile.
         """
         files = find_exports(folder)
         if self._read is not None and self._key == _hash(folder, settings, files):

@@ -83,13 +83,7 @@ class ExportReader(Protocol):
         ...
 
     def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:
-        """Return whether a file has this format, by its content.
-
-        Args:
-            content: All bytes of the file.
-            name: The file's name, for formats that cannot be recognized by content alone.
-            settings: Column names of tables.
-        """
+        """Return whether a file has this format, by its content."""
         ...
 
     def read(
@@ -97,15 +91,8 @@ class ExportReader(Protocol):
     ) -> ParsedExport:
         """Read a file of this format.
 
-        Args:
-            content: All bytes of the file.
-            settings: Time zone, date order and names of columns.
-            source: Name of the file in error messages.
-            latest_year: Latest year in which a message of the file can have been sent.
-
-        Raises:
-            ExportSettingError: The file is ambiguous; the message names the setting that resolves it.
-            ReadError: The file as a whole cannot be read.
+        It raises ``ExportSettingError`` if the file is ambiguous; the message names the setting that resolves it. It
+        raises ``ReadError`` if the file as a whole cannot be read.
         """
         ...
 

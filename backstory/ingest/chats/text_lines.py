@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from backstory.text.encoding import UTF8, find_encoding, find_seven_bit_encoding
+from backstory.text.encoding import UTF8, find_encoding, find_iso_2022
 
 _HEAD_BYTES = 65_536
 _BLOCK_BYTES = 16 * 2**20
@@ -37,16 +37,12 @@ def decode_lines(content: bytes) -> TextLines:
     Only line feeds end a line: a message may contain any other character that Unicode counts as a line break. In a file
     without line feeds, carriage returns do.
 
-    Args:
-        content: Text in any encoding that :func:`backstory.text.encoding.find_encoding` detects.
-
-    Returns:
-        The lines; a line feed at the end of the file does not add an empty line.
+    It returns the lines; a line feed at the end of the file does not add an empty line.
     """
     content = _end_lines(content)
     unmarked = content.removeprefix(codecs.BOM_UTF8)
     is_wide = b"\0" in content[:_HEAD_BYTES] or content.startswith(_UTF16_MARKS)
-    if not is_wide and find_seven_bit_encoding(content) is None:
+    if not is_wide and find_iso_2022(content) is None:
         try:
             return TextLines(_split(unmarked), {}, UTF8)
         except pl.exceptions.ComputeError:  # another encoding, or UTF-8 with damaged lines
@@ -85,8 +81,7 @@ def _end_lines(content: bytes) -> bytes:
 def _split(content: bytes) -> pl.Series:
     """Split UTF-8 without creating a Python object per line.
 
-    Raises:
-        ComputeError: The content is not valid UTF-8.
+    It raises ``ComputeError`` if the content is not valid UTF-8.
     """
     lines = [pl.Series("text", dtype=pl.String)]
     start = 0

@@ -26,8 +26,7 @@ KNOWN_YEAR: Final = 2026
 
 _LATEST_TIME = 4e9
 _LAST_SHORT_YEAR = 99
-_LAST_MONTH = 12
-_LAST_DAY = 31
+_CENTURY = 2000
 _DAYS_OF_A_YEAR = 365.2425
 
 # Penalties of a reading: the natural logarithm of how much less likely each finding makes it.
@@ -43,39 +42,6 @@ _ONE_DAY_OF_MONTH = 3.0
 _PER_LINE_OF_A_DAY = 2.0
 # Two digits of the year first: no locale of CLDR writes them with dots, hardly any with slashes.
 _SHORT_YEAR_FIRST: Final[Mapping[str, float]] = {".": 11.0, "/": 6.0}
-_SHORT_YEAR_OF_ANOTHER_CALENDAR = 8.0
-
-_SWITCH_CALENDAR = "Switch the calendar of the phone to the Gregorian one and export the chat again"
-
-
-@dataclass(frozen=True)
-class Calendar:
-    """How a calendar counts its years.
-
-    Attributes:
-        name: Name of the calendar in error messages.
-        century: Year added to a two-digit year, for dates of the present.
-        years_in_one: Length of its year in Gregorian years.
-        epoch: Gregorian year in which the calendar begins; a fraction if its years have another length.
-    """
-
-    name: str
-    century: int
-    years_in_one: float
-    epoch: float
-
-    def gregorian_year(self, written: int) -> int:
-        """Return the Gregorian year in which a year of this calendar begins."""
-        year = written + (self.century if written <= _LAST_SHORT_YEAR else 0)
-        return int(year * self.years_in_one + self.epoch)
-
-
-_GREGORIAN = Calendar("Gregorian", 2000, 1.0, 0.0)
-_OTHER_CALENDARS = (
-    Calendar("Buddhist", 2500, 1.0, -543.0),
-    Calendar("Persian (Jalali)", 1400, 1.0, 621.0),
-    Calendar("Islamic (Hijri)", 1400, 0.970224, 621.5774),
-)
 
 
 @dataclass(frozen=True)
@@ -84,14 +50,12 @@ class _Reading:
 
     Attributes:
         order: Which number is the day, the month and the year.
-        calendar: Calendar that the years belong to.
         cost: Sum of the penalties; a lower cost means a likelier reading.
         impossible: Number of lines whose date is impossible under this reading.
         days: Day number of each date, NaN for an impossible date.
     """
 
     order: DateOrder
-    calendar: Calendar
     cost: float
     impossible: int
     days: NDArray[np.float64]
@@ -102,28 +66,20 @@ def latest_year_of(written_at: float) -> int:
 
     Only the year counts, so that copies of a file made in the same year give the same messages. A copy from a later
     year allows more readings of ambiguous dates. Such a copy can lead to an error that asks for a setting, but never
-    to other dates. A modification time before this library was written is ignored.
-
-    Args:
-        written_at: Modification time of the file, in seconds since 1970.
+    to other dates. A file of before WhatsApp was unpacked or copied without its time, and may be of this year.
     """
     written_at = min(max(written_at, 0.0), _LATEST_TIME)
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=written_at, days=1)  # ahead of UTC by zones
-    return max(KNOWN_YEAR, moment.year)
+    return max(KNOWN_YEAR, moment.year if moment.year >= FIRST_YEAR else datetime.now(UTC).year)
 
 
 def read_date(parts: DateParts, order: DateOrder) -> date | None:
     """Read a written date.
 
-    Args:
-        parts: The three numbers; a two-digit year is in this century.
-        order: Which number is the day, the month and the year.
-
-    Returns:
-        The date, or None if no such day exists.
+    It returns the date, or None if no such day exists.
     """
     year, month, day = _split_parts(parts, order)
-    year = _GREGORIAN.gregorian_year(year)
+    year += _CENTURY if year <= _LAST_SHORT_YEAR else 0
     if not MINYEAR < year < MAXYEAR:  # a conversion to another time zone could leave Python's range of years
         return None
     try:
@@ -147,32 +103,19 @@ def decide_date_order(
 ) -> DateOrder:
     """Decide whether an export writes day, month or year first.
 
-    Every order is tried on the whole file, also in other calendars. Each reading collects penalties: for impossible
+    Every order is tried on the whole file. Each reading collects penalties: for impossible
     dates and impossible years, for steps back in time, for gaps between neighbouring dates (weighted by their
     number of lines), for years long past, and for a two-digit year in front where no locale writes it there. The
     setting decides wherever it can apply: it cannot move a four-digit year.
 
-    Args:
-        dates: The dates of all messages in file order, each with its number of lines; equal neighbours are merged.
-        setting: The setting ``date_order`` of the file's conversation.
-        source: Name of the file in the error message.
-        latest_year: Latest year in which a message of the file can have been sent.
-        separator: Character between the numbers: a full stop, a slash or a hyphen, with the space after it
-            if there is one.
-
-    Raises:
-        ExportSettingError: Several readings fit the file, or none fits, or the dates belong to another calendar;
-            the message says what to do.
+    ``setting``: the setting ``date_order`` of the file's conversation. It raises ``ExportSettingError`` if several
+    readings fit the file, or none fits, or the dates belong to another calendar; the message says what to do.
     """
     scale = _Scale(dates, latest_year, separator)
     chosen = _chosen_order(dates[0][0], setting)
     orders = (chosen,) if chosen else _possible_orders(dates[0][0])
     ranked = sorted((scale.reading(order) for order in orders), key=lambda reading: reading.cost)
     best = ranked[0]
-    foreign = scale.foreign_readings() if chosen is None or not scale.fits(best) else []
-    nearest = min(foreign, key=lambda reading: reading.cost, default=None)
-    if nearest is not None and nearest.cost < best.cost:
-        raise ExportSettingError(f"{source}: {scale.describe_foreign(nearest)}", code="other_calendar")
     if not scale.fits(best):
         if chosen and any(scale.fits(scale.reading(order)) for order in get_args(DateOrder)):
             raise ExportSettingError(
@@ -181,7 +124,7 @@ def decide_date_order(
                 code="impossible_dates",
             )
         raise ExportSettingError(f"{source}: {scale.describe_misfit()}", code="unlikely_dates")
-    for rival in [*ranked[1:], *foreign]:
+    for rival in ranked[1:]:
         if rival.cost < best.cost + _CERTAIN and scale.differ(best, rival):
             raise ExportSettingError(
                 f"{source}: {scale.describe_question(best, rival)}", code="ambiguous_dates"
@@ -196,13 +139,8 @@ def local_to_utc(local: pl.Series, timezone: str, *, in_order: bool) -> pl.Serie
     order, those after a step back within that hour are taken as the second. A time that the clock skips is read
     with the offset before the gap.
 
-    Args:
-        local: Times without a zone, of type ``Datetime("us")``.
-        timezone: An IANA name.
-        in_order: Whether the times are in the order in which they happened.
-
-    Returns:
-        Times of type ``Datetime("us", "UTC")``, null where the input is null.
+    ``local``: times without a zone, of type ``Datetime("us")``. It returns times of type ``Datetime("us", "UTC")``,
+    null where the input is null.
     """
     earliest = local.dt.replace_time_zone(timezone, ambiguous="earliest", non_existent="null")
     frame = pl.DataFrame({"local": local, "utc": earliest.dt.convert_time_zone("UTC")})
@@ -235,9 +173,9 @@ class _Scale:
         self._separator = separator
         self.lines = int(self._counts.sum())
 
-    def reading(self, order: DateOrder, calendar: Calendar = _GREGORIAN) -> _Reading:
-        """Read all dates in one order and calendar, and add up the penalties."""
-        distinct = [self._number_of_day(parts, order, calendar) for parts in self._distinct]
+    def reading(self, order: DateOrder) -> _Reading:
+        """Read all dates in one order, and add up the penalties."""
+        distinct = [self._number_of_day(parts, order) for parts in self._distinct]
         days = np.array(distinct, np.float64)[self._places]
         possible = ~np.isnan(days)
         steps, counts = np.diff(days[possible]), self._counts[possible]
@@ -246,7 +184,7 @@ class _Scale:
         if len({_split_parts(self._distinct[place], order)[2] for place in self._places[possible]}) == 1:
             gaps = min(gaps, _ONE_DAY_OF_MONTH + _PER_LINE_OF_A_DAY * float(np.log(counts.mean())))
         cost = (
-            self._convention(order, calendar)
+            self._convention(order)
             + _IMPOSSIBLE_DATE * np.count_nonzero(~possible)
             + _STEP_BACK * np.count_nonzero(steps < 0)
             + gaps
@@ -254,16 +192,7 @@ class _Scale:
         if possible.any():
             age = self._latest_year + 1 - float(np.nanmax(days)) / _DAYS_OF_A_YEAR
             cost += _PER_YEAR_OF_AGE * max(0.0, age)
-        return _Reading(order, calendar, cost, int(self._counts[~possible].sum()), days)
-
-    def foreign_readings(self) -> list[_Reading]:
-        """Return the readings in other calendars that fit the file."""
-        readings = [
-            self.reading(order, calendar)
-            for calendar in _OTHER_CALENDARS
-            for order in _possible_orders(self._distinct[0])
-        ]
-        return [reading for reading in readings if self.fits(reading)]
+        return _Reading(order, cost, int(self._counts[~possible].sum()), days)
 
     def fits(self, reading: _Reading) -> bool:
         """Return whether at least half of the lines have a possible date under a reading."""
@@ -281,35 +210,10 @@ class _Scale:
         )  # impossible dates are NaN, which does not equal itself
         both = unequal[~np.isnan(best.days[unequal]) & ~np.isnan(rival.days[unequal])]
         parts, _ = self._dates[int(both[0] if len(both) else unequal[0])]
-        if rival.calendar is not _GREGORIAN:
-            other = f"of the {rival.calendar.name} calendar. {_SWITCH_CALENDAR} if it is; else set"
-        else:
-            other = (
-                f"{_write_date(parts, rival.order)} ({rival.order}), and nothing in the file tells which. Set"
-            )
         return (
             f"its dates can be read in more than one way: {self._write(parts)} is {_write_date(parts, best.order)} "
-            f"({best.order}) or {other} `date_order` of this file under `conversations.overrides`, or "
-            "`conversations.date_order` for all files"
-        )
-
-    def describe_foreign(self, reading: _Reading) -> str:
-        """Write the error that names the calendar which the dates seem to use."""
-        parts = self._first_possible(reading)
-        year, _, _ = _split_parts(parts, reading.order)
-        return (
-            f"its dates seem to be of the {reading.calendar.name} calendar: the year {year} of "
-            f"{self._write(parts)} would be {self.find_gregorian_year(reading)}. {_SWITCH_CALENDAR}"
-        )
-
-    def find_gregorian_year(self, reading: _Reading) -> int:
-        """Return the Gregorian year of the first date that the reading can read."""
-        year, _, _ = _split_parts(self._first_possible(reading), reading.order)
-        return reading.calendar.gregorian_year(year)
-
-    def _first_possible(self, reading: _Reading) -> DateParts:
-        return next(
-            parts for (parts, _), day in zip(self._dates, reading.days, strict=True) if not np.isnan(day)
+            f"({best.order}) or {_write_date(parts, rival.order)} ({rival.order}), and nothing in the file tells which. "
+            "Set `date_order` of this file under `conversations.overrides`, or `conversations.date_order` for all files"
         )
 
     def describe_misfit(self) -> str:
@@ -324,27 +228,15 @@ class _Scale:
     def _write(self, parts: DateParts) -> str:
         return self._separator.join(f"{number:02}" for number in parts)
 
-    def _number_of_day(self, parts: DateParts, order: DateOrder, calendar: Calendar) -> float:
-        """Return the day number of a date, so that consecutive days differ by one; NaN for an impossible date.
+    def _number_of_day(self, parts: DateParts, order: DateOrder) -> float:
+        """Return the day number of a date, so that consecutive days differ by one; NaN for an impossible date."""
+        found = read_date(parts, order)
+        is_possible = found is not None and is_plausible_year(found.year, self._latest_year)
+        return float(found.toordinal()) if found is not None and is_possible else np.nan
 
-        For another calendar the number is approximate. It still separates a step of a day from a month or a year.
-        """
-        year, month, day = _split_parts(parts, order)
-        if not is_plausible_year(calendar.gregorian_year(year), self._latest_year):
-            return np.nan
-        if calendar is _GREGORIAN:
-            found = read_date(parts, order)
-            return np.nan if found is None else float(found.toordinal())
-        if not (1 <= month <= _LAST_MONTH and 1 <= day <= _LAST_DAY):
-            return np.nan
-        months = (month - 1) * calendar.years_in_one / _LAST_MONTH
-        return float(round((calendar.gregorian_year(year) + months) * _DAYS_OF_A_YEAR) + day)
-
-    def _convention(self, order: DateOrder, calendar: Calendar) -> float:
-        if max(self._distinct[0]) > _LAST_SHORT_YEAR:
-            return 0.0
-        cost = _SHORT_YEAR_FIRST.get(self._separator, 0.0) if order == "ymd" else 0.0
-        return cost if calendar is _GREGORIAN else cost + _SHORT_YEAR_OF_ANOTHER_CALENDAR
+    def _convention(self, order: DateOrder) -> float:
+        is_short = max(self._distinct[0]) <= _LAST_SHORT_YEAR
+        return _SHORT_YEAR_FIRST.get(self._separator, 0.0) if is_short and order == "ymd" else 0.0
 
 
 def _write_date(parts: DateParts, order: DateOrder) -> str:

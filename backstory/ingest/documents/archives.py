@@ -49,14 +49,8 @@ class Archive:
     def __init__(self, root: Path, path: Path, uri: str) -> None:
         """Open an archive; it is closed with the last reference to it.
 
-        Args:
-            root: The folder that holds it, with links resolved.
-            path: The archive.
-            uri: What errors call it.
-
-        Raises:
-            ReadError: It cannot be read, or exceeds the limits.
-            FileNotFoundError: It is gone.
+        It raises ``ReadError`` if it cannot be read, or exceeds the limits. It raises ``FileNotFoundError`` if it is
+        gone.
         """
         self.uri = uri
         with ExitStack() as stack:
@@ -76,17 +70,14 @@ class Archive:
     def sha256(self) -> str:
         """Return the hash of the archive that all members were read from, in hexadecimal digits.
 
-        Raises:
-            ChangedFileError: It was written meanwhile.
-            OSError: It cannot be read.
+        It raises ``ChangedFileError`` if it was written meanwhile. It raises ``OSError`` if it cannot be read.
         """
         return hash_unchanged(self._file, self._before)
 
     def list_members(self) -> Iterator[tuple[str, zipfile.ZipInfo, str | None]]:
         """List the members that are files; those of one name once, of which none may be read.
 
-        Yields:
-            Path in the archive, the member, and why it must not be read; None if it may be.
+        It yields path in the archive, the member, and why it must not be read; None if it may be.
         """
         members = [info for info in self._zip.infolist() if not info.is_dir()]
         names = Counter(map(_name_member, members))
@@ -101,14 +92,7 @@ class Archive:
     ) -> bytes:
         """Read a member.
 
-        Args:
-            info: The member.
-            uri: What errors call it.
-            size: Maximum number of bytes to read from the beginning; all if negative.
-            most_bytes: Maximum size of the member, None for no limit.
-
-        Raises:
-            ReadError: The member is damaged, packed in an unknown way, or too large.
+        It raises ``ReadError`` if the member is damaged, packed in an unknown way, or too large.
         """
         if most_bytes is not None and info.file_size > most_bytes:
             raise ReadError(

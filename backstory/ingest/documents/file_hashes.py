@@ -27,10 +27,6 @@ _FILES: Final = "document_files"
 class FileHashes:
     """The hashes of files that an earlier run read.
 
-    Args:
-        catalog: Where they are remembered.
-        settled_seconds: Another value of :data:`SETTLED_SECONDS`; None for that one.
-
     Attributes:
         read: Number of files whose content was read.
         unchanged: Number of files whose hash was remembered.
@@ -63,10 +59,6 @@ class FileHashes:
         """Take what was read of a file for its content from now on, whatever it holds by now.
 
         A file may hold something else while it is read, and the same before and after.
-
-        Args:
-            path: The file.
-            content: SHA-256 of the bytes that were read; for a file that could not be found, any other text.
         """
         self._used[_name(path)] = content
 
@@ -75,12 +67,7 @@ class FileHashes:
     ) -> str:
         """Return the SHA-256 of a file, in hexadecimal digits: of what was read of it, if anything was.
 
-        Args:
-            path: The file.
-            open_file: Opens it; None to open it by its path.
-
-        Raises:
-            OSError: The file cannot be read.
+        It raises ``OSError`` if the file cannot be read.
         """
         self._seen.add(_name(path))
         if _name(path) in self._used:
@@ -103,8 +90,7 @@ class FileHashes:
     def save(self) -> None:
         """Store the new hashes, and drop those of files that were not requested.
 
-        Raises:
-            StateError: The catalog is damaged.
+        It raises ``StateError`` if the catalog is damaged.
         """
         self._catalog.forget(_FILES, self._known.keys() - self._seen)
         self._catalog.record(_FILES, self._found)

@@ -74,12 +74,7 @@ _KINDS: Final = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix
 def name_kind(uri: str, head: bytes) -> str:
     """Return the kind of a file, by its first bytes, else by its suffix.
 
-    Args:
-        uri: Path of the file.
-        head: First bytes of the file, at most :data:`HEAD_BYTES`.
-
-    Returns:
-        A noun with its article, such as ``a PDF file``.
+    It returns a noun with its article, such as ``a PDF file``.
     """
     suffix = PurePosixPath(uri).suffix.lower()
     by_name = _KINDS.get(suffix)

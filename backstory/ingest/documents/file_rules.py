@@ -62,12 +62,7 @@ class FileRules:
 
 
 def make_rules(settings: DocumentSettings, source: SourceSettings | None = None) -> FileRules:
-    """Make the rules of the settings.
-
-    Args:
-        settings: The settings of all documents.
-        source: The source that the rules are for; None for the folder of documents.
-    """
+    """Make the rules of the settings."""
     secrets = list_secret_names(settings.secrets)
     if source is None:
         return FileRules(secrets=secrets)
@@ -79,8 +74,7 @@ def make_rules(settings: DocumentSettings, source: SourceSettings | None = None)
 def read_ignore_file(folder: Path, root: Path) -> Patterns | None:
     """Read the patterns of a folder; None if it has no file of them.
 
-    Raises:
-        ReadError: The file is there and cannot be used, and with it the list of what must not be read.
+    It raises ``ReadError`` if the file is there and cannot be used, and with it the list of what must not be read.
     """
     path = folder / IGNORE_FILE
     if not path.is_symlink() and not path.exists():
@@ -96,12 +90,7 @@ def read_ignore_file(folder: Path, root: Path) -> Patterns | None:
 def parse_patterns(content: bytes, name: str) -> Patterns:
     """Read the patterns of a file.
 
-    Args:
-        content: The bytes of the file.
-        name: What errors call it.
-
-    Raises:
-        ReadError: It is too large, not UTF-8, or a line is no pattern.
+    It raises ``ReadError`` if it is too large, not UTF-8, or a line is no pattern.
     """
     if len(content) > MOST_PATTERN_BYTES:
         raise ReadError(
@@ -121,9 +110,8 @@ def parse_patterns(content: bytes, name: str) -> Patterns:
 def explain_ignored(path: str, by_folder: Mapping[str, Patterns]) -> str | None:
     """Return which file of patterns leaves a path out; None if none does. The file nearest to it decides.
 
-    Args:
-        path: Relative to the root, with ``/``; that of a folder ends with one.
-        by_folder: The patterns of each folder that has some, by its path, which is empty or ends with ``/``.
+    ``path``: relative to the root, with ``/``; that of a folder ends with one. ``by_folder``: the patterns of each
+    folder that has some, by its path, which is empty or ends with ``/``.
     """
     for folder in _list_around(path):
         patterns = by_folder.get(folder)

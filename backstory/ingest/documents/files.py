@@ -62,13 +62,8 @@ class DocumentFile:
     def read(self, size: int = -1, *, most_bytes: int | None = None) -> bytes:
         """Read the file.
 
-        Args:
-            size: Maximum number of bytes to read from the beginning; all if negative.
-            most_bytes: Maximum size of the file, None for no limit.
-
-        Raises:
-            ReadError: The file cannot or must not be read.
-            FileNotFoundError: The file no longer exists.
+        It raises ``ReadError`` if the file cannot or must not be read. It raises ``FileNotFoundError`` if the file no
+        longer exists.
         """
         if self.archive is not None and self.member is not None:
             self._require_name()
@@ -81,12 +76,8 @@ class DocumentFile:
     def open(self, *, most_bytes: int | None = None) -> AbstractContextManager[BufferedReader]:
         """Open the file, or the archive that it is a member of.
 
-        Args:
-            most_bytes: Maximum size of the file, None for no limit.
-
-        Raises:
-            ReadError: The file cannot or must not be read.
-            FileNotFoundError: The file no longer exists.
+        It raises ``ReadError`` if the file cannot or must not be read. It raises ``FileNotFoundError`` if the file no
+        longer exists.
         """
         self._require_name()
         return open_inside(self.folder, self.path, self.uri, most_bytes=most_bytes)
@@ -138,14 +129,9 @@ def list_files(
 ) -> FolderListing:
     """List a folder and its subfolders, except linked and hidden folders.
 
-    Args:
-        folder: The folder.
-        pattern: Names with ``*``, ``?`` and ``[]``; a part ``**`` stands for any number of folders.
-        apart: Files and folders with another purpose, which are skipped if they are in the folder.
-        rules: What else is left out; None for nothing but what files ``.backstoryignore`` name.
-
-    Returns:
-        Every other file, either as its own entry or covered by a skipped folder above it.
+    ``pattern``: names with ``*``, ``?`` and ``[]``; a part ``**`` stands for any number of folders. ``rules``: what
+    else is left out; None for nothing but what files ``.backstoryignore`` name. It returns every other file, either as
+    its own entry or covered by a skipped folder above it.
     """
     root = folder.resolve()
     elsewhere = {path.resolve() for path in apart} - {root}
@@ -202,12 +188,7 @@ def list_files(
 def list_file(path: Path, rules: FileRules) -> FolderListing:
     """List a single file as if it were the only file in its folder.
 
-    Args:
-        path: The file.
-        rules: What is left out.
-
-    Returns:
-        A listing with the file, or with a skipped entry if a rule excludes it.
+    It returns a listing with the file, or with a skipped entry if a rule excludes it.
     """
     root = path.parent.resolve()
     name = Path(path.name)
@@ -229,9 +210,7 @@ def list_file(path: Path, rules: FileRules) -> FolderListing:
 def explain_path(path: str, rules: FileRules) -> str | None:
     """Return which rule leaves out a file that does not exist yet; None if none does.
 
-    Args:
-        path: Its path below the root, with ``/``.
-        rules: What is left out.
+    ``path``: its path below the root, with ``/``.
     """
     return _Choice(Path("/"), "**/*", rules).rule_for_member(path, "")
 
@@ -297,8 +276,7 @@ class _Choice:
     def add_patterns(self, uri: str, content: bytes) -> None:
         """Add the patterns of a file of them that lies in an archive.
 
-        Raises:
-            ReadError: They cannot be used.
+        It raises ``ReadError`` if they cannot be used.
         """
         self._ignored[f"{uri.rpartition('/')[0]}/"] = parse_patterns(content, uri)
 
@@ -396,9 +374,8 @@ def list_foreign(documents: pl.DataFrame, tenant: str | None) -> frozenset[str]:
 
     A file whose document states no tenant, or that never could be read, is not among them.
 
-    Args:
-        documents: Their ``uri`` and ``tenant``.
-        tenant: The tenant of the setting ``rag.tenant``; None for all of them, to which no document is foreign.
+    ``documents``: their ``uri`` and ``tenant``. ``tenant``: the tenant of the setting ``rag.tenant``; None for all of
+    them, to which no document is foreign.
     """
     if tenant is None:
         return frozenset()

@@ -95,18 +95,9 @@ def read_documents(
     still read. Drafts are skipped unless the settings include them. If a subfolder cannot be listed, the earlier
     revisions of its files are kept. A missing folder of documents counts as empty.
 
-    Args:
-        folder: The folder of documents.
-        settings: Which files to read, and defaults for values that a file does not state.
-        previous: Table ``documents`` of an earlier call.
-        previous_reading: The earlier call's ``reading``. If it differs now, all files are parsed again; otherwise only
-            changed files.
-        apart: Files and folders with another purpose, which are skipped if they are in the folder.
-        readers: Available readers; the first that supports a file reads it.
-        timezone: Time zone of dates and times that state none.
-
-    Raises:
-        ContractError: ``previous`` is not a table ``documents``.
+    ``previous``: table ``documents`` of an earlier call. ``previous_reading``: the earlier call's ``reading``. If it
+    differs now, all files are parsed again; otherwise only changed files. It raises ``ContractError`` if ``previous``
+    is not a table ``documents``.
     """
     return read_listed_documents(
         list_files(folder, settings.pattern, apart, make_rules(settings)),
@@ -132,19 +123,8 @@ def read_listed_documents(
 ) -> DocumentRead:
     """Read files that are already listed; see :func:`read_documents`.
 
-    Args:
-        listing: The files to read, and the skipped entries.
-        settings: Defaults for values that a file does not state.
-        previous: Table ``documents`` of an earlier call.
-        previous_reading: The earlier call's ``reading``.
-        readers: Available readers; the first that supports a file reads it.
-        hashes: Hashes of files that have not changed since an earlier call; None to read every file.
-        timezone: Time zone of dates and times that state none: a day begins at its midnight.
-        mentions_undated: Whether the reasons say which documents have no date, which matters to windows alone.
-        progress: Called with the number of files read and of all files, before each.
-
-    Raises:
-        ContractError: ``previous`` is not a table ``documents``.
+    ``previous``: table ``documents`` of an earlier call. ``previous_reading``: the earlier call's ``reading``. It
+    raises ``ContractError`` if ``previous`` is not a table ``documents``.
     """
     started = time.perf_counter()
     reading = name_reading(settings, readers, timezone)

@@ -42,10 +42,8 @@ def read_document(
     A reader that is not in :data:`backstory.ingest.documents.reader.READERS` is trusted by the caller and runs without
     limits.
 
-    Raises:
-        ReadError: All text of the file is in images, and cannot be recognised here.
-        ReadError: The file contains no text.
-        ReadError: The file cannot be read, or exceeds the limits.
+    It raises ``ReadError`` if all text of the file is in images, and cannot be recognised here; or the file contains
+    no text; or the file cannot be read, or exceeds the limits.
     """
     if reader in READERS and isinstance(reader, PictureReader):
         return read_pictures(reader, content, uri, settings)

@@ -18,18 +18,8 @@ def open_inside(
 ) -> Iterator[BufferedReader]:
     """Open a regular file in a folder by :func:`backstory.base.files.safe_open.open_contained`.
 
-    Args:
-        root: The folder, with links resolved.
-        path: The file, in the folder.
-        uri: What errors call the file.
-        most_bytes: Maximum size of the file, None for no limit.
-
-    Yields:
-        The open file.
-
-    Raises:
-        ReadError: The file cannot or must not be read.
-        FileNotFoundError: There is no such file any more.
+    It yields the open file. It raises ``ReadError`` if the file cannot or must not be read. It raises
+    ``FileNotFoundError`` if there is no such file any more.
     """
     try:
         with open_contained(root, path) as file:

@@ -18,14 +18,7 @@ _TASK: Final = f"{__name__}:draw_request"
 def draw_page(content: bytes, uri: str, page: int, settings: DocumentSettings) -> bytes:
     """Draw a page of a PDF as a PNG file.
 
-    Args:
-        content: Bytes of the file.
-        uri: Name of the file in error messages.
-        page: The page, from 1.
-        settings: Limits of time and memory.
-
-    Raises:
-        ReadError: There is no such page (``unknown_page``), it cannot be drawn, or a limit is exceeded.
+    It raises ``ReadError`` if there is no such page (``unknown_page``), it cannot be drawn, or a limit is exceeded.
     """
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
     try:

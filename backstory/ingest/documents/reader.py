@@ -47,17 +47,8 @@ class DocumentReader(Protocol):
     def read(self, content: bytes, uri: str, *, drafts: bool) -> ParsedDocument | None:
         """Read one file.
 
-        Args:
-            content: The bytes of the file.
-            uri: Name of the file in error messages.
-            drafts: Whether to read documents that are marked as drafts.
-
-        Returns:
-            The document, or None for a skipped draft; equal bytes always give an equal document.
-
-        Raises:
-            ReadError: The file contains no text.
-            ReadError: The file cannot be read.
+        It returns the document, or None for a skipped draft; equal bytes always give an equal document. It raises
+        ``ReadError`` if the file contains no text; or the file cannot be read.
         """
         ...
 

@@ -44,12 +44,7 @@ def update_revisions(known: Mapping[str, Revision], current: Revision | None) ->
     is kept. When the file is gone, its last ``ok`` revision becomes ``deleted``, or the ``error`` revision if there was
     none, and the texts of all revisions are dropped. So each status except ``superseded`` has at most one revision.
 
-    Args:
-        known: The earlier revisions, by id.
-        current: The current revision of the file, or None if the file is gone.
-
-    Returns:
-        All revisions, ``superseded`` ones last.
+    It returns all revisions, ``superseded`` ones last.
     """
     updated = {name: replace(revision, status="superseded") for name, revision in known.items()}
     by_status = {revision.status: revision for revision in known.values()}

@@ -72,8 +72,7 @@ _SIGNS: Final = tuple(
 def list_secret_names(further: Sequence[str] = ()) -> Patterns:
     """Return the patterns of the names of files that hold secrets, in small letters.
 
-    Args:
-        further: Patterns of the settings; one that begins with ``!`` lets a file be read.
+    ``further``: patterns of the settings; one that begins with ``!`` lets a file be read.
     """
     return Patterns((*_NAMES, *(pattern.lower() for pattern in further)))
 

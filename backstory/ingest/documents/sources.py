@@ -60,13 +60,7 @@ def list_sources(
 ) -> pl.DataFrame:
     """Build the rows of the documents in the table ``sources``.
 
-    Args:
-        found: The status of each file.
-        folder: The folder of documents as the settings name it, relative to the workspace.
-        mentions_undated: Whether the reasons say which documents have no date.
-
-    Returns:
-        Table :class:`~backstory.storage.tables.schemas.Sources`, by ``source``. A folder's ends with ``/``.
+    It returns table :class:`~backstory.storage.tables.schemas.Sources`, by ``source``. A folder's ends with ``/``.
     """
     rows = [
         {

@@ -32,8 +32,7 @@ _DRAFT_BESIDE: Final = "a draft beside a post that a person has edited; merge th
 def drop_former_posts(documents: pl.DataFrame) -> pl.DataFrame:
     """Drop earlier revisions and tombstones of written posts: what Backstory wrote before is no history to keep.
 
-    Args:
-        documents: Rows of the table ``documents``.
+    ``documents``: rows of the table ``documents``.
     """
     is_former = pl.col("uri").str.starts_with(WRITTEN_PREFIX) & pl.col("status").is_in(
         ["superseded", "deleted"]
@@ -47,12 +46,7 @@ def is_of_source(uri: str) -> bool:
 
 
 def locate(uri: str, folder: str) -> str:
-    """Return the path of a document relative to the workspace; one of a further source has its name as first folder.
-
-    Args:
-        uri: Its uri.
-        folder: Folder of the documents, relative to the workspace.
-    """
+    """Return the path of a document relative to the workspace; one of a further source has its name as first folder."""
     if is_of_source(uri):
         return str(PurePosixPath(uri))
     return uri.removeprefix(WRITTEN_PREFIX) if is_written(uri) else str(PurePosixPath(folder) / uri)
@@ -67,12 +61,7 @@ def name_source(folder: str, uri: str) -> str:
 
 
 def list_written(folder: Path, name: str) -> FolderListing:
-    """List the written posts of a workspace.
-
-    Args:
-        folder: Their folder.
-        name: The folder relative to the workspace.
-    """
+    """List the written posts of a workspace."""
     listing = put_below(list_files(folder, _PATTERN), f"{WRITTEN_PREFIX}{name}/")
     drafts = sorted(file.uri for file in listing.files if file.uri.endswith(DRAFT_SUFFIX))
     return replace(
@@ -83,13 +72,7 @@ def list_written(folder: Path, name: str) -> FolderListing:
 
 
 def is_unlisted(uri: str, places: Set[str]) -> bool:
-    """Return whether a document lies where a listing could not look, so that what was read of it is kept.
-
-    Args:
-        uri: The document's uri.
-        places: The uris of the folders, archives and files that could not be looked into, as in
-            :attr:`backstory.ingest.documents.files.FolderListing.unlisted`.
-    """
+    """Return whether a document lies where a listing could not look, so that what was read of it is kept."""
     if "" in places and not is_of_source(uri) and not is_written(uri):
         return True
     above = (place for place, letter in enumerate(uri) if letter == "/")

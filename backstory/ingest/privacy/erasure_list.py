@@ -112,8 +112,7 @@ class Forgotten:
 def read_forgotten(path: Path) -> Forgotten:
     """Read the list of a workspace; empty if nothing was ever forgotten.
 
-    Raises:
-        WorkspaceError: The file is not such a list.
+    It raises ``WorkspaceError`` if the file is not such a list.
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -132,8 +131,7 @@ def read_forgotten(path: Path) -> Forgotten:
 def read_key_fingerprint(path: Path) -> str:
     """Return the fingerprint of the key of a list; empty if there is no list, or one of an earlier release.
 
-    Raises:
-        WorkspaceError: The file is not such a list.
+    It raises ``WorkspaceError`` if the file is not such a list.
     """
     try:
         return str(json.loads(path.read_text(encoding="utf-8")).get(_KEY_FINGERPRINT, ""))
@@ -181,15 +179,10 @@ def _write_private(path: Path, text: str) -> None:
 def leave_out(read: ExportRead, forgotten: Forgotten, folder: str) -> ExportRead:
     """Drop forgotten conversations and the messages of forgotten members from what was read.
 
-    Args:
-        read: All exports, with real names.
-        forgotten: What must not be read.
-        folder: The folder of exports as ``sources`` names it.
-
-    Returns:
-        The remaining data. ``unread_authors`` includes the names of forgotten members, so that mentions of them are
-        found. Files of a forgotten conversation are ``ignored`` in ``sources``, with the reason, and so are those of
-        which every message is recognised by its text; the reason of a file that holds others counts them.
+    ``folder``: the folder of exports as ``sources`` names it. It returns the remaining data. ``unread_authors``
+    includes the names of forgotten members, so that mentions of them are found. Files of a forgotten conversation are
+    ``ignored`` in ``sources``, with the reason, and so are those of which every message is recognised by its text; the
+    reason of a file that holds others counts them.
     """
     if not forgotten.hashes:
         return read
@@ -252,10 +245,7 @@ def leave_out_documents(read: DocumentRead, forgotten: Forgotten, folder: str) -
 
     A document is recognised by its name, or by its whole text.
 
-    Args:
-        read: All documents.
-        forgotten: What must not be read.
-        folder: The folder of documents as ``sources`` names it.
+    ``folder``: the folder of documents as ``sources`` names it.
     """
     uris = [uri for uri in _distinct(read.documents, "uri") if forgotten.holds("document", uri)]
     copies: list[str] = []
@@ -285,18 +275,7 @@ def hide_members(
     secret: bytes | None,
     forgotten: Forgotten,
 ) -> pl.DataFrame:
-    """Replace names of forgotten members in messages of others, and in names of files and conversations.
-
-    Args:
-        frame: A table.
-        columns: Columns to search.
-        members: Names of forgotten members.
-        secret: The key of the pseudonyms that the table holds; None if it holds real names.
-        forgotten: The list that gives the placeholders.
-
-    Returns:
-        The table with the same rows and columns.
-    """
+    """Replace names of forgotten members in messages of others, and in names of files and conversations."""
     if not forgotten.hashes:
         return frame
     present = {name: forgotten.token(name) for name in _list_present_pseudonyms(frame, columns, forgotten)}

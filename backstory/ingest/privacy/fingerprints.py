@@ -45,10 +45,7 @@ def sign_documents(texts: pl.Series, key: bytes) -> Prints:
 def find_signed(messages: pl.DataFrame, known: Prints, key: bytes) -> pl.Series:
     """Return for each message whether its fingerprint is known, or would be a day earlier or later.
 
-    Args:
-        messages: ``timestamp``, ``author`` and ``text``, with real names.
-        known: Fingerprints.
-        key: The bytes that they were made with.
+    ``messages``: ``timestamp``, ``author`` and ``text``, with real names.
     """
     return _find_signed(messages, _plain(messages["text"]), known, key)
 
@@ -56,10 +53,7 @@ def find_signed(messages: pl.DataFrame, known: Prints, key: bytes) -> pl.Series:
 def find_known_messages(messages: pl.DataFrame, known: Prints, key: bytes) -> pl.Series:
     """Return for each message whether it is recognised.
 
-    Args:
-        messages: ``conversation_id``, ``timestamp``, ``author``, ``kind`` and ``text``, with real names.
-        known: Fingerprints.
-        key: The bytes that they were made with.
+    ``messages``: ``conversation_id``, ``timestamp``, ``author``, ``kind`` and ``text``, with real names.
     """
     plain = _plain(messages["text"])
     found = messages.select(
@@ -89,8 +83,7 @@ def pack(prints: Prints) -> bytes:
 def unpack(content: bytes) -> Prints:
     """Read what :func:`pack` gave.
 
-    Raises:
-        ValueError: It is cut off.
+    It raises ``ValueError`` if it is cut off.
     """
     return np.frombuffer(content, dtype=_STORED).astype(np.uint64)
 

@@ -43,13 +43,8 @@ Word = tuple[int, int, str]
 def fold(text: str, *, keep_case: bool = False) -> str:
     """Keep the letters, digits, emoji and ``@`` of a text, in one spelling.
 
-    Args:
-        text: Any text.
-        keep_case: Whether capitals are kept.
-
-    Returns:
-        The letters without case, accents, spaces, punctuation and invisible characters. Folding the parts of a
-        text gives the same letters as folding the whole.
+    It returns the letters without case, accents, spaces, punctuation and invisible characters. Folding the parts of a
+    text gives the same letters as folding the whole.
     """
     if text.isascii():
         return text.encode().translate(None if keep_case else _SMALL_ASCII, _OTHER_ASCII).decode()
@@ -59,9 +54,8 @@ def fold(text: str, *, keep_case: bool = False) -> str:
 def find_words(text: str) -> list[Word]:
     """Find the positions where a word may begin and end.
 
-    Returns:
-        Runs of letters, cut also where a capital follows a small letter (``AnnaLind``) and between letters and
-        digits; emoji, the ``@`` of a mention, and the characters of scripts without spaces, each by itself.
+    It returns runs of letters, cut also where a capital follows a small letter (``AnnaLind``) and between letters and
+    digits; emoji, the ``@`` of a mention, and the characters of scripts without spaces, each by itself.
     """
     return [(match.start(), match.end(), match.group()) for match in _WORD.finditer(text)]
 

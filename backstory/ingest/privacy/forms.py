@@ -125,13 +125,9 @@ Form = tuple[str, Condition]
 def spell(name: str, *, keep_case: bool = False, contracted: bool = False) -> set[str]:
     """Return the folded spellings of a name.
 
-    Args:
-        name: A name, without or with the ``@`` of a mention.
-        keep_case: Whether the letters keep their case.
-        contracted: Whether ``ae``, ``oe``, ``ue`` and ``aa`` may each be one letter with an accent.
-
-    Returns:
-        Its letters without spaces and accents, with each umlaut both stripped and written out.
+    ``name``: a name, without or with the ``@`` of a mention. ``contracted``: whether ``ae``, ``oe``, ``ue`` and ``aa``
+    may each be one letter with an accent. It returns its letters without spaces and accents, with each umlaut both
+    stripped and written out.
     """
     words = name.removeprefix("@").split(" ")
     return {"".join(spelled) for spelled in _spell_words(words, keep_case=keep_case, contracted=contracted)}
@@ -149,11 +145,7 @@ def list_forms_of_word(name: str, *, keep_case: bool = False) -> Iterator[Form]:
 
 @lru_cache(maxsize=1 << 12)
 def list_forms(name: str) -> tuple[Form, ...]:
-    """List the forms of a name of several words, in which it is found in any text.
-
-    Args:
-        name: A name for which :func:`is_full_name` is true.
-    """
+    """List the forms of a name of several words, in which it is found in any text."""
     words = [word for word in _BETWEEN_PARTS.split(name) if fold(word)]
     is_cased = all(word[0].lower() != word[0].upper() for word in words)
     forms: dict[Form, None] = {}

@@ -57,15 +57,7 @@ _NO_NAME_BEGINNINGS: Final = tuple(
 
 
 def find_members(app_lines: Iterable[str]) -> list[str]:
-    """Find names of people in the lines that the app writes into a group.
-
-    Args:
-        app_lines: Texts of system messages, in English, German, Portuguese, Spanish, French or Italian. Of a text
-            of several lines, only the first is read.
-
-    Returns:
-        The names, sorted.
-    """
+    """Find names of people in the lines that the app writes into a group."""
     members: set[str] = set()
     for text in app_lines:
         line = text.strip().partition("\n")[0].removesuffix(".")

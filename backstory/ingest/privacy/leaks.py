@@ -46,14 +46,7 @@ _ALONE: Final = regex.compile(rf"(?=[{UNSPACED}])(?!\p{{M}})\X|\p{{So}}|(?=@)")
 
 
 def find_naming_texts(texts: Iterable[str], names: Iterable[str], agreed: Collection[str] = ()) -> set[str]:
-    """Return those of the texts that hold a real name.
-
-    Args:
-        texts: Texts by people or models.
-        names: Real names of all authors.
-        agreed: Names by which people agreed to be shown. Where one is a part of a longer real name, the longer one is
-            still found.
-    """
+    """Return those of the texts that hold a real name."""
     names = list(names)
     distinct = pl.Series("text", texts, pl.String).unique()
     found = _find_texts(distinct, _hide(distinct, agreed), names)
@@ -83,14 +76,9 @@ def _is_part(part: str, name: str) -> bool:
 def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
     """Find names that pseudonymization missed.
 
-    Args:
-        messages: A table with any of ``author``, ``text``, ``reactions``, ``conversation_id`` and ``source``. Texts
-            whose ``kind`` is ``system`` are searched as lines of the app.
-        names: Real names of all authors.
-
-    Returns:
-        One row per cell that holds a name: ``column``, and ``message_id``, null if the table has none. The name itself
-        is not included.
+    ``messages``: a table with any of ``author``, ``text``, ``reactions``, ``conversation_id`` and ``source``. Texts
+    whose ``kind`` is ``system`` are searched as lines of the app. It returns one row per cell that holds a name:
+    ``column``, and ``message_id``, null if the table has none. The name itself is not included.
     """
     if messages.is_empty():
         return pl.DataFrame(schema=_BREACH_SCHEMA)

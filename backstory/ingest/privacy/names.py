@@ -50,12 +50,8 @@ Place = Literal["message", "app line", "identifier"]
 def normalize_name(name: str) -> str:
     """Normalize a name, so that it is equal in the exports of all platforms.
 
-    Args:
-        name: As an export of any platform writes it.
-
-    Returns:
-        The name composed (NFC), in folded case, with single spaces, without invisible marks and without the
-        tilde before an unsaved contact; of a phone number, a plus sign and its digits.
+    It returns the name composed (NFC), in folded case, with single spaces, without invisible marks and without the
+    tilde before an unsaved contact; of a phone number, a plus sign and its digits.
     """
     return unicodedata.normalize("NFC", plain_name(name).casefold())
 
@@ -82,12 +78,7 @@ FindNames = Callable[[str], Sequence[Found]]
 
 
 class NameFinder:
-    """Finds people's names in texts.
-
-    Args:
-        names: Names as exports write them.
-        members: Names of members who did not write. They are found only in mentions and in lines of the app.
-    """
+    """Finds people's names in texts."""
 
     def __init__(self, names: Iterable[str], members: Iterable[str] = ()) -> None:
         self._people: dict[str, str] = {}
@@ -100,11 +91,7 @@ class NameFinder:
     def person(self, written: str) -> str:
         """Return the person of a name.
 
-        Args:
-            written: An author, or a name as found in a text.
-
-        Returns:
-            The person's normalized name. A name that several people could have is returned as it is.
+        It returns the person's normalized name. A name that several people could have is returned as it is.
         """
         name = normalize_name(written.removeprefix("@"))
         return self._find_person(name) or name
@@ -149,15 +136,7 @@ class NameFinder:
         return re.compile(rf"(?:@[{_MARKS}]*(?:~\s*)?|(?<!\S))(?:{written})(?!\S)")
 
     def may_hold(self, texts: pl.Series, place: Place) -> pl.Series:
-        """Select quickly the texts in which :meth:`find` can find something.
-
-        Args:
-            texts: Any texts, or nulls.
-            place: Their kind.
-
-        Returns:
-            One boolean per text.
-        """
+        """Select quickly the texts in which :meth:`find` can find something."""
         views, rows = spread_views(texts)
         matching = {rows[view] for view in self._list_views_that_may_hold(views, place)}
         return pl.Series([row in matching for row in range(len(texts))], dtype=pl.Boolean)
@@ -179,13 +158,8 @@ class NameFinder:
     def find(self, text: str, place: Place) -> list[Found]:
         """Find names.
 
-        Args:
-            text: Any text.
-            place: Its kind.
-
-        Returns:
-            The names in the order of the text, in messages with the ending of a possessive, without overlaps; where
-            two overlap, the earlier and then the longer one.
+        It returns the names in the order of the text, in messages with the ending of a possessive, without overlaps;
+        where two overlap, the earlier and then the longer one.
         """
         found = []
         for view in list_views(text):
@@ -201,16 +175,7 @@ class NameFinder:
         return apart
 
     def replace(self, texts: pl.Series, place: Place, write: Callable[[str], str]) -> pl.Series:
-        """Replace every name in texts. Marks of HTML and Markdown of which one half stands inside a name are kept.
-
-        Args:
-            texts: Any texts, or nulls.
-            place: Their kind.
-            write: Gives the replacement for a person's normalized name.
-
-        Returns:
-            The texts; those without a name are unchanged.
-        """
+        """Replace every name in texts. Marks of HTML and Markdown of which one half stands inside a name are kept."""
         selected = zip(texts, self.may_hold(texts, place), strict=True)
         replaced = [
             replace_found(
@@ -331,14 +296,7 @@ class NameFinder:
 def replace_found(
     text: str, find: FindNames, write: Callable[[Found, str], str], *, has_marks: bool = True
 ) -> str:
-    """Replace every name that is found in a text.
-
-    Args:
-        text: Any text.
-        find: Finds the names of a text, in order and apart.
-        write: Gives the replacement of a name, and of what is written there.
-        has_marks: Whether marks of HTML and Markdown of which one half stands inside a name are kept.
-    """
+    """Replace every name that is found in a text."""
     # Text beside a replaced name now stands alone, so it may be a name itself.
     hidden = [BLANK] * text.count(BLANK)
     while found := find(text):

@@ -64,8 +64,7 @@ class OptOutRecord:
 def read_opt_outs(path: Path) -> OptOutRecord:
     """Read the list of a workspace; empty if nobody ever opted out in a chat.
 
-    Raises:
-        WorkspaceError: The file is not such a list.
+    It raises ``WorkspaceError`` if the file is not such a list.
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -103,16 +102,8 @@ def leave_out_people(
     author out of its conversation, earlier and later ones, until a later message ``#backstory on``: the last of them
     counts, also when no export holds it any more.
 
-    Args:
-        read: All exports, with real names.
-        names: Any name of a person in the exports, or the pseudonym.
-        record: Who opted out by a command that earlier runs read.
-        secret: The key of the pseudonyms; None if the tables hold real names.
-        folder: The folder of exports as ``sources`` names it.
-
-    Returns:
-        The remaining data, with ``opted_out``, ``unknown_people`` and ``commands``. The reasons in ``sources`` count
-        what was left out.
+    ``folder``: the folder of exports as ``sources`` names it. It returns the remaining data, with ``opted_out``,
+    ``unknown_people`` and ``commands``. The reasons in ``sources`` count what was left out.
     """
     is_written = (pl.col("kind") == "message") & pl.col("author").is_not_null()
     command = (
@@ -155,12 +146,8 @@ def leave_out_people(
 def _find_last_commands(marked: pl.DataFrame, record: OptOutRecord) -> pl.DataFrame:
     """Find the command that counts for each person in each conversation, of those read now and those recorded.
 
-    Args:
-        marked: Messages with their ``person`` and ``command``.
-        record: Who opted out by a command that earlier runs read.
-
-    Returns:
-        ``conversation_id``, ``chat``, ``person``, ``timestamp`` and ``is_out``, with a row per chat of a conversation.
+    ``marked``: messages with their ``person`` and ``command``. It returns ``conversation_id``, ``chat``, ``person``,
+    ``timestamp`` and ``is_out``, with a row per chat of a conversation.
     """
     chat = pl.coalesce("chat", "conversation_id").alias("chat")
     places = marked.select("conversation_id", chat, "person").drop_nulls().unique(maintain_order=True)

@@ -41,15 +41,9 @@ _FEWEST_TRIES: Final = 1 << 16
 def scrub(texts: pl.Series, kinds: Sequence[DataKind], region: str | None) -> pl.Series:
     """Replace contact and bank data in texts by markers such as ``[email]``.
 
-    Args:
-        texts: Texts or nulls.
-        kinds: What to replace: e-mail addresses, IBANs with right check digits, card numbers with a right check digit
-            (Luhn), and valid phone numbers.
-        region: Region, such as ``DE``, whose phone numbers are found without a country code; None finds only those
-            with a plus sign.
-
-    Returns:
-        The texts in their order. A text without such data is the same; scrubbing twice gives what scrubbing once gives.
+    ``region``: region, such as ``DE``, whose phone numbers are found without a country code; None finds only those
+    with a plus sign. It returns the texts in their order. A text without such data is the same; scrubbing twice gives
+    what scrubbing once gives.
     """
     if not kinds:
         return texts

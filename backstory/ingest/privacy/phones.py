@@ -19,11 +19,7 @@ _LEAST_DIGITS = 7
 
 
 class PhoneFinder:
-    """Finds known numbers.
-
-    Args:
-        numbers: Each with a plus sign and its digits, including the country code.
-    """
+    """Finds known numbers."""
 
     def __init__(self, numbers: Iterable[str]) -> None:
         self._numbers = sorted(numbers)
@@ -42,9 +38,8 @@ class PhoneFinder:
     def find(self, text: str) -> list[tuple[int, int, str]]:
         """Find known numbers.
 
-        Returns:
-            Start, end and the known number, in the order of the text, without overlaps. Digits directly
-            beside a number count as part of it.
+        It returns start, end and the known number, in the order of the text, without overlaps. Digits directly beside
+        a number count as part of it.
         """
         if not self._by_core:
             return []

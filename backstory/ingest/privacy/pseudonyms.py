@@ -26,12 +26,7 @@ _PSEUDONYM_DIGITS = 10
 def make_pseudonym(person: str, secret: bytes) -> str:
     """Make a person's pseudonym by a keyed hash.
 
-    Args:
-        person: The normalized name.
-        secret: The key. Without it, nobody can test whether a name belongs to a pseudonym.
-
-    Returns:
-        ``member-`` and the first ten hexadecimal digits of HMAC-SHA256 (RFC 2104).
+    It returns ``member-`` and the first ten hexadecimal digits of HMAC-SHA256 (RFC 2104).
     """
     return PSEUDONYM_PREFIX + hmac.digest(secret, person.encode(), hashlib.sha256).hex()[:_PSEUDONYM_DIGITS]
 
@@ -39,11 +34,7 @@ def make_pseudonym(person: str, secret: bytes) -> str:
 class Pseudonyms:
     """Assigns the people of some exports one pseudonym each, under whatever name an export writes them.
 
-    Args:
-        messages: Messages with ``author``, ``text`` and ``kind``.
-        secret: The key of the pseudonyms.
-        aliases: Further names of authors, each with the author whose pseudonym it becomes.
-        other_names: Names of people who wrote none of the messages.
+    ``messages``: messages with ``author``, ``text`` and ``kind``.
     """
 
     def __init__(
@@ -85,15 +76,8 @@ def pseudonymize_messages(
     line says what they did. The name of someone who neither writes nor is mentioned with ``@`` cannot be recognized,
     and stays.
 
-    Args:
-        frame: Messages with ``author``, ``text``, ``kind``, ``conversation_id`` and ``source``; also ``reactions`` if
-            the messages have any.
-        secret: The key of the pseudonyms.
-        aliases: Further names of authors, each with the author whose pseudonym it becomes.
-        other_names: Names of people who wrote no message of the frame.
-
-    Returns:
-        The frame with the same rows and columns.
+    ``frame``: messages with ``author``, ``text``, ``kind``, ``conversation_id`` and ``source``; also ``reactions`` if
+    the messages have any.
     """
     pseudonyms = Pseudonyms(frame, secret, aliases=aliases or {}, other_names=other_names)
     by_name = {name: pseudonyms.of(name) for name in pseudonyms.authors}
@@ -109,13 +93,7 @@ def pseudonymize_messages(
 def pseudonymize_sources(frame: pl.DataFrame, names: Iterable[str], secret: bytes) -> pl.DataFrame:
     """Replace names in the conversations and sources of a table, as :func:`pseudonymize_messages` does.
 
-    Args:
-        frame: A table with ``source``, ``conversation_id`` or both, for example the quarantine.
-        names: Real names of all authors.
-        secret: The key of the pseudonyms.
-
-    Returns:
-        The frame with the same rows and columns.
+    ``frame``: a table with ``source``, ``conversation_id`` or both, for example the quarantine.
     """
     return _replace_in_identifiers(frame, NameFinder(names), secret)
 

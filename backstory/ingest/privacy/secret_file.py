@@ -33,17 +33,8 @@ def load_secret(path: Path, tables: Tables, *, is_shared: bool = False) -> bytes
     same secret. The catalog stores a fingerprint, from which the secret cannot be computed, so that the tables never
     mix pseudonyms of two secrets.
 
-    Args:
-        path: File of the secret.
-        tables: The tables, whose catalog stores the fingerprint.
-        is_shared: Whether other workers have the secret, too, so that nobody is to remove the tables.
-
-    Returns:
-        32 bytes.
-
-    Raises:
-        WorkspaceError: The file is not a valid secret, or the tables hold pseudonyms of another secret or of a lost
-            one.
+    It raises ``WorkspaceError`` if the file is not a valid secret, or the tables hold pseudonyms of another secret or
+    of a lost one.
     """
     recorded = read_fingerprint(tables)
     try:

@@ -48,13 +48,8 @@ def _fold_words(language: str) -> Mapping[str, tuple[str, frozenset[str]]]:
 def list_usable_words(language: str, names: Iterable[str]) -> list[str]:
     """List the words of a language that nobody can take for one of the names.
 
-    Args:
-        language: ISO 639-1 code of the language.
-        names: Real names of people, as exports write them.
-
-    Returns:
-        The words in their order, without those that are found as a name, and without those that equal a part of a
-        name, differ from it in one letter, or hold it or are held by it.
+    It returns the words in their order, without those that are found as a name, and without those that equal a part of
+    a name, differ from it in one letter, or hold it or are held by it.
     """
     names = list(names)
     words = _fold_words(language if language in load_words() else DEFAULT_LANGUAGE)
@@ -76,15 +71,8 @@ def assign_names(
 ) -> dict[str, str]:
     """Give each person of a conversation a name of its own.
 
-    Args:
-        people: Pseudonyms, in the order in which the people were first seen.
-        words: Words to choose from, from :func:`list_usable_words`.
-        agreed: Names that people chose, by pseudonym.
-        taken: Names of others.
-
-    Returns:
-        A name by pseudonym: the chosen one, a word, or a word with a number after all words are taken. Without words,
-        only the chosen ones.
+    It returns a name by pseudonym: the chosen one, a word, or a word with a number after all words are taken. Without
+    words, only the chosen ones.
     """
     names = {person: agreed[person] for person in people if person in agreed}
     used = {*taken, *names.values()}

@@ -42,11 +42,7 @@ class _Place(NamedTuple):
 
 
 class SurnameFinder:
-    """Finds surnames of people that stand alone, written with a capital, and their possessives.
-
-    Args:
-        people: The person of each surname, as :func:`find_surname` gives it.
-    """
+    """Finds surnames of people that stand alone, written with a capital, and their possessives."""
 
     def __init__(self, people: Mapping[str, str]) -> None:
         self._people: dict[str, str] = {}
@@ -59,12 +55,7 @@ class SurnameFinder:
     def find(self, text: str, found: Sequence[Found]) -> list[Found]:
         """Find surnames beside the names that were found in a text.
 
-        Args:
-            text: Text of a document, or a part of it.
-            found: The names of members in it, in order and apart.
-
-        Returns:
-            These and the surnames with the ending of a possessive, in order and apart.
+        It returns these and the surnames with the ending of a possessive, in order and apart.
         """
         names = list(found)
         for view in list_views(text) if self._people else []:
@@ -96,11 +87,7 @@ class SurnameFinder:
 
 
 def find_surname(person: str) -> str | None:
-    """Return the surname of a person with its particles (``van gogh``), or None for a name without one.
-
-    Args:
-        person: A normalized name.
-    """
+    """Return the surname of a person with its particles (``van gogh``), or None for a name without one."""
     if is_phone(person):
         return None
     words = [word for word in person.split(" ") if _WORD.fullmatch(word.strip(".,")) and fold(word)]
@@ -123,17 +110,7 @@ def spell_surname(surname: str) -> set[str]:
 def list_clear_surnames(
     text: str, people: Mapping[str, str], found: Sequence[Found], stop_words: Collection[str]
 ) -> set[str]:
-    """List the surnames that, alone in a document, can be only one person's, and are no ordinary word in it.
-
-    Args:
-        text: The whole text of the document.
-        people: The person of each surname, which is of no other member whom the document names.
-        found: The names of members in the text, in order and apart.
-        stop_words: Words of the text's language that are no first name, in small letters.
-
-    Returns:
-        Those of the surnames to which this applies.
-    """
+    """List the surnames that, alone in a document, can be only one person's, and are no ordinary word in it."""
     seen = list_views(text)[-1]
     # `In Lind's words`: a word that the document also writes in small letters only begins a sentence.
     ordinary = {*stop_words, *_TITLES, *(word for word in _LETTERS.findall(seen.text) if word.islower())}

@@ -110,14 +110,8 @@ def spread_views(texts: pl.Series) -> tuple[pl.Series, list[int]]:
 def find_open_marks(text: str, start: int, end: int) -> tuple[str, str]:
     """Find the marks inside a part of a text whose other half stands outside of it.
 
-    Args:
-        text: A text with HTML or Markdown.
-        start: Start of the part.
-        end: End of the part.
-
-    Returns:
-        The marks that open in the part, and those that close in it, so that whoever replaces the part can keep them:
-        of ``<b>Anna</b> Lind``, from the name on, nothing and ``</b>``.
+    It returns the marks that open in the part, and those that close in it, so that whoever replaces the part can keep
+    them: of ``<b>Anna</b> Lind``, from the name on, nothing and ``</b>``.
     """
     inside = text[start:end]
     opening: list[tuple[str, str]] = []

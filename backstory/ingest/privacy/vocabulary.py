@@ -49,14 +49,7 @@ def find_in_words(
 ) -> Iterator[Match]:
     """Find the names of a vocabulary in the words of a text.
 
-    Args:
-        text: The text.
-        words: Its words, in order.
-        letters: The folded letters of each word.
-        vocabulary: The names to find.
-
-    Yields:
-        Every name, the longest at each position.
+    It yields every name, the longest at each position.
     """
     names, beginnings = vocabulary.names, vocabulary.beginnings
     next_free = 0

@@ -16,8 +16,7 @@ from backstory.settings.paths import WorkspacePaths
 def list_added(workspace: WorkspacePaths) -> list[SourceSettings]:
     """List the sources that were added by command, in the order in which they were added.
 
-    Raises:
-        WorkspaceError: The recorded list is damaged.
+    It raises ``WorkspaceError`` if the recorded list is damaged.
     """
     return list(read_record(workspace.added_sources))
 
@@ -25,18 +24,10 @@ def list_added(workspace: WorkspacePaths) -> list[SourceSettings]:
 def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] = ()) -> SourceSettings:
     """Record a file or folder as a source. The next run reads it; nothing is read or copied now.
 
-    Args:
-        workspace: An open workspace.
-        path: A file or folder that exists. One in the workspace is recorded relative to it.
-        exclude: Files and folders to leave out, as in ``.gitignore``.
-
-    Returns:
-        The recorded source. A path that was added before in the same way is left as it was.
-
-    Raises:
-        InputError: The path is absent, is already read as part of something else, or is no place for documents.
-        SettingsError: The sources of the settings are invalid.
-        WorkspaceError: The recorded list is damaged.
+    ``exclude``: files and folders to leave out, as in ``.gitignore``. It returns the recorded source. A path that was
+    added before in the same way is left as it was. It raises ``InputError`` if the path is absent, is already read as
+    part of something else, or is no place for documents. It raises ``SettingsError`` if the sources of the settings
+    are invalid. It raises ``WorkspaceError`` if the recorded list is damaged.
     """
     if not path.exists():
         raise InputError(f"{path} does not exist; name an existing file or folder", code="absent_file")
@@ -75,16 +66,8 @@ def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] 
 def remove_source(workspace: WorkspacePaths, name: str | Path) -> SourceSettings:
     """Take a source out of the recorded list. The next run drops its documents; no file is deleted.
 
-    Args:
-        workspace: An open workspace.
-        name: Name or path of a source that was added by command.
-
-    Returns:
-        The source that was removed.
-
-    Raises:
-        InputError: No source has this name or path, or it stands in the settings file.
-        WorkspaceError: The recorded list is damaged.
+    It raises ``InputError`` if no source has this name or path, or it stands in the settings file. It raises
+    ``WorkspaceError`` if the recorded list is damaged.
     """
     place = Path(name).expanduser().resolve()
     sources = list_sources(workspace)
@@ -114,13 +97,7 @@ def remove_source(workspace: WorkspacePaths, name: str | Path) -> SourceSettings
 def readmit(workspace: WorkspacePaths, name: str, patterns: Sequence[str]) -> None:
     """Take patterns out of what a source leaves out; the next run reads what they named.
 
-    Args:
-        workspace: An open workspace.
-        name: Name of a source that was added by command.
-        patterns: The patterns.
-
-    Raises:
-        WorkspaceError: The recorded list is damaged.
+    It raises ``WorkspaceError`` if the recorded list is damaged.
     """
 
     def take_out(recorded: Recorded) -> list[SourceSettings]:

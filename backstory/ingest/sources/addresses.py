@@ -42,13 +42,7 @@ class AddressRemote:
     def __init__(self, address: str, credentials: Mapping[str, Mapping[str, object]] | None = None) -> None:
         """Set the address; it sends no request yet.
 
-        Args:
-            address: The address.
-            credentials: Options of fsspec by kind of address, without which no place that needs any is asked; None to
-                let its packages find theirs in the environment.
-
-        Raises:
-            MissingExtraError: fsspec is not installed.
+        It raises ``MissingExtraError`` if fsspec is not installed.
         """
         require_extra("remote", "a source by `url`", "name a local `path`")
         self._address = address
@@ -58,8 +52,7 @@ class AddressRemote:
     def list_files(self) -> RemoteListing:
         """List all files below the address, or the one file that it names.
 
-        Raises:
-            SettingsError: No installed package knows this kind of address.
+        It raises ``SettingsError`` if no installed package knows this kind of address.
         """
         import fsspec
 
@@ -89,8 +82,7 @@ class AddressRemote:
     def _choose_options(self) -> dict[str, dict[str, object]]:
         """Return the options of each part of the address.
 
-        Raises:
-            ReadError: A part needs credentials, and there are none for it.
+        It raises ``ReadError`` if a part needs credentials, and there are none for it.
         """
         if self._credentials is None:
             return {}
@@ -120,12 +112,7 @@ class PagesRemote:
     def __init__(self, addresses: Sequence[str], list_address: str | None = None) -> None:
         """Set the addresses; it sends no request yet.
 
-        Args:
-            addresses: Addresses of files.
-            list_address: Address of a text that names further ones, each on a line of its own.
-
-        Raises:
-            MissingExtraError: fsspec or aiohttp is not installed.
+        It raises ``MissingExtraError`` if fsspec or aiohttp is not installed.
         """
         require_extra("remote", "a source by `urls` or `url_list`", "name a local `path`")
         import aiohttp
@@ -188,12 +175,7 @@ class PagesRemote:
 
 
 def name_page(address: str, kind: str) -> str:
-    """Return the path under which a page is kept: its host and path, with the ending of its kind.
-
-    Args:
-        address: Its address.
-        kind: Its media type; empty if unknown.
-    """
+    """Return the path under which a page is kept: its host and path, with the ending of its kind."""
     parts = urlsplit(address)
     inner = [part for part in unquote(parts.path).split("/") if part not in ("", ".", "..")]
     clean = ["".join(sign for sign in part if sign.isprintable()).lstrip(".") for part in inner]
@@ -221,8 +203,7 @@ def make_stamp(info: Mapping[str, Any]) -> str:
 def copy_limited(parts: Iterator[bytes], target: IO[bytes], most_bytes: int) -> None:
     """Write parts of a content one after another.
 
-    Raises:
-        ReadError: They have more bytes than allowed.
+    It raises ``ReadError`` if they have more bytes than allowed.
     """
     written = 0
     for part in parts:

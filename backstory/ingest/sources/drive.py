@@ -33,14 +33,7 @@ class DriveRemote:
     def __init__(self, files: Sequence[str], folder: str | None, mirror: Path, calls: DriveCalls) -> None:
         """Set what is wanted; it sends no request yet.
 
-        Args:
-            files: Ids of files.
-            folder: Id of a folder.
-            mirror: Folder of the mirror, which also holds what is known of the folder from one run to the next.
-            calls: Makes the calls.
-
-        Raises:
-            MissingExtraError: The packages are not installed.
+        It raises ``MissingExtraError`` if the packages are not installed.
         """
         require_extra("drive", "a source of Google Drive", "download the files and name a local `path`")
         self._files = files

@@ -19,12 +19,8 @@ READING_SCOPE: Final = "https://www.googleapis.com/auth/drive.readonly"
 def open_session(keys: Keys | None) -> requests.Session:
     """Open what makes calls in the name of the account.
 
-    Args:
-        keys: The keys of the workspace. Where they are given, the environment is asked for nothing.
-
-    Raises:
-        ReadError: There are no credentials, or Google's library cannot use them.
-        AuthenticationError: The variable of the environment holds no credentials.
+    It raises ``ReadError`` if there are no credentials, or Google's library cannot use them. It raises
+    ``AuthenticationError`` if the variable of the environment holds no credentials.
     """
     from google.auth.transport.requests import AuthorizedSession
 

@@ -41,13 +41,7 @@ class DriveCalls:
         session: requests.Session | None = None,
         keys: Keys | None = None,
     ) -> None:
-        """Set the place of the API; it sends no request yet.
-
-        Args:
-            address: Address of the API; None for Google's.
-            session: What makes the calls; None for one of the account that the keys name.
-            keys: The keys of the workspace; None for those of the environment.
-        """
+        """Set the place of the API; it sends no request yet."""
         self._address = ADDRESS if address is None else address
         self._session = session
         self._keys = keys
@@ -56,21 +50,15 @@ class DriveCalls:
     def account(self) -> str:
         """A hash that tells accounts apart; empty for a session without credentials.
 
-        Raises:
-            ReadError: There are no credentials.
+        It raises ``ReadError`` if there are no credentials.
         """
         return name_account(self._open())
 
     def ask(self, call: str, parameters: Mapping[str, str]) -> Mapping[str, Any]:
         """Make a call whose answer is an object of JSON.
 
-        Args:
-            call: Path of the call below the address of the API.
-            parameters: Its parameters.
-
-        Raises:
-            ReadError: Drive refuses it, cannot be reached or gives another answer. The code is :data:`GONE` or
-                :data:`INVALID` where these fit.
+        It raises ``ReadError`` if drive refuses it, cannot be reached or gives another answer. The code is
+        :data:`GONE` or :data:`INVALID` where these fit.
         """
         with closing(self.get(call, parameters)) as response:
             try:
@@ -84,8 +72,7 @@ class DriveCalls:
     def get(self, call: str, parameters: Mapping[str, str]) -> requests.Response:
         """Make a call, again where a retry may succeed. The caller closes the response.
 
-        Raises:
-            ReadError: As :meth:`ask`.
+        It raises ``ReadError`` if as :meth:`ask`.
         """
         try:
             return retry(partial(self._get_once, call, parameters), _ATTEMPTS)

@@ -52,24 +52,14 @@ class DriveTree:
     """The picked files, and a folder with its subfolders and what shortcuts lead to. Each file stands in it once."""
 
     def __init__(self, calls: DriveCalls, memory: Path) -> None:
-        """Set what makes the calls; it sends no request yet.
-
-        Args:
-            calls: Makes the calls.
-            memory: File of what is known from one run to the next.
-        """
+        """Set what makes the calls; it sends no request yet."""
         self._calls = calls
         self._memory = memory
 
     def read(self, files: Sequence[str], folder: str | None) -> DriveContent:
         """Find all files. A folder without changes costs two calls: for itself, and for its changes.
 
-        Args:
-            files: Ids of files.
-            folder: Id of a folder.
-
-        Raises:
-            ReadError: Drive cannot be asked, or the folder is not there, or is in the trash.
+        It raises ``ReadError`` if drive cannot be asked, or the folder is not there, or is in the trash.
         """
         walk = _Walk(self._calls)
         if folder is None:

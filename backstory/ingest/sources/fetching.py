@@ -22,9 +22,8 @@ logger = logging.getLogger(__name__)
 def require_packages(workspace: WorkspacePaths) -> None:
     """Raise if a source that lies elsewhere needs packages that are not installed; it contacts no source.
 
-    Raises:
-        MissingExtraError: A package is absent; the message names the extra.
-        SettingsError: The sources are invalid.
+    It raises ``MissingExtraError`` if a package is absent; the message names the extra. It raises ``SettingsError`` if
+    the sources are invalid.
     """
     for source in list_sources(workspace):
         if source.settings.is_remote and workspace.fetches:
@@ -34,9 +33,8 @@ def require_packages(workspace: WorkspacePaths) -> None:
 def fetch_sources(workspace: WorkspacePaths) -> None:
     """Fetch what has changed in the sources that lie elsewhere. The next listing reports what cannot be fetched.
 
-    Raises:
-        MissingExtraError: A source needs packages that are not installed.
-        SettingsError: The sources are invalid.
+    It raises ``MissingExtraError`` if a source needs packages that are not installed. It raises ``SettingsError`` if
+    the sources are invalid.
     """
     documents = workspace.settings.documents
     limits = ReadingLimits(documents.read_seconds, documents.read_megabytes)

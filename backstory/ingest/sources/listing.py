@@ -32,13 +32,8 @@ def list_documents(workspace: WorkspacePaths, apart: Collection[Path]) -> Folder
 
     A source whose root lies in another one, or in the folder of documents, is read by itself alone.
 
-    Args:
-        workspace: An open workspace.
-        apart: Files and folders with another purpose, which are skipped wherever they lie.
-
-    Raises:
-        SettingsError: The sources are invalid.
-        WorkspaceError: The list of added sources is damaged.
+    It raises ``SettingsError`` if the sources are invalid. It raises ``WorkspaceError`` if the list of added sources
+    is damaged.
     """
     sources = list_sources(workspace)
     roots = [source.root for source in sources]
@@ -51,14 +46,8 @@ def list_documents(workspace: WorkspacePaths, apart: Collection[Path]) -> Folder
 def hash_sources(workspace: WorkspacePaths, apart: Collection[Path], hashes: FileHashes) -> str:
     """Hash every file of the further sources by its content, and every skipped entry; empty without sources.
 
-    Args:
-        workspace: An open workspace.
-        apart: Files and folders that are not documents, and are skipped.
-        hashes: Hashes of files that have not changed, which are not read.
-
-    Raises:
-        SettingsError: The sources are invalid.
-        WorkspaceError: The list of added sources is damaged.
+    It raises ``SettingsError`` if the sources are invalid. It raises ``WorkspaceError`` if the list of added sources
+    is damaged.
     """
     sources = list_sources(workspace)
     if not sources:
@@ -71,13 +60,7 @@ def hash_sources(workspace: WorkspacePaths, apart: Collection[Path], hashes: Fil
 
 
 def list_source(source: Source, documents: DocumentSettings, apart: Collection[Path]) -> FolderListing:
-    """List the files of one source; one that cannot be reached is a failed entry, and its files are unknown.
-
-    Args:
-        source: The source.
-        documents: The settings of all documents.
-        apart: Files and folders inside it that are read by themselves, or have another purpose.
-    """
+    """List the files of one source; one that cannot be reached is a failed entry, and its files are unknown."""
     prefix = f"{source.name}{SOURCE_MARK}"
     settings = source.settings
     rules = make_rules(documents, settings)

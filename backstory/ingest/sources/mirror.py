@@ -53,15 +53,7 @@ def update_mirror(
 ) -> MirrorState:
     """Fetch what has changed in a place elsewhere, and drop what is gone there.
 
-    Args:
-        folder: Folder of the mirror. One mirror is updated by one process at a time.
-        origin: What identifies the place; a mirror of another place is emptied first.
-        remote: The place.
-        rules: What is left out, and not fetched.
-        most_bytes: Maximum size of a file.
-
-    Returns:
-        What is known now. If the place cannot be listed, the copies stay as they are.
+    It returns what is known now. If the place cannot be listed, the copies stay as they are.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive_temporary(folder / "update"):
@@ -78,13 +70,7 @@ def update_mirror(
 
 
 def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
-    """List the copies, and what is not among them.
-
-    Args:
-        folder: Folder of the mirror.
-        name: What reasons call the source.
-        rules: What is left out.
-    """
+    """List the copies, and what is not among them."""
     state = read_state(folder)
     if state.problem:
         reason = (

@@ -19,8 +19,7 @@ Recorded = tuple[SourceSettings, ...]
 def read_record(path: Path) -> Recorded:
     """Read the list of a workspace; empty if no source was ever added.
 
-    Raises:
-        WorkspaceError: The file is not such a list.
+    It raises ``WorkspaceError`` if the file is not such a list.
     """
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))["sources"]
@@ -38,12 +37,7 @@ def read_record(path: Path) -> Recorded:
 def change_record(path: Path, change: Callable[[Recorded], Sequence[SourceSettings]]) -> None:
     """Replace the list of a workspace, and flush it to disk. Other processes wait meanwhile.
 
-    Args:
-        path: The file.
-        change: Gives the list that follows the recorded one. What it raises leaves the file as it is.
-
-    Raises:
-        WorkspaceError: The file is not such a list.
+    It raises ``WorkspaceError`` if the file is not such a list.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with exclusive_temporary(path) as file:

@@ -43,15 +43,13 @@ class Remote(Protocol):
     def list_files(self) -> RemoteListing:
         """List its files.
 
-        Raises:
-            ReadError: It cannot be listed.
+        It raises ``ReadError`` if it cannot be listed.
         """
         ...
 
     def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
         """Write the content of a file.
 
-        Raises:
-            ReadError: The file cannot be fetched, or has more bytes than that.
+        It raises ``ReadError`` if the file cannot be fetched, or has more bytes than that.
         """
         ...

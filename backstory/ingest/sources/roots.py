@@ -37,9 +37,8 @@ class Source:
 def list_sources(workspace: WorkspacePaths) -> tuple[Source, ...]:
     """List all further sources: those of the settings, then those that were added by command.
 
-    Raises:
-        SettingsError: Two sources have the same name, or one lies where the workspace keeps something else.
-        WorkspaceError: The list of added sources is damaged.
+    It raises ``SettingsError`` if two sources have the same name, or one lies where the workspace keeps something
+    else. It raises ``WorkspaceError`` if the list of added sources is damaged.
     """
     stated = [
         _place(workspace, settings, is_added=False) for settings in workspace.settings.documents.sources
@@ -72,8 +71,7 @@ def locate_source(workspace: WorkspacePaths, path: str) -> Path:
 def locate_document(workspace: WorkspacePaths, uri: str) -> Path | None:
     """Find the file of a document of a further source.
 
-    Returns:
-        Its path; None if the document is of no source, or its file is gone.
+    It returns its path; None if the document is of no source, or its file is gone.
     """
     name, mark, below = uri.partition(SOURCE_MARK)
     source = next((each for each in list_sources(workspace) if mark and each.name == name), None)
@@ -89,8 +87,7 @@ def locate_document(workspace: WorkspacePaths, uri: str) -> Path | None:
 def require_apart(workspace: WorkspacePaths, root: Path) -> None:
     """Raise if a path is no place for documents, because the workspace keeps something else there.
 
-    Raises:
-        InputError: The path is the folder of documents, or lies where chats or what runs write lie.
+    It raises ``InputError`` if the path is the folder of documents, or lies where chats or what runs write lie.
     """
     place = root.resolve()
     if place == workspace.documents_dir.resolve():
@@ -113,9 +110,8 @@ def require_apart(workspace: WorkspacePaths, root: Path) -> None:
 def find_covering(workspace: WorkspacePaths, path: Path) -> str | None:
     """Find what already holds a path.
 
-    Returns:
-        The name of the source whose root is the path or a folder above it; the empty text for the folder of
-        documents; None if nothing holds the path.
+    It returns the name of the source whose root is the path or a folder above it; the empty text for the folder of
+    documents; None if nothing holds the path.
     """
     place = path.resolve()
     if place.is_relative_to(workspace.documents_dir.resolve()):

@@ -15,12 +15,8 @@ SYNC_SECONDS: Final = 3600
 def find_next_sync(workspace: WorkspacePaths) -> float | None:
     """Find when a source that lies elsewhere is to be fetched again: an hour after it was last tried, by whatever run.
 
-    Returns:
-        Seconds since 1970, of the source that comes first; None if no source lies elsewhere.
-
-    Raises:
-        SettingsError: The sources are invalid.
-        WorkspaceError: The list of added sources is damaged.
+    It returns seconds since 1970, of the source that comes first; None if no source lies elsewhere. It raises
+    ``SettingsError`` if the sources are invalid. It raises ``WorkspaceError`` if the list of added sources is damaged.
     """
     if not workspace.fetches:
         return None

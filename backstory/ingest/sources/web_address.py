@@ -24,11 +24,7 @@ _DRIVE: Final = "https://drive.google.com/open?id="
 
 
 class WebAddresses:
-    """Finds where documents live in the web. What a source knows of its copies is read once.
-
-    Args:
-        workspace: An open workspace.
-    """
+    """Finds where documents live in the web. What a source knows of its copies is read once."""
 
     def __init__(self, workspace: WorkspacePaths) -> None:
         self._workspace = workspace
@@ -40,12 +36,8 @@ class WebAddresses:
     def find(self, uri: str) -> str | None:
         """Find where a document lives.
 
-        Args:
-            uri: Uri of a document that is no written post.
-
-        Returns:
-            The address that its file states (``url`` in front matter, the canonical link of a page), else the one from
-            which its source has fetched it; None if neither is known.
+        It returns the address that its file states (``url`` in front matter, the canonical link of a page), else the
+        one from which its source has fetched it; None if neither is known.
         """
         path = (
             locate_document(self._workspace, uri)
@@ -73,13 +65,9 @@ class WebAddresses:
 def make_linker(workspace: WorkspacePaths) -> Callable[[str], str]:
     """Build a function that tells where a link of a post to a document leads.
 
-    Args:
-        workspace: An open workspace, whose sources are listed once.
-
-    Returns:
-        A function of the document's uri. It returns the path of its file, relative to the workspace and perhaps outside
-        of it; of a document that was fetched, its web address, or the path of its copy if it has none; and the empty
-        text for a document of a source that the workspace does not have any more.
+    It returns a function of the document's uri. It returns the path of its file, relative to the workspace and perhaps
+    outside of it; of a document that was fetched, its web address, or the path of its copy if it has none; and the
+    empty text for a document of a source that the workspace does not have any more.
     """
     sources = {source.name: source for source in list_sources(workspace)}
     places = {name: _place_files(workspace, source) for name, source in sources.items()}

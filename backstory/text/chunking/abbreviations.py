@@ -128,10 +128,7 @@ class _Lists(NamedTuple):
 def goes_on(text: str, stop: int, after: int) -> bool:
     """Return whether a sentence goes on after a full stop, an ellipsis, or a quotation that ends with a mark.
 
-    Args:
-        text: The whole text.
-        stop: Offset after the marks at the end of a word; only spaces lie between it and ``after``.
-        after: Offset of the first character of the next word.
+    ``stop``: offset after the marks at the end of a word; only spaces lie between it and ``after``.
     """
     mark = text[stop - 1]
     if mark in "!?":

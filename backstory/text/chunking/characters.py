@@ -22,19 +22,8 @@ def cut_characters(
 ) -> list[list[Span]]:
     """Cut many texts into chunks of at most a number of characters, at the same places as Markdown is cut.
 
-    Args:
-        texts: Markdown or plain texts.
-        max_characters: Maximum characters of a chunk.
-        overlap_characters: Maximum characters that a chunk repeats from the previous chunk.
-        max_tokens: Maximum tokens of a chunk, one per text. A chunk that has more is cut again, by tokens.
-        overlap_tokens: Maximum tokens that a chunk repeats where it was cut by tokens.
-        count_tokens: Counts many texts at once.
-
-    Returns:
-        The chunks of each text in order, as :func:`backstory.text.chunking.cut.cut_chunks` gives them.
-
-    Raises:
-        InputError: The limits contradict each other, or a single character is over the ceiling.
+    It returns the chunks of each text in order, as :func:`backstory.text.chunking.cut.cut_chunks` gives them. It
+    raises ``InputError`` if the limits contradict each other, or a single character is over the ceiling.
     """
     found = cut_chunks(
         texts,

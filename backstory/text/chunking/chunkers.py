@@ -71,13 +71,7 @@ class _Row:
 
 
 def choose_chunker(name: ChunkerName, settings: ChunkSettings, *, max_tokens: int) -> Chunker:
-    """Make a chunker of its name.
-
-    Args:
-        name: A name of :data:`CHUNKERS`.
-        settings: The sizes.
-        max_tokens: The embedder's maximum input, which no chunk exceeds.
-    """
+    """Make a chunker of its name."""
     row = CHUNKERS[name]
     wanted, repeated = row.size(settings)
     ceiling = min(wanted, max_tokens)

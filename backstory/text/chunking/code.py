@@ -79,16 +79,8 @@ def cut_code(
 
     A definition over the ceiling is cut into the definitions in it, else at its statements.
 
-    Args:
-        texts: Source code; errors in it cost only the definitions around them.
-        language: Language of all texts.
-        max_tokens: Maximum tokens of a chunk, special tokens included, one per text.
-        overlap_tokens: Not used.
-        count_tokens: Counts many texts at once.
-
-    Raises:
-        InputError: A single character is over the ceiling.
-        MissingExtraError: The extra ``code`` is not installed.
+    It raises ``InputError`` if a single character is over the ceiling. It raises ``MissingExtraError`` if the extra
+    ``code`` is not installed.
     """
     outlines = [outline_code(text, language) for text in texts]
     return cut_definitions(
@@ -105,8 +97,7 @@ def outline_code(text: str, language: CodeLanguage) -> tuple[Definition, ...]:
 
     Each begins with the comments and attributes directly above it.
 
-    Raises:
-        MissingExtraError: The extra ``code`` is not installed.
+    It raises ``MissingExtraError`` if the extra ``code`` is not installed.
     """
     content = text.encode("utf-8", "surrogatepass")
     return tuple(_outline(_parse(content, language).root_node, text, _number_characters(content), 0))

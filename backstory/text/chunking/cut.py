@@ -68,18 +68,8 @@ def cut_chunks(
     sentences, else its last words: as many as fit ``overlap_tokens`` and the ceiling, but never the whole chunk.
     The overlap is limited to half of the ceiling.
 
-    Args:
-        texts: Markdown or plain texts.
-        max_tokens: Maximum tokens of a chunk, overlap and special tokens included: one for all, or one per text.
-        overlap_tokens: Maximum tokens that a chunk repeats from the previous chunk.
-        count_tokens: Counts many texts at once; every paragraph is passed to it once, in large batches.
-        outline: Finds the paragraphs and headings of a text.
-
-    Returns:
-        The chunks of each text in order. Together they contain everything but whitespace between paragraphs.
-
-    Raises:
-        InputError: The limits contradict each other, or a single character is over the ceiling.
+    It returns the chunks of each text in order. Together they contain everything but whitespace between paragraphs. It
+    raises ``InputError`` if the limits contradict each other, or a single character is over the ceiling.
     """
     ceilings = list(max_tokens) if isinstance(max_tokens, Sequence) else [max_tokens] * len(texts)
     _check_limits(texts, ceilings, overlap_tokens)

@@ -55,19 +55,9 @@ def cut_definitions(
     A definition over the ceiling is cut into the definitions in it and the code between those. What has no definitions
     in it and is over the ceiling is left to ``cut_long``.
 
-    Args:
-        texts: Source code.
-        outlines: The outermost definitions of each text, in order, without overlap.
-        max_tokens: Maximum tokens of a chunk, special tokens included, one per text.
-        count_tokens: Counts many texts at once.
-        cut_long: Cuts what is too long and has no definitions in it.
-
-    Returns:
-        The chunks of each text in order, without overlap. Together they contain everything but whitespace. ``heading``
-        names the definition with those around it, such as ``"Class > method"``; it is empty between definitions.
-
-    Raises:
-        InputError: A single character is over the ceiling.
+    It returns the chunks of each text in order, without overlap. Together they contain everything but whitespace.
+    ``heading`` names the definition with those around it, such as ``"Class > method"``; it is empty between
+    definitions. It raises ``InputError`` if a single character is over the ceiling.
     """
     spans: list[list[Span]] = [[] for _ in texts]
     pending = [

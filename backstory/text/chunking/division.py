@@ -57,12 +57,7 @@ class Piece:
 
 
 def divide_text(text: str, title: str) -> list[Piece]:
-    """Divide a text into pieces, in order.
-
-    Args:
-        text: Markdown or plain text; may begin and end anywhere.
-        title: Title of the document. A line that repeats it, and lines without a letter or digit, are no pieces.
-    """
+    """Divide a text into pieces, in order."""
     outline = outline_markdown(text)
     headings = set(outline.heading_starts)
     blocks = _find_code(outline)

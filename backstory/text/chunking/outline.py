@@ -54,14 +54,7 @@ class MarkdownOutline:
     heading_titles: list[str]
 
     def headings_at(self, offsets: Offsets) -> list[str]:
-        """Return the headings above each offset, outermost first, as ``"A > B"``.
-
-        Args:
-            offsets: Character offsets; a heading that starts exactly at an offset is included.
-
-        Returns:
-            The paths, empty before the first heading.
-        """
+        """Return the headings above each offset, outermost first, as ``"A > B"``."""
         paths = ["", *self.heading_paths()]
         return [paths[bisect_right(self.heading_starts, offset)] for offset in offsets.tolist()]
 
@@ -95,11 +88,7 @@ class _Blocks:
 def outline_markdown(text: str) -> MarkdownOutline:
     """Find the paragraphs and headings of a text.
 
-    Args:
-        text: Markdown, or plain text.
-
-    Returns:
-        The outline; it covers every character except whitespace between paragraphs.
+    It returns the outline; it covers every character except whitespace between paragraphs.
     """
     return _outline_short(text) if len(text) <= _SHORT else _outline(text)
 
@@ -128,11 +117,7 @@ def _outline(text: str) -> MarkdownOutline:
 def outline_sentences(text: str) -> MarkdownOutline:
     """Find the sentences and headings of a text; a sentence that goes on in the next line is one.
 
-    Args:
-        text: Markdown, or plain text.
-
-    Returns:
-        The outline, with a sentence, list item or heading in place of each paragraph.
+    It returns the outline, with a sentence, list item or heading in place of each paragraph.
     """
     outline = outline_markdown(text)
     ranges: list[Range] = []

@@ -33,8 +33,7 @@ class Pages:
     def find(self, start: int, end: int) -> tuple[int, int] | None:
         """Find the pages of the characters from ``start`` to ``end``.
 
-        Returns:
-            The first and the last page, from 1; None without pages.
+        It returns the first and the last page, from 1; None without pages.
         """
         if not self.starts:
             return None

@@ -59,13 +59,8 @@ def measure_paragraphs(
 ) -> tuple[Pieces, list[int], int]:
     """Count the paragraphs of all texts in one call, each once.
 
-    Args:
-        outlines: One outline per text.
-        count_tokens: Counts many texts at once, special tokens included.
-
-    Returns:
-        The paragraphs of all texts as pieces; the index of each text's first piece, then the number of pieces; and
-        the number of special tokens that the counter adds.
+    It returns the paragraphs of all texts as pieces; the index of each text's first piece, then the number of pieces;
+    and the number of special tokens that the counter adds.
     """
     bounds = [0, *accumulate(len(outline.starts) for outline in outlines)]
     starts = np.concatenate([outline.starts for outline in outlines])
@@ -132,19 +127,7 @@ def cut_pieces(
 ) -> list[Pieces]:
     """Cut pieces into sentences, sentences over the limit into words, and words over it into grapheme clusters.
 
-    Args:
-        texts: The texts of the pieces.
-        pieces: The pieces of each text.
-        rows: The pieces to cut, by the index of their text.
-        limits: Maximum tokens of a piece, without special tokens, one per text.
-        count_tokens: Counts many texts at once, special tokens included.
-        specials: Special tokens that the counter adds to each text.
-
-    Returns:
-        The pieces of each text; no new piece exceeds its limit.
-
-    Raises:
-        InputError: A single character has more tokens than the limit.
+    It raises ``InputError`` if a single character has more tokens than the limit.
     """
     cut = list(pieces)
     pending = [

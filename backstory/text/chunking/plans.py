@@ -64,13 +64,7 @@ class Plan:
 def plan_chunks(drafts: Sequence[Draft], count_tokens: CountTokens, specials: int) -> Plan:
     """Pack the pieces of texts into chunks, and count the chunks' tokens.
 
-    Args:
-        drafts: The texts with their planning limits.
-        count_tokens: Counts many texts at once, special tokens included.
-        specials: Special tokens that the counter adds to each text.
-
-    Returns:
-        The chunks; some may exceed their ceiling, since token counts are only roughly additive.
+    It returns the chunks; some may exceed their ceiling, since token counts are only roughly additive.
     """
     plan = _pack(drafts, specials)
     _add_word_overlaps(drafts, plan, count_tokens, specials)
@@ -161,15 +155,7 @@ def _add_word_overlaps(drafts: Sequence[Draft], plan: Plan, count_tokens: CountT
 def correct_draft(draft: Draft, plan: Plan, place: int, ceiling: int, overlap_tokens: int) -> Draft:
     """Reduce the planning limits of a text by the excess of its chunks.
 
-    Args:
-        draft: The text with its planning limits.
-        plan: A plan in which a chunk of the text exceeds a limit.
-        place: Index of the text in the plan.
-        ceiling: Maximum tokens of its chunks.
-        overlap_tokens: Maximum tokens that a chunk repeats.
-
-    Returns:
-        The text to plan again; its ``stubborn`` pieces exceed the ceiling even as a chunk of one piece.
+    It returns the text to plan again; its ``stubborn`` pieces exceed the ceiling even as a chunk of one piece.
     """
     chunks = slice(plan.chunk_bounds[place], plan.chunk_bounds[place + 1])
     firsts, token_counts = plan.firsts[chunks], plan.token_counts[chunks]

@@ -40,14 +40,7 @@ def cut_python(
     A definition over the ceiling is cut into its methods and nested functions, else at blank lines and lines. A text
     that is not valid Python has no definitions, and is cut so as a whole.
 
-    Args:
-        texts: Python source code.
-        max_tokens: Maximum tokens of a chunk, special tokens included, one per text.
-        overlap_tokens: Not used.
-        count_tokens: Counts many texts at once.
-
-    Raises:
-        InputError: A single character is over the ceiling.
+    It raises ``InputError`` if a single character is over the ceiling.
     """
     outlines = []
     for text in texts:
@@ -66,8 +59,7 @@ def outline_python(text: str) -> tuple[Definition, ...]:
     Each begins with the comment lines directly above it and its decorators, and ends with its last line. Functions and
     classes inside other statements, such as ``if`` and ``try``, are code of the module.
 
-    Raises:
-        PythonSyntaxError: The text is not valid Python, or is nested too deeply to be parsed.
+    It raises ``PythonSyntaxError`` if the text is not valid Python, or is nested too deeply to be parsed.
     """
     version = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     try:
@@ -89,15 +81,7 @@ def outline_python(text: str) -> tuple[Definition, ...]:
 def _outline(
     text: str, bounds: Sequence[int], body: Sequence[ast.stmt], first_line: int, depth: int
 ) -> tuple[Definition, ...]:
-    """List the definitions of a body.
-
-    Args:
-        text: The module.
-        bounds: Offset of each line, then the length of the text.
-        body: Statements.
-        first_line: Number of the last line, from 1, that is not free for a comment above the first statement.
-        depth: Number of definitions around the body.
-    """
+    """List the definitions of a body."""
     found = []
     for statement, line_above in zip(
         body, accumulate(map(_last_line, body), max, initial=first_line), strict=False

@@ -32,18 +32,10 @@ def cut_rows(
     A chunk holds whole rows, as many as fit. A row that alone exceeds the ceiling is cut at sentences, then at words,
     and shares no chunk with another row. Every row is in exactly one chunk: rows are not repeated.
 
-    Args:
-        texts: Tables with one row per line, separated by ``\n``; the first line of each is its header.
-        max_tokens: Maximum tokens of a chunk, special tokens included, one per text.
-        overlap_tokens: Not used.
-        count_tokens: Counts many texts at once; every row is passed to it once, in one batch.
-
-    Returns:
-        The chunks of each text in order. The header line belongs to the first chunk, and is the ``heading`` of every
-        chunk. Together the chunks contain everything but blank lines.
-
-    Raises:
-        InputError: A single character is over the ceiling.
+    ``texts``: tables with one row per line, separated by ``\n``; the first line of each is its header. It returns the
+    chunks of each text in order. The header line belongs to the first chunk, and is the ``heading`` of every chunk.
+    Together the chunks contain everything but blank lines. It raises ``InputError`` if a single character is over the
+    ceiling.
     """
     tables = [_find_rows(text) for text in texts]
     headers = [text.partition("\n")[0].strip() for text in texts]

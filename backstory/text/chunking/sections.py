@@ -30,17 +30,7 @@ def cut_sections(
 ) -> list[list[Span]]:
     """Cut Markdown as :func:`backstory.text.chunking.cut.cut_chunks` does, and lists of short answers at each heading.
 
-    Args:
-        texts: Markdown or plain texts.
-        max_tokens: Maximum tokens of a chunk, one for each text.
-        overlap_tokens: Maximum tokens that a chunk repeats from the previous chunk of the same section.
-        count_tokens: Counts many texts at once.
-
-    Returns:
-        The chunks of each text in order.
-
-    Raises:
-        InputError: As :func:`backstory.text.chunking.cut.cut_chunks`.
+    It raises ``InputError`` if as :func:`backstory.text.chunking.cut.cut_chunks`.
     """
     divided = [_divide(text) for text in texts]
     spans = cut_chunks(

@@ -45,16 +45,9 @@ class TitledText:
 def cut_titled_texts(texts: Sequence[TitledText], count_tokens: CountTokens) -> list[list[Span]]:
     """Cut every text with room for its longest title and headings; again with smaller chunks where it is too little.
 
-    Args:
-        texts: The texts.
-        count_tokens: Counts many texts at once, special tokens included.
-
-    Returns:
-        The chunks of each text in order. Their ``heading`` is empty for a text whose title and headings would take half
-        of the ceiling.
-
-    Raises:
-        InputError: The title of a text leaves no room for text below the ceiling.
+    It returns the chunks of each text in order. Their ``heading`` is empty for a text whose title and headings would
+    take half of the ceiling. It raises ``InputError`` if the title of a text leaves no room for text below the
+    ceiling.
     """
     with_headings, rooms, plain_rooms = _measure_rooms(texts, count_tokens)
     spans: list[list[Span]] = [[] for _ in texts]

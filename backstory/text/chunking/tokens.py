@@ -47,8 +47,7 @@ def estimate_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
     four characters per token is too low for hexadecimal digits, base64, URLs, code, Chinese and emoji; this estimate
     is not. It may be too low for words of other languages in plain Latin letters, and for random letters.
 
-    Returns:
-        One estimate per text, two special tokens included, shape ``(len(texts),)``.
+    It returns one estimate per text, two special tokens included, shape ``(len(texts),)``.
     """
     estimates = np.empty(len(texts), np.int64)
     average = sum(map(len, texts)) // max(len(texts), 1)

@@ -38,16 +38,7 @@ _BEGINS_A_LINE = re.compile(r"[-+*•>|]|\d{1,9}[.)]\s|#{1,6}\s|`{3}|~{3}")
 
 
 def split_sentences(text: str, start: int, end: int) -> list[Range]:
-    """Split a range at the ends of sentences and lines.
-
-    Args:
-        text: The whole text.
-        start: First offset of the range.
-        end: Offset after the range.
-
-    Returns:
-        Start and end of every sentence, without the whitespace around it.
-    """
+    """Split a range at the ends of sentences and lines."""
     return _strip(text, start, end, _find_sentence_ends(text, start, end))
 
 
@@ -60,15 +51,7 @@ def _find_sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def join_wrapped(text: str, sentences: Iterable[Range]) -> list[Range]:
-    """Join the lines of a sentence that goes on after a line end, and the sentences of a row of a table.
-
-    Args:
-        text: The whole text.
-        sentences: Ranges from :func:`split_sentences`, in order.
-
-    Returns:
-        Start and end of every sentence that remains.
-    """
+    """Join the lines of a sentence that goes on after a line end, and the sentences of a row of a table."""
     joined: list[Range] = []
     for start, end in sentences:
         if joined and _goes_on(text, joined[-1], start):
@@ -92,16 +75,7 @@ def _goes_on(text: str, before: Range, start: int) -> bool:
 
 
 def split_words(text: str, start: int, end: int) -> list[Range]:
-    """Split a range at its whitespace.
-
-    Args:
-        text: The whole text.
-        start: First offset of the range.
-        end: Offset after the range.
-
-    Returns:
-        Start and end of every run of characters without whitespace.
-    """
+    """Split a range at its whitespace."""
     return [match.span() for match in _WORD.finditer(text, start, end)]
 
 
@@ -109,15 +83,6 @@ def split_graphemes(text: str, start: int, end: int, parts: int) -> list[Range]:
     """Split a range into parts of about the same length, never inside a user-perceived character.
 
     Grapheme clusters are those of Unicode Standard Annex 29.
-
-    Args:
-        text: The whole text.
-        start: First offset of the range.
-        end: Offset after the range.
-        parts: Parts to aim for, 2 or more; there are fewer where clusters are long.
-
-    Returns:
-        Start and end of every part. A single cluster is returned whole.
     """
     boundaries = _find_graphemes(text, start, end)
     wanted = (start + (end - start) * part // parts for part in range(1, parts))

@@ -36,14 +36,10 @@ _MOST_RUNS: Final = 4
 def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
     """Write one chosen chunk as it appears in a prompt.
 
-    Args:
-        record: A row with ``title`` (or ``post_title``), ``published_at`` (or ``post_date``), ``content``,
-            ``tags`` and ``similarity``; with ``excerpt: passage`` the ``passage``, too; with ``page_start`` and
-            ``page_end`` if its document has pages; with ``serves`` of table ``contexts``, if it is a row of that.
-        settings: Which part of a chunk is shown, and most characters of its beginning.
-
-    Returns:
-        Heading, snippet, tags, similarity, and whether it only may help, followed by a blank line.
+    ``record``: a row with ``title`` (or ``post_title``), ``published_at`` (or ``post_date``), ``content``, ``tags``
+    and ``similarity``; with ``excerpt: passage`` the ``passage``, too; with ``page_start`` and ``page_end`` if its
+    document has pages; with ``serves`` of table ``contexts``, if it is a row of that. It returns heading, snippet,
+    tags, similarity, and whether it only may help, followed by a blank line.
     """
     title = escape_line(str(record.get("title") or record.get("post_title") or "")) or "Untitled"
     published = record.get("published_at") or record.get("post_date")
@@ -62,13 +58,7 @@ def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
 
 
 def format_message(author: str, sent_at: str, text: str) -> str:
-    """Write one message of a window as the rest of a list item, after its number: one line.
-
-    Args:
-        author: Name of the author.
-        sent_at: Time of sending.
-        text: Text of the message, of any number of lines.
-    """
+    """Write one message of a window as the rest of a list item, after its number: one line."""
     return f"{sent_at} **{escape_line(author)}**: {escape_block(' '.join(text.split())).strip()}"
 
 
@@ -88,13 +78,8 @@ def make_entry_counter(
 ) -> Callable[[Sequence[str]], NDArray[np.int64]]:
     """Make a function that counts the tokens of stored chunks as entries of a context.
 
-    Args:
-        chunks: Rows of :meth:`backstory.index.search.SearchIndex.describe`.
-        settings: The format of the entries; the beginning of each chunk is counted.
-
-    Returns:
-        A function from chunk ids to tokens, shape ``(len(ids),)``. The counts are estimates, not below those of a
-        model's tokenizer.
+    It returns a function from chunk ids to tokens, shape ``(len(ids),)``. The counts are estimates, not below those of
+    a model's tokenizer.
     """
     fields = chunks.select(
         "title", "published_at", "tags", "page_start", "page_end", content="text", similarity=pl.lit(0.0)
@@ -120,13 +105,6 @@ def cut_to_common_length(texts: Sequence[str], characters: int) -> list[str]:
     """Shorten the parts of one text to a budget.
 
     If they are over it, the longest parts are shortened to one common length, so that every part is still present.
-
-    Args:
-        texts: At least one part.
-        characters: Most characters of all parts together, without ellipses.
-
-    Returns:
-        The parts in their order.
     """
     limit = _longest_within([len(text) for text in texts], characters)
     return [cut_snippet(text, limit) if limit else "" for text in texts]
@@ -144,13 +122,8 @@ def _longest_within(lengths: Sequence[int], total: int) -> int:
 def cut_snippet(text: str, characters: int) -> str:
     """Shorten a text at a word boundary.
 
-    Args:
-        text: Any text.
-        characters: Longest result, without the ellipsis.
-
-    Returns:
-        The unchanged text if it is short enough; otherwise its beginning up to the end of a word, and an ellipsis. A
-        single word that is longer than the limit is cut.
+    It returns the unchanged text if it is short enough; otherwise its beginning up to the end of a word, and an
+    ellipsis. A single word that is longer than the limit is cut.
     """
     stripped = text.strip()
     if len(stripped) <= characters:
@@ -163,12 +136,7 @@ def cut_snippet(text: str, characters: int) -> str:
 
 
 def cut_line(text: str, characters: int) -> str:
-    """Put a text on one line, and cut it after a whole word.
-
-    Args:
-        text: Any text.
-        characters: Longest result, without the ellipsis.
-    """
+    """Put a text on one line, and cut it after a whole word."""
     return cut_snippet(" ".join(text.split()), characters)
 
 

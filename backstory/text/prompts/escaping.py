@@ -61,13 +61,9 @@ _FIELDS: Final = ("tags:", "similarity:")
 def escape_block(text: str) -> str:
     """Escape everything that could be read as structure of the prompt with a backslash.
 
-    Args:
-        text: Any number of lines.
-
-    Returns:
-        Lines that end with a line feed. As CommonMark they contain paragraphs, lists, quotes, indented code and web
-        links. They contain no heading, rule, fence, HTML, image or link definition, no link of another scheme, and
-        no list item that looks like a line of the prompt entry itself.
+    It returns lines that end with a line feed. As CommonMark they contain paragraphs, lists, quotes, indented code and
+    web links. They contain no heading, rule, fence, HTML, image or link definition, no link of another scheme, and no
+    list item that looks like a line of the prompt entry itself.
     """
     lines = _escape_inline(_drop_unseen(_LINE_END.sub("\n", text)))
     pieces, done = [], 0

@@ -68,19 +68,14 @@ class _Form:
 def format_context(rows: Sequence[Row], settings: ContextSettings, form: ContextFormat = "markdown") -> str:
     """Write the context of one window.
 
-    Args:
-        rows: Its rows of table ``contexts``, by rank.
-        settings: The budget, and whether Markdown shows the beginning of a chunk or the passage.
-        form: ``markdown`` is the block of earlier versions. ``json`` is an object with a list of documents.
-            ``messages`` is a list of a system and a user message, whose content is that of :func:`cite_documents`.
-            ``xml`` puts each passage into a tag. ``blocks`` is an object with ``blocks``, the ``search_result`` blocks
-            that the interface of Anthropic takes as content of a message, and ``table``, which says for each block
-            which revision of which document and which characters it quotes.
-
-    Returns:
-        The text, JSON for ``json``, ``messages`` and ``blocks``; empty without rows. It is not longer than the budget,
-        by :func:`backstory.text.chunking.tokens.estimate_tokens`: where even the shortest passages do not fit, rows are
-        left out from the end, and the text says how many.
+    ``rows``: its rows of table ``contexts``, by rank. ``form``: ``markdown`` is the block of earlier versions.
+    ``json`` is an object with a list of documents. ``messages`` is a list of a system and a user message, whose
+    content is that of :func:`cite_documents`. ``xml`` puts each passage into a tag. ``blocks`` is an object with
+    ``blocks``, the ``search_result`` blocks that the interface of Anthropic takes as content of a message, and
+    ``table``, which says for each block which revision of which document and which characters it quotes. It returns
+    the text, JSON for ``json``, ``messages`` and ``blocks``; empty without rows. It is not longer than the budget, by
+    :func:`backstory.text.chunking.tokens.estimate_tokens`: where even the shortest passages do not fit, rows are left
+    out from the end, and the text says how many.
     """
     if form == "markdown":
         return format_markdown(rows, settings)
@@ -90,12 +85,7 @@ def format_context(rows: Sequence[Row], settings: ContextSettings, form: Context
 def cite_documents(rows: Sequence[Row], settings: ContextSettings) -> str:
     """Write the context of one window as Markdown with numbers to cite and quoted passages.
 
-    Args:
-        rows: Its rows of table ``contexts``, by rank.
-        settings: The budget.
-
-    Returns:
-        The text; empty without rows.
+    ``rows``: its rows of table ``contexts``, by rank.
     """
     return _write_within(rows, settings, _CITED)
 

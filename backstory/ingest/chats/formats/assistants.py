@@ -89,12 +89,7 @@ class _Assistant:
 def follow_branch(parents: Mapping[str, str | None], leaf: str) -> list[str]:
     """List the messages of a branch from its root to its leaf.
 
-    Args:
-        parents: The message before each message, by ids; None, or an id that is no key, for the first one.
-        leaf: Id of the last message.
-
-    Raises:
-        InputError: The messages form a ring.
+    It raises ``InputError`` if the messages form a ring.
     """
     branch: list[str] = []
     passed: set[str] = set()
@@ -111,8 +106,7 @@ def follow_branch(parents: Mapping[str, str | None], leaf: str) -> list[str]:
 def _list_chatgpt_messages(conversation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """List the messages of the branch that is shown, each with a time: one without any follows the last one at once.
 
-    Raises:
-        ValueError: The export does not say which branch that is.
+    It raises ``ValueError`` if the export does not say which branch that is.
     """
     nodes = {key: as_object(node) for key, node in as_object(conversation.get("mapping")).items()}
     leaf = first_text(conversation.get("current_node"))

@@ -34,14 +34,7 @@ class CsvRecord:
 def split_records(
     lines: Sequence[str], delimiter: str, *, begin: int = 0, width: int | None = None
 ) -> Iterator[CsvRecord]:
-    """Split lines into records; after a damaged one, reading continues at its second line.
-
-    Args:
-        lines: The lines of the table without their ends; a quoted field may hold several.
-        delimiter: What stands between two fields.
-        begin: Place of the first line to read.
-        width: Number of fields without which a record is damaged, unless it is empty; None for any number.
-    """
+    """Split lines into records; after a damaged one, reading continues at its second line."""
     while begin < len(lines):
         start = begin
         reader = csv.reader(

@@ -57,8 +57,7 @@ def find_irc(parts: ExportParts) -> list[str]:
 def read_irc(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     """Read the lines of a log; see :class:`backstory.ingest.chats.chat_format.ChatFormat`.
 
-    Raises:
-        ExportSettingError: Neither a line nor the path says the day.
+    It raises ``ExportSettingError`` if neither a line nor the path says the day.
     """
     program = _find_program(parts) or IRSSI
     name = name_conversation(parts.source)

@@ -126,8 +126,7 @@ def _find_chat(headers: Mapping[str, str], mailbox: str) -> Chat:
 def _find_sender(headers: Mapping[str, str]) -> Person:
     """Return the author: the address, with the name shown as a further name.
 
-    Raises:
-        ValueError: There is none.
+    It raises ``ValueError`` if there is none.
     """
     written = headers.get("from", "")
     obscured = _OBSCURED.fullmatch(" ".join(written.split()))

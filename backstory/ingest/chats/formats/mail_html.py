@@ -30,11 +30,7 @@ def read_html(written: str) -> str:
     A ``blockquote`` is left out if a program marked it as a quotation, or a line above it says who wrote it. Any other
     is the writer's own text, indented.
 
-    Args:
-        written: HTML; it need not be valid.
-
-    Raises:
-        ValueError: It holds a declaration that cannot be read.
+    It raises ``ValueError`` if it holds a declaration that cannot be read.
     """
     parser = _MailParser()
     try:

@@ -73,9 +73,6 @@ def cut_quotes(text: str) -> str:
     Left out are lines that begin with ``>`` with the line above that says who wrote them (``On … wrote:``, in many
     languages); everything from a mail on that is quoted or forwarded as a whole, with its headers; a signature; and the
     footer that a mailing list adds below a line.
-
-    Args:
-        text: Plain text.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     retained: list[str] = []

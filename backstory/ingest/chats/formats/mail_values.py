@@ -35,8 +35,7 @@ class TooLongTextError(ValueError):
 def open_mail(content: bytes) -> Message:
     """Parse a mail.
 
-    Raises:
-        ValueError: Its parts are nested too deeply, or otherwise beyond the parser.
+    It raises ``ValueError`` if its parts are nested too deeply, or otherwise beyond the parser.
     """
     try:
         return message_from_bytes(content)
@@ -81,8 +80,7 @@ def read_people(written: str) -> list[tuple[str, str]]:
 def read_date(written: str) -> datetime:
     """Read a header with a date.
 
-    Raises:
-        ValueError: It is none.
+    It raises ``ValueError`` if it is none.
     """
     if not written.strip():
         raise ValueError("the mail has no date")
@@ -96,8 +94,7 @@ def read_date(written: str) -> datetime:
 def read_body(mail: Message) -> tuple[str, bool]:
     """Return the text of a mail, and whether files are attached.
 
-    Raises:
-        ValueError: The text cannot be read, or has more than 4 MiB.
+    It raises ``ValueError`` if the text cannot be read, or has more than 4 MiB.
     """
     plain: list[Message] = []
     web: list[Message] = []

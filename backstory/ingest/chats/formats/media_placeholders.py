@@ -23,14 +23,7 @@ _NAMED_BY_APP: Final = r"(?:IMG|VID|PTT|AUD|STK|DOC)-\d{8}-WA\d{4,}\.\w+ [(（][
 
 
 def find_captions(texts: pl.Series) -> dict[str, str]:
-    """Find the texts that contain a placeholder for a picture, a voice message or a file.
-
-    Args:
-        texts: Texts of messages as exported.
-
-    Returns:
-        The caption of each such text; an empty string if there is no caption.
-    """
+    """Find the texts that contain a placeholder for a picture, a voice message or a file."""
     distinct = texts.drop_nulls().unique()
     plain = distinct.str.replace_all(ANY_MARK, "")
     first_line = plain.str.extract("^([^\n]*)").str.strip_chars()
@@ -51,11 +44,7 @@ def split_caption(text: str) -> str | None:
     Android writes the placeholder into the first line. iOS writes it at the end of the first or last line, after a
     left-to-right mark. The document name that iOS writes before the placeholder is not a caption.
 
-    Args:
-        text: The message as exported.
-
-    Returns:
-        The caption, empty if there is none; None if the message has no placeholder.
+    It returns the caption, empty if there is none; None if the message has no placeholder.
     """
     lines = text.split("\n")
     if _is_placeholder(lines[0]):

@@ -61,12 +61,7 @@ class _Thread:
         self.chat = Chat(f"meta/{identifier}", name_chat(name, identifier)) if identifier else None
 
     def number(self, moment: object, counts: Counter[tuple[str, str]]) -> str | None:
-        """Return the key of the next message: Meta gives none, but a time to the millisecond.
-
-        Args:
-            moment: The time, as the record has it.
-            counts: Number of messages so far per chat and time, in all files of the export.
-        """
+        """Return the key of the next message: Meta gives none, but a time to the millisecond."""
         if self.chat is None:
             return None
         counts[self.chat.key, str(moment)] += 1

@@ -41,8 +41,7 @@ CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (
 def find_format(parts: ExportParts) -> tuple[ChatFormat, list[str]] | None:
     """Return the format of an export and the parts to read, by names and content; None if no reader knows it.
 
-    Raises:
-        ReadError: An archive with the names of an export has a password, or is too large when unpacked.
+    It raises ``ReadError`` if an archive with the names of an export has a password, or is too large when unpacked.
     """
     for tried in CHAT_FORMATS:
         try:

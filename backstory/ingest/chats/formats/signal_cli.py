@@ -54,8 +54,7 @@ class _Letter:
     def key(self) -> str:
         """The key of the message.
 
-        Raises:
-            ValueError: It has no time.
+        It raises ``ValueError`` if it has no time.
         """
         return _make_key(self.sender, self.content.get("timestamp"))
 
@@ -118,8 +117,7 @@ def _parse_line(line: bytes) -> Any:
 def _open_envelope(line: Any) -> tuple[str, Mapping[str, Any]]:
     """Return the account that received an envelope, and the envelope.
 
-    Raises:
-        ValueError: The line holds none.
+    It raises ``ValueError`` if the line holds none.
     """
     outer = as_object(line)
     container = as_object(outer.get("params")) if "params" in outer else outer

@@ -18,8 +18,7 @@ _NOBODY: Final = "No-Sender"
 def clean_messages(rows: pl.DataFrame) -> pl.DataFrame:
     """Take from the texts what is not of their authors: the message that is answered, reactions, and names of files.
 
-    Args:
-        rows: ``author``, ``text`` and ``kind``.
+    ``rows``: ``author``, ``text`` and ``kind``.
     """
     text = pl.col("text")
     plain = (

@@ -26,13 +26,8 @@ _NOTHING: Final = "This content can't be displayed."
 def read_markup(text: str, people: Mapping[str, str], channels: Mapping[str, str]) -> str:
     """Write the markup of a text as people see it.
 
-    Args:
-        text: As the export holds it.
-        people: Names by the ids of people.
-        channels: Names by the ids of channels.
-
-    Returns:
-        The text with ``@name``, ``#channel`` and ``label (address)``; an id without a name stays after its sign.
+    It returns the text with ``@name``, ``#channel`` and ``label (address)``; an id without a name stays after its
+    sign.
     """
 
     def write(match: re.Match[str]) -> str:
@@ -60,8 +55,7 @@ def read_words(record: Mapping[str, Any]) -> str:
     What a bot writes stands in headers and sections, of which the text is a summary. What is attached by a person is
     the preview of a link, unless it is another message.
 
-    Raises:
-        ValueError: The text is not text.
+    It raises ``ValueError`` if the text is not text.
     """
     text = record.get("text")
     if text and not isinstance(text, str):

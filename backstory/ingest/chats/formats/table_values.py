@@ -24,16 +24,9 @@ _SHEET_DAYS = (20_000, 80_000)
 def read_timestamp(value: object) -> datetime:
     """Read the timestamp of a record.
 
-    Args:
-        value: A datetime or date; text in ISO 8601, with or without an offset; or a number, whose range tells what it
-            is: ``20240513100000``, ``202405131000`` or ``20240513``; days of a spreadsheet; or seconds, milliseconds,
-            microseconds or nanoseconds since 1970.
-
-    Returns:
-        A datetime in UTC, or a naive one if the value has no time zone.
-
-    Raises:
-        InputError: The value is not a timestamp.
+    ``value``: a datetime or date; text in ISO 8601, with or without an offset; or a number, whose range tells what it
+    is: ``20240513100000``, ``202405131000`` or ``20240513``; days of a spreadsheet; or seconds, milliseconds,
+    microseconds or nanoseconds since 1970. It raises ``InputError`` if the value is not a timestamp.
     """
     moment = _read_moment(_from_text(value.strip()) if isinstance(value, str) else value)
     if not MINYEAR < moment.year < MAXYEAR:  # a time zone conversion could leave this range
@@ -44,8 +37,7 @@ def read_timestamp(value: object) -> datetime:
 def read_text(value: object, column: str) -> str | None:
     """Read an author or a message; numbers are converted to text.
 
-    Raises:
-        ValueError: The value is a list or an object, or not valid Unicode.
+    It raises ``ValueError`` if the value is a list or an object, or not valid Unicode.
     """
     if value is None:
         return None

@@ -35,18 +35,7 @@ def parse_records(
     *,
     encoding: str | None = None,
 ) -> ParsedExport:
-    """Convert a table's records to messages.
-
-    Args:
-        records: In the order of the table.
-        unread: Lines that could not be parsed as records, mapped to the reason. Invalid records are added to
-            this mapping.
-        settings: Time zone of timestamps without one.
-        encoding: Encoding of the table, None for a binary format.
-
-    Returns:
-        The messages, and the lines that could not be read.
-    """
+    """Convert a table's records to messages."""
     zoned: list[datetime | None] = []
     naive: list[datetime | None] = []
     authors: list[str | None] = []
@@ -96,8 +85,7 @@ def _make_rows(
 def require_columns(found: Iterable[str], settings: ConversationSettings, source: str) -> None:
     """Check that a table has the columns that the settings name.
 
-    Raises:
-        ExportSettingError: A column is missing; the message names the settings and the columns found.
+    It raises ``ExportSettingError`` if a column is missing; the message names the settings and the columns found.
     """
     present = list(found)
     wanted = {

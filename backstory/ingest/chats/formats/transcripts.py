@@ -98,8 +98,7 @@ def read_transcript(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     What a person says goes on through cues with pauses of at most 5 seconds, up to 1,000 characters. Lines of a chat
     (SBV) stay as they are.
 
-    Raises:
-        ExportSettingError: Neither the file nor its path says when the meeting began.
+    It raises ``ExportSettingError`` if neither the file nor its path says when the meeting began.
     """
     speakers: set[str] = set()
     with parts.open(found[0]) as file:
@@ -208,12 +207,7 @@ class _Speakers:
                 last = name
 
     def split(self, written: str, before: str | None) -> tuple[str | None, str]:
-        """Split a cue into who speaks, None if it does not say, and the text.
-
-        Args:
-            written: The lines of the cue.
-            before: The text before; None if there is none.
-        """
+        """Split a cue into who speaks, None if it does not say, and the text."""
         found = _NAMED.fullmatch(written)
         if found is None:
             return None, _clean(written)

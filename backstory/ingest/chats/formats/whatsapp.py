@@ -53,18 +53,8 @@ def parse_whatsapp(
 ) -> ParsedExport:
     """Read the lines of a WhatsApp export.
 
-    Args:
-        lines: All lines of the file.
-        settings: Time zone and date order.
-        source: Name of the file in error messages.
-        latest_year: Latest year in which a message of the file can have been sent.
-
-    Returns:
-        The messages, and the lines that belong to no message.
-
-    Raises:
-        ExportSettingError: The date order must be set, or the dates belong to another calendar.
-        ReadError: The file contains no message.
+    It raises ``ExportSettingError`` if the date order must be set, or the dates belong to another calendar. It raises
+    ``ReadError`` if the file contains no message.
     """
     written = lines.lines
     headers = find_headers(written)
@@ -120,11 +110,8 @@ def parse_whatsapp(
 def find_messages(lines: pl.Series) -> pl.DataFrame:
     """Find the lines at which messages begin, whatever their dates may mean.
 
-    Args:
-        lines: All lines of a text.
-
-    Returns:
-        ``line`` (position from 0), ``author`` (null for a line of the app), and ``text``: the line without both.
+    It returns ``line`` (position from 0), ``author`` (null for a line of the app), and ``text``: the line without
+    both.
     """
     headers = find_headers(lines)
     named = headers if headers.is_empty() else _with_author(headers)

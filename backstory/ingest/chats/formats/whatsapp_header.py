@@ -46,11 +46,10 @@ def find_headers(lines: pl.Series) -> pl.DataFrame:
     first line that looks like a header with a possible date and time. If another style has more than ten times as
     many lines, that style is used.
 
-    Returns:
-        ``line`` (position from 0); the numbers ``first``, ``second`` and ``third`` (of the date), ``hour``,
-        ``minute`` and ``seconds`` (null where the style has none); ``period`` ("am", "pm" or null);
-        ``separator`` (between the numbers of the date, with the space after it if there is one); and ``rest``
-        (the line after the header); in the order of the file.
+    It returns ``line`` (position from 0); the numbers ``first``, ``second`` and ``third`` (of the date), ``hour``,
+    ``minute`` and ``seconds`` (null where the style has none); ``period`` ("am", "pm" or null); ``separator`` (between
+    the numbers of the date, with the space after it if there is one); and ``rest`` (the line after the header); in the
+    order of the file.
     """
     found = (
         _write_usually(lines)
@@ -83,8 +82,7 @@ def time_of_day() -> pl.Expr:
     The hour is 0 to 23, or 1 to 12 with an AM/PM mark. With a mark, midnight and noon may also be written as 0,
     and an hour over 12 may have the PM mark.
 
-    Returns:
-        An expression of type ``Duration("us")``, null where the time is impossible.
+    It returns an expression of type ``Duration("us")``, null where the time is impossible.
     """
     hour, period = pl.col("hour"), pl.col("period")
     hour_of_day = (

@@ -37,19 +37,15 @@ _ACT: Final = re.compile(rf"\S.*? {match_any('acts')} (?:.* )?{match_any('things
 def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     """Separate the messages of people from the texts of the app.
 
-    Args:
-        rows: ``author`` (null for a line without one) and ``text``, in any table, in the order of the chat.
-
-    Returns:
-        The rows with ``kind``: ``system`` for lines of the app and for deleted messages (which keep their author),
-        ``media`` for placeholders of a picture, a voice message or a file, else ``message``. The text of media is
-        the caption, null if there is none. ``edited`` says whether the app marks the message as edited. This mark is
-        removed, and so is the direction mark that the app puts before its own texts.
-
-    The app on iOS writes its lines under the name of the group, or of whom they are about, after its mark. A marked
-    text is its own if it begins with the name of its author or with words for the owner of the phone or a call. All
-    texts of a name are, if each of them is marked, none stands for a file, and one of them begins the chat, tells of
-    the encryption, or tells of another person: that is the name of the group.
+    ``rows``: ``author`` (null for a line without one) and ``text``, in any table, in the order of the chat. It returns
+    the rows with ``kind``: ``system`` for lines of the app and for deleted messages (which keep their author),
+    ``media`` for placeholders of a picture, a voice message or a file, else ``message``. The text of media is the
+    caption, null if there is none. ``edited`` says whether the app marks the message as edited. This mark is removed,
+    and so is the direction mark that the app puts before its own texts. The app on iOS writes its lines under the name
+    of the group, or of whom they are about, after its mark. A marked text is its own if it begins with the name of its
+    author or with words for the owner of the phone or a call. All texts of a name are, if each of them is marked, none
+    stands for a file, and one of them begins the chat, tells of the encryption, or tells of another person: that is
+    the name of the group.
     """
     captions = find_captions(rows["text"])
     text, author = pl.col("text"), pl.col("author")
@@ -97,11 +93,7 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def find_told(names: Mapping[str, int]) -> set[str]:
-    """Find those of the texts before the first colon of lines that are no names: the app tells what somebody did.
-
-    Args:
-        names: The texts before the colon, all of one chat, and how many lines each has.
-    """
+    """Find those of the texts before the first colon of lines that are no names: the app tells what somebody did."""
     return {name for name, lines in names.items() if lines == 1 and _tells(name, names)}
 
 

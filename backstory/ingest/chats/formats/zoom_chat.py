@@ -115,9 +115,8 @@ def find_zoom_chat(parts: ExportParts) -> list[str]:
 def read_zoom_chat(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     """Read the messages; see :class:`backstory.ingest.chats.chat_format.ChatFormat`.
 
-    Raises:
-        ExportSettingError: Neither the name of the file nor that of a folder says the day, or when the recording
-            began.
+    It raises ``ExportSettingError`` if neither the name of the file nor that of a folder says the day, or when the
+    recording began.
     """
     is_relative = is_recording(parts.source) or _is_relative(parts)
     moment = find_moment(parts.source)

@@ -140,9 +140,7 @@ class _Alignment:
 class ExportGroups:
     """Joins exports to groups, and holds their messages by row meanwhile.
 
-    Args:
-        messages: Messages of any number of exports, each in the order of its file.
-        texts: The same rows with normalized texts ``norm``.
+    ``texts``: the same rows with normalized texts ``norm``.
     """
 
     def __init__(self, messages: pl.DataFrame, texts: pl.DataFrame) -> None:
@@ -306,9 +304,8 @@ class ExportGroups:
     def _find_anchors(self, leading: _Group, other: _Group) -> Times:
         """Return the times of texts that occur once in both, in the same order and at a constant difference.
 
-        Returns:
-            Two columns, the leading group's time and the other's, sorted by the other's; no rows if too few of the
-            shared texts agree on a difference.
+        It returns two columns, the leading group's time and the other's, sorted by the other's; no rows if too few of
+        the shared texts agree on a difference.
         """
         here, there = self._times_of_unique_texts(leading), self._times_of_unique_texts(other)
         shared = [norm for norm in there if norm in here]

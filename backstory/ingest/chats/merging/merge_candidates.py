@@ -27,12 +27,8 @@ def find_candidates(texts: pl.DataFrame, names: Mapping[str, tuple[bool, str]]) 
     a text counts only if it is among the rarest of its export, as two exports with enough shared texts have such a
     text in common.
 
-    Args:
-        texts: ``source``, ``kind``, normalized text ``norm``, ``timestamp`` and ``author`` of all messages.
-        names: For each source a key that is equal for files of one subfolder and for copies by their name.
-
-    Returns:
-        All pairs that share enough texts that occur once in each, and all exact copies.
+    ``texts``: ``source``, ``kind``, normalized text ``norm``, ``timestamp`` and ``author`` of all messages. It returns
+    all pairs that share enough texts that occur once in each, and all exact copies.
     """
     once = find_unique_texts(texts)
     shared = once.filter(pl.len().over("norm") > 1)

@@ -31,12 +31,8 @@ def merge_exports(messages: pl.DataFrame) -> MergedExports:
 
     Exports that identify their messages are left as they are: the ids say which of them are the same.
 
-    Args:
-        messages: Messages of any number of exports, each in the order of its file: ``conversation_id``,
-            ``timestamp``, ``author``, ``text``, ``kind``, ``key`` (null if the export identifies none) and ``source``.
-
-    Returns:
-        The same rows in the same order, the merges, and the replaced names.
+    ``messages``: messages of any number of exports, each in the order of its file: ``conversation_id``, ``timestamp``,
+    ``author``, ``text``, ``kind``, ``key`` (null if the export identifies none) and ``source``.
     """
     is_identified = messages.select(pl.col("key").is_not_null().any().over("source")).to_series()
     compared = messages.filter(~is_identified)

@@ -27,13 +27,8 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
     Else the id is derived from conversation, time, author, text, kind, and the number of equal messages before it in
     its export. So a message that somebody sent twice is kept twice. A message in two exports is kept once.
 
-    Args:
-        frame: Messages of any number of exports, without ids.
-
-    Returns:
-        The columns of ``NAMED_SCHEMA``, sorted by timestamp, source and position in
-        the source; ``seq`` counts messages of one source with the same timestamp. An answer to a message that is not
-        among them has no ``reply_to``.
+    It returns the columns of ``NAMED_SCHEMA``, sorted by timestamp, source and position in the source; ``seq`` counts
+    messages of one source with the same timestamp. An answer to a message that is not among them has no ``reply_to``.
     """
     is_known = pl.col("chat").is_not_null() & pl.col("key").is_not_null()
     latest = pl.when(is_known).then(pl.col("timestamp").max().over("chat", "source"))

@@ -22,11 +22,7 @@ Keyed: TypeAlias = tuple[Hashable, int, int]
 
 
 def pair_nearest(here: Sequence[Keyed], there: Sequence[Keyed]) -> dict[int, int]:
-    """Pair rows with equal keys in time order, each row once, if they are at most three minutes apart.
-
-    Returns:
-        Rows of the second list mapped to rows of the first.
-    """
+    """Pair rows with equal keys in time order, each row once, if they are at most three minutes apart."""
     by_key: dict[Hashable, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = defaultdict(
         lambda: ([], [])
     )

@@ -31,8 +31,7 @@ _NAMES: Final = {"revdate": "date", "keywords": "tags"}
 def convert_asciidoc(text: str) -> MarkedText:
     r"""Convert a text; its fields are the attributes of its header (``:revdate: 2024-05-01``).
 
-    Args:
-        text: AsciiDoc with newlines as ``\n``.
+    ``text``: AsciiDoc with newlines as ``\n``.
     """
     lines = text.split("\n")
     out: list[str] = []

@@ -225,12 +225,8 @@ def convert_html(html: str, *, is_xml: bool = False) -> tuple[str, str | None]:
     Scripts, styles, hidden parts, navigation, the footer of a site and notices about cookies are left out; everything
     else is kept.
 
-    Args:
-        html: A page, or a part of one.
-        is_xml: Whether it is XHTML, in which every element may be closed by its first tag (``<title/>``).
-
-    Returns:
-        Markdown with newlines as ``\n``, and what was not read, None if all was.
+    ``is_xml``: whether it is XHTML, in which every element may be closed by its first tag (``<title/>``). It returns
+    Markdown with newlines as ``\n``, and what was not read, None if all was.
     """
     from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 

@@ -106,9 +106,8 @@ class JsonLinesReader:
 def parse_json(text: str) -> Value:
     """Parse JSON with all numbers as they are written and all members of objects.
 
-    Raises:
-        JSONDecodeError: The text is not JSON.
-        TooDeepError: It is nested too deeply for the parser.
+    It raises ``JSONDecodeError`` if the text is not JSON. It raises ``TooDeepError`` if it is nested too deeply for
+    the parser.
     """
     try:
         value: Value = json.loads(
@@ -122,8 +121,7 @@ def parse_json(text: str) -> Value:
 def list_rows(values: Sequence[Value]) -> list[str]:
     """Render a header with the names of all members, and a row for each value; values of no content are left out.
 
-    Raises:
-        TooDeepError: A value is nested too deeply.
+    It raises ``TooDeepError`` if a value is nested too deeply.
     """
     rows = [value if isinstance(value, Members) else Members([(_NO_COLUMN, value)]) for value in values]
     names = dict.fromkeys(name for row in rows for name, _ in row.pairs)

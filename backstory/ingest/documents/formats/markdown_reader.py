@@ -62,8 +62,7 @@ def _find_conversation(front: FrontMatter) -> str | None:
 def find_inline_tags(text: str) -> tuple[str, ...]:
     """Find the tags in the running text of Markdown, without duplicates; code, links and HTML are skipped.
 
-    Returns:
-        The tags without ``#``, in order.
+    It returns the tags without ``#``, in order.
     """
     if _TAG.search(text) is None:
         return ()

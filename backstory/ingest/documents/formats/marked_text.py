@@ -34,12 +34,7 @@ class MarkedText:
 
 
 def write_heading(level: int, title: str) -> str:
-    """Write a heading as a line of Markdown.
-
-    Args:
-        level: Level, from 1.
-        title: Its text on one line.
-    """
+    """Write a heading as a line of Markdown."""
     return f"{'#' * min(level, MOST_LEVELS)} {title}"
 
 

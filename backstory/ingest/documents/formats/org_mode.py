@@ -31,8 +31,7 @@ _TAG_FIELDS: Final = ("filetags", "keywords")
 def convert_org_mode(text: str) -> MarkedText:
     r"""Convert a text; its fields are the keywords (``#+DATE: <2024-05-01 Wed>``).
 
-    Args:
-        text: Org mode with newlines as ``\n``.
+    ``text``: org mode with newlines as ``\n``.
     """
     lines = text.split("\n")
     out: list[str] = []

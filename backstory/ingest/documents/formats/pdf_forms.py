@@ -17,11 +17,7 @@ _MACHINE_NAME: Final = re.compile(r".*[\[\]#]|[a-z]{0,6}[ _-]?\d+", re.IGNORECAS
 
 
 def read_filled(page: pypdfium2.PdfPage) -> list[str]:
-    """Return the filled fields of a page as ``name: value``, and the names of boxes that are ticked.
-
-    Args:
-        page: A page of a document whose forms were initialised.
-    """
+    """Return the filled fields of a page as ``name: value``, and the names of boxes that are ticked."""
     form = page.formenv
     return [] if form is None else list(filter(None, _read_fields(page, form)))
 

@@ -65,12 +65,7 @@ _PYPDF_ERRORS: Final = (
 def read_pdf(content: bytes, uri: str) -> PagedFile:
     """Read the text of all pages, the title and the date.
 
-    Args:
-        content: Bytes of the file.
-        uri: Name of the file in error messages.
-
-    Raises:
-        ReadError: The file is protected by a password, or damaged.
+    It raises ``ReadError`` if the file is protected by a password, or damaged.
     """
     with closing(_open(content, uri)) as pdf:
         if pdf.get_formtype() != raw.FORMTYPE_NONE:
@@ -114,8 +109,7 @@ def read_pdf(content: bytes, uri: str) -> PagedFile:
 def draw_pdf_page(content: bytes, page: int) -> bytes:
     """Draw a page, from 1, in shades of grey, as a PNM file.
 
-    Raises:
-        ReadError: The page cannot be drawn.
+    It raises ``ReadError`` if the page cannot be drawn.
     """
     with closing(_open(content, f"page {page}")) as pdf:
         bitmap = _render(pdf, page, DPI, _MOST_PIXELS, grayscale=True)
@@ -126,8 +120,7 @@ def draw_pdf_page(content: bytes, page: int) -> bytes:
 def draw_pdf_picture(content: bytes, page: int) -> bytes:
     """Draw a page, from 1, in its colours for a screen, as a PNG file.
 
-    Raises:
-        ReadError: There is no such page, or it cannot be drawn.
+    It raises ``ReadError`` if there is no such page, or it cannot be drawn.
     """
     with closing(_open(content, f"page {page}")) as pdf:
         if not 1 <= page <= len(pdf):

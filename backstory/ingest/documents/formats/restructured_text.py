@@ -40,8 +40,7 @@ def convert_restructured_text(text: str) -> MarkedText:
     Fields are those at the beginning or below the title (``:date: 2024-05-01``), comments at the beginning as Nikola
     writes them (``.. date: 2024-05-01``), and the keywords of ``.. meta::``.
 
-    Args:
-        text: reStructuredText with newlines as ``\n``.
+    ``text``: reStructuredText with newlines as ``\n``.
     """
     return _Conversion(text.split("\n")).run()
 

@@ -46,8 +46,7 @@ class TooDeepError(InputError):
 def show_row(cells: Iterable[tuple[str, Value]]) -> str:
     """Render a row as one line; it is empty if no cell has a value.
 
-    Raises:
-        TooDeepError: A value is nested more than :data:`MOST_DEPTH` deep.
+    It raises ``TooDeepError`` if a value is nested more than :data:`MOST_DEPTH` deep.
     """
     return "; ".join(f"{show_name(name)}: {text}" for name, text in _flatten(cells, 0))
 
@@ -65,8 +64,7 @@ def show_name(name: str) -> str:
 def show_value(value: Value, depth: int = 0) -> str:
     """Render a value within a line; a list, and an object in it, as JSON.
 
-    Raises:
-        TooDeepError: The value is nested more than :data:`MOST_DEPTH` deep.
+    It raises ``TooDeepError`` if the value is nested more than :data:`MOST_DEPTH` deep.
     """
     if value is None:
         return ""

@@ -16,13 +16,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
 def decode_text(content: bytes, uri: str, encoding: str | None = None) -> str:
     r"""Decode a text file, and write its line ends as ``\n``.
 
-    Args:
-        content: The bytes of the file.
-        uri: Name of the file in error messages.
-        encoding: Encoding that the file states; None to detect it.
-
-    Raises:
-        ReadError: The bytes are not text in that encoding.
+    It raises ``ReadError`` if the bytes are not text in that encoding.
     """
     encoding = encoding or find_encoding(content)
     try:

@@ -10,12 +10,7 @@ class UnreadLines:
         self._found: dict[str, tuple[int, int]] = {}
 
     def add(self, line: int, problem: str) -> None:
-        """Note a line.
-
-        Args:
-            line: Its number, from 1; lines with the same problem are noted in their order.
-            problem: What is wrong, in words that follow "lines".
-        """
+        """Note a line."""
         first, count = self._found.get(problem, (line, 0))
         self._found[problem] = (first, count + 1)
 

@@ -26,12 +26,8 @@ def split_dated_name(uri: str) -> tuple[str | None, str]:
     follow, the innermost first: ``2025/03/04/my-post.md`` and ``2025-03-04/my-post.md``. A file called ``index`` gets
     the name of its folder.
 
-    Args:
-        uri: Path of a file, with ``/``.
-
-    Returns:
-        The date as ``YYYY-MM-DD``, or None, and the slug: the name without its suffix and without a leading date of
-        the form ``2025-03-04``.
+    ``uri``: path of a file, with ``/``. It returns the date as ``YYYY-MM-DD``, or None, and the slug: the name without
+    its suffix and without a leading date of the form ``2025-03-04``.
     """
     path = PurePosixPath(uri)
     name = path.parent.name if path.stem == "index" and path.parent.name else path.stem

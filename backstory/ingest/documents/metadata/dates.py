@@ -46,14 +46,8 @@ def parse_date(text: str) -> datetime:
     ``Tue, 04 Mar 2025 10:00:00 +0000``), with or without a day of the
     week. ``04/03/2025`` is refused, since either number could be the month.
 
-    Args:
-        text: The date; it may be in the double brackets of a link to a daily note.
-
-    Returns:
-        The datetime in UTC, or without a zone if the text states none; the default time is midnight.
-
-    Raises:
-        ValueError: The text has no supported form, or the day does not exist.
+    It returns the datetime in UTC, or without a zone if the text states none; the default time is midnight. It raises
+    ``ValueError`` if the text has no supported form, or the day does not exist.
     """
     written = " ".join(text.split()).removeprefix("[[").removesuffix("]]")
     match = next((found for form in _FORMS if (found := form.fullmatch(written))), None)

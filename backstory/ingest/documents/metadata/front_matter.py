@@ -49,8 +49,7 @@ class FrontMatter:
     def text(self, name: str) -> str | None:
         """Return a field's text as one line; None if the field is absent or blank.
 
-        Raises:
-            ReadError: The field is a list or a group of fields.
+        It raises ``ReadError`` if the field is a list or a group of fields.
         """
         field = self.fields.get(plain_name(name))
         if field is None or field.value is None:
@@ -62,8 +61,7 @@ class FrontMatter:
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a field's texts without duplicates: the items of a list, or a text split at commas, else at spaces.
 
-        Raises:
-            ReadError: The field has any other content.
+        It raises ``ReadError`` if the field has any other content.
         """
         field = self.fields.get(plain_name(name))
         if field is None or field.value is None:
@@ -79,8 +77,7 @@ class FrontMatter:
     def date(self, *names: str) -> datetime | None:
         """Return the date, in UTC, of the first field that is present and not blank; None if there is none.
 
-        Raises:
-            ReadError: The field is not a date, or the day does not exist.
+        It raises ``ReadError`` if the field is not a date, or the day does not exist.
         """
         for name in names:
             text = self.text(name)
@@ -104,8 +101,7 @@ class FrontMatter:
     def strict_flag(self, name: str) -> bool | None:
         """Return a field as true or false; None if it is absent or blank.
 
-        Raises:
-            ReadError: The field is neither true nor false.
+        It raises ``ReadError`` if the field is neither true nor false.
         """
         answer, field = self.flag(name), self.fields.get(plain_name(name))
         if answer is None and field is not None and field.value not in (None, "", []):

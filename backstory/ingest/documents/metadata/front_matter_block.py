@@ -35,15 +35,8 @@ def split_front_matter(text: str, uri: str) -> tuple[FrontMatter, str]:
     As in Pandoc, a first line ``---`` followed by a blank line is a thematic break. As in Hugo, a JSON object at the
     beginning of a text is front matter.
 
-    Args:
-        text: A whole file, newlines as ``\n``.
-        uri: Name of the file in error messages.
-
-    Returns:
-        The front matter, without fields if there is none, and the text after it.
-
-    Raises:
-        ReadError: The front matter is not closed, or not valid; the message names the line.
+    ``text``: a whole file, newlines as ``\n``. It returns the front matter, without fields if there is none, and the
+    text after it. It raises ``ReadError`` if the front matter is not closed, or not valid; the message names the line.
     """
     first, _, rest = text.partition("\n")
     mark = first.rstrip()

@@ -28,12 +28,7 @@ NO_CHANGE: Final = LastChange()
 
 
 def find_last_change(created: datetime | None, changed: datetime | None) -> LastChange:
-    """Choose the later of two dates of a file: by then, all that it holds was written.
-
-    Args:
-        created: When it says that it was created.
-        changed: When it says that it was last changed.
-    """
+    """Choose the later of two dates of a file: by then, all that it holds was written."""
     if created is None:
         return LastChange(changed)
     if changed is None:

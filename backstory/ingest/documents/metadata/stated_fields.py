@@ -38,8 +38,7 @@ def find_date(front: FrontMatter) -> datetime | None:
     :func:`backstory.ingest.documents.metadata.dated_names.split_dated_name`), then :func:`find_update_date`.
     Publication fields precede ``date``, because in Hugo ``date`` is the day of writing if a post is published later.
 
-    Raises:
-        ReadError: The field does not contain a date; the message names the field.
+    It raises ``ReadError`` if the field does not contain a date; the message names the field.
     """
     return (
         front.date(*PUBLICATION_FIELDS)
@@ -53,8 +52,7 @@ def find_update_date(front: FrontMatter) -> datetime | None:
 
     The date is an upper bound for the creation of a document that states no other date.
 
-    Raises:
-        ReadError: The field does not contain a date; the message names the field.
+    It raises ``ReadError`` if the field does not contain a date; the message names the field.
     """
     return front.date(*UPDATE_FIELDS)
 
@@ -65,8 +63,7 @@ def is_draft(front: FrontMatter) -> bool:
     The marks are ``draft: true``, ``isDraft: true``, ``published: false``, ``publish: false`` and ``status: draft``.
     True and false may be any YAML word for them, also in quotes.
 
-    Raises:
-        ReadError: ``draft`` or ``isDraft`` is neither true nor false.
+    It raises ``ReadError`` if ``draft`` or ``isDraft`` is neither true nor false.
     """
     if any(front.strict_flag(name) for name in _DRAFT_FIELDS):
         return True
@@ -87,8 +84,7 @@ def list_tags(front: FrontMatter) -> tuple[str, ...]:
     The field is a list, or a text separated by commas, or else by spaces, as in Jekyll. A nested tag of Obsidian, such
     as ``house/garden``, is one tag.
 
-    Raises:
-        ReadError: The field has any other content.
+    It raises ``ReadError`` if the field has any other content.
     """
     written = front.texts("tags") or front.texts("tag")
     return tuple(dict.fromkeys(tag for text in written if (tag := text.removeprefix("#").strip())))

@@ -16,8 +16,7 @@ def find_depth(text: str) -> int:
 
     Brackets in strings and comments count too, which matters only if dozens of them are never closed.
 
-    Returns:
-        Maximum number of brackets open at once or of levels opened by indentation, whichever is greater.
+    It returns maximum number of brackets open at once or of levels opened by indentation, whichever is greater.
     """
     depth = most = 0
     for bracket in _BRACKET.finditer(text):

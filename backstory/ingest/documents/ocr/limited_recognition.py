@@ -50,17 +50,8 @@ def read_pictures(
 
     The limits of the settings apply to the text of the whole file, and then to each image, which takes seconds.
 
-    Args:
-        reader: One of :data:`backstory.ingest.documents.reader.READERS` that is a
-            :class:`~backstory.ingest.documents.ocr.paged_file.PictureReader`.
-        content: Bytes of the file.
-        uri: Name of the file in error messages.
-        settings: Limits, and what is recognised.
-
-    Raises:
-        ReadError: All text of the file is in images, and none of it could be recognised here.
-        ReadError: The file holds no text.
-        ReadError: The file cannot be read, or exceeds the limits.
+    It raises ``ReadError`` if all text of the file is in images, and none of it could be recognised here; or the file
+    holds no text; or the file cannot be read, or exceeds the limits.
     """
     request = {"format": reader.format, "uri": uri}
     try:

@@ -60,11 +60,7 @@ _GARBLED_SHARE: Final = 0.3
 def clean_page(text: str) -> str:
     r"""Clean the text of one page; the marks of hyphenated lines are left for :func:`join_hyphenated`.
 
-    Args:
-        text: Text as a library gives it.
-
-    Returns:
-        Text with newlines as ``\n``, without control characters, ligatures and superfluous blanks.
+    It returns text with newlines as ``\n``, without control characters, ligatures and superfluous blanks.
     """
     text = _UNWRITTEN.sub("", _LINE_ENDS.sub("\n", text))
     text = _FORMS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)

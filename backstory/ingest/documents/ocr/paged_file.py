@@ -67,17 +67,14 @@ class PictureReader(Protocol):
     def read_pages(self, content: bytes, uri: str) -> PagedFile:
         """Read the text of every page.
 
-        Raises:
-            ReadError: The file is empty.
-            ReadError: The file cannot be read.
+        It raises ``ReadError`` if the file is empty; or the file cannot be read.
         """
         ...
 
     def draw_page(self, content: bytes, page: int) -> bytes:
         """Return the image of a page, from 1, in a format that Tesseract reads.
 
-        Raises:
-            ReadError: The page cannot be drawn.
+        It raises ``ReadError`` if the page cannot be drawn.
         """
         ...
 
@@ -85,15 +82,8 @@ class PictureReader(Protocol):
 def compose_document(paged: PagedFile, recognition: Recognition, uri: str) -> ParsedDocument:
     """Put the pages together, with a blank line between two.
 
-    Args:
-        paged: The pages.
-        recognition: What was recognised in their images.
-        uri: Name of the file in error messages.
-
-    Raises:
-        ReadError: All text of the file is in images, and none of it could be recognised here.
-        ReadError: The file holds no text.
-        ReadError: No page can be read.
+    It raises ``ReadError`` if all text of the file is in images, and none of it could be recognised here; or the file
+    holds no text; or no page can be read.
     """
     texts: list[str] = []
     confidences: list[float | None] = []

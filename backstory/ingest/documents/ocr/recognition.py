@@ -91,14 +91,7 @@ def recognise_pages(
     The caller runs it in the process with limits: Tesseract has the processor time of that process, its own limit of
     memory (on Linux), and ends with it.
 
-    Args:
-        image: A file of PNG, JPEG, TIFF, WebP or PNM; a TIFF may hold several pages.
-        program: Path of Tesseract.
-        languages: The languages to expect.
-        megabytes: Memory (MiB) that Tesseract may use in addition to its code.
-
-    Raises:
-        ReadError: Tesseract cannot read the image, or exceeded a limit; the message has no name of a file.
+    It raises ``ReadError`` if tesseract cannot read the image, or exceeded a limit; the message has no name of a file.
     """
     with subprocess.Popen(  # noqa: S603 - found in the PATH, and given no text of the file as an argument
         [program, "stdin", "stdout", "-l", "+".join(languages), "--dpi", str(DPI), "tsv"],

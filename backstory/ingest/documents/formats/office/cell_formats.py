@@ -92,9 +92,7 @@ class CellFormats:
 def show_number(number: float, code: str) -> str | None:
     """Write a number in a format of Excel; None for a date, and for a format that is not read.
 
-    Args:
-        number: The number.
-        code: The format, such as ``00000``, ``0.0%``, ``[h]:mm`` or ``#,##0.00 "kr"``.
+    ``code``: the format, such as ``00000``, ``0.0%``, ``[h]:mm`` or ``#,##0.00 "kr"``.
     """
     sections = code.split(";")
     has_sign = number < 0 and len(sections) > 1 and bool(sections[1])

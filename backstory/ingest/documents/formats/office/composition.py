@@ -46,17 +46,7 @@ def compose_document(
 ) -> ParsedDocument:
     """Compose a document whose title is that of its properties, else its first heading.
 
-    Args:
-        uri: Name of the file in error messages.
-        text: The text as Markdown.
-        properties: The part with its properties, if it has one.
-        images: Number of its images.
-        starts: Where each page begins in the text; empty for a text without pages.
-        notes: What else of it was not read, and what to do.
-        place: Where a text is missing, if there is none.
-
-    Raises:
-        ReadError: There is no text.
+    It raises ``ReadError`` if there is no text.
     """
     if not text.strip():
         raise ReadError(f"{uri}: there is no text {place}{mention_images(images)}", code="empty_document")
@@ -75,14 +65,7 @@ def compose_document(
 
 
 def write_table(rows: Sequence[Sequence[str]]) -> str:
-    """Write rows as a table whose header is the first row.
-
-    Args:
-        rows: The cells, in rows of any length.
-
-    Returns:
-        The table; empty if no cell has text.
-    """
+    """Write rows as a table whose header is the first row."""
     width = max(map(len, rows), default=0)
     if not any(cell.strip() for row in rows for cell in row):
         return ""

@@ -19,12 +19,7 @@ _FURNITURE: Final = ("dt", "ftr", "sldNum", "sldImg", "hdr")
 
 
 def write_slide(slide: Element, charts: Mapping[str, Element]) -> str:
-    """Write a slide as Markdown: its title as a heading, then its other shapes in the order of the file.
-
-    Args:
-        slide: The slide, or the page of its notes.
-        charts: The charts on it by the id of their relation.
-    """
+    """Write a slide as Markdown: its title as a heading, then its other shapes in the order of the file."""
     titles: list[str] = []
     blocks: list[str] = []
     for shape in _list_shapes(slide.find(f"{_P}cSld/{_P}spTree")):

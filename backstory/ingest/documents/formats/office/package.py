@@ -60,8 +60,7 @@ class Package:
     def require(self, name: str) -> bytes:
         """Return a part.
 
-        Raises:
-            ReadError: The file has no such part.
+        It raises ``ReadError`` if the file has no such part.
         """
         if name not in self.parts:
             raise damaged(self.uri, f"its part {name} is missing")
@@ -70,8 +69,7 @@ class Package:
     def parse(self, name: str) -> Element:
         """Parse a part.
 
-        Raises:
-            ReadError: The file has no such part, or it is not XML, or it has a document type definition.
+        It raises ``ReadError`` if the file has no such part, or it is not XML, or it has a document type definition.
         """
         return parse_xml(self.require(name), self.uri, name)
 
@@ -82,8 +80,7 @@ class Package:
     def rewrite(self) -> io.BytesIO:
         """Write a ZIP file of the text parts, for a library.
 
-        Raises:
-            ReadError: A part has a document type definition.
+        It raises ``ReadError`` if a part has a document type definition.
         """
         for name, content in self.parts.items():
             if name != "mimetype":
@@ -103,14 +100,8 @@ class Package:
 def open_package(content: bytes, uri: str, kind: str) -> Package:
     """Check a file and read its text parts.
 
-    Args:
-        content: The bytes of the file.
-        uri: Name of the file in error messages.
-        kind: What the file is by its name, as a noun with its article.
-
-    Raises:
-        ReadError: The file holds nothing.
-        ReadError: The file is no such file, is protected by a password, is damaged, or exceeds a limit.
+    It raises ``ReadError`` if the file holds nothing; or the file is no such file, is protected by a password, is
+    damaged, or exceeds a limit.
     """
     if not content:
         raise ReadError(f"{uri}: the file is empty; save it again, or remove it", code="empty_document")
@@ -151,8 +142,7 @@ def damaged(uri: str, problem: str) -> ReadError:
 def parse_xml(content: bytes, uri: str, name: str) -> Element:
     """Parse XML.
 
-    Raises:
-        ReadError: It is not XML, or has a document type definition, which could define entities.
+    It raises ``ReadError`` if it is not XML, or has a document type definition, which could define entities.
     """
     refuse_definitions(content, uri, name)
     parser = XMLParser()  # noqa: S314 - what makes it unsafe was refused
@@ -168,8 +158,7 @@ def refuse_definitions(content: bytes, uri: str, name: str) -> None:
 
     The definition can only stand before the first element, so that no more is parsed.
 
-    Raises:
-        ReadError: It has one.
+    It raises ``ReadError`` if it has one.
     """
     if _DEFINITION.match(content.replace(b"\0", b"")):  # also in UTF-16
         raise ReadError(
@@ -220,8 +209,7 @@ def _check_entries(entries: Iterable[zipfile.ZipInfo], uri: str) -> None:
 def require_office(uri: str, kind: str) -> None:
     """Raise an error that says what to install if a file needs packages that are absent.
 
-    Raises:
-        ReadError: They are absent.
+    It raises ``ReadError`` if they are absent.
     """
     try:
         require_extra("office", f"reading {kind}", "save its text as Markdown")

@@ -37,11 +37,7 @@ class Properties:
 
 
 def read_properties(root: Element | None) -> Properties:
-    """Read the properties of a document of Microsoft Office, of an OpenDocument file or of an e-book.
-
-    Args:
-        root: The part that holds them; None if there is none.
-    """
+    """Read the properties of a document of Microsoft Office, of an OpenDocument file or of an e-book."""
     if root is None:
         return Properties()
     is_book = _local(root.tag) == "metadata"

@@ -20,12 +20,7 @@ _MARKS: Final = (b"oMath", b"fldSimple", b":bdo", b":dir")
 
 
 def complete_part(content: bytes, root: Element) -> bytes:
-    """Return a part of a document with its formulas as text, and what stands in fields as ordinary runs.
-
-    Args:
-        content: The part as XML.
-        root: The same, parsed.
-    """
+    """Return a part of a document with its formulas as text, and what stands in fields as ordinary runs."""
     if not any(mark in content for mark in _MARKS):
         return content
     for element in list(root.iter()):

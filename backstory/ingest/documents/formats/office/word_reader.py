@@ -54,8 +54,7 @@ class WordReader:
 def _convert(package: Package) -> str:
     """Convert a document to HTML.
 
-    Raises:
-        ReadError: One of its parts is damaged.
+    It raises ``ReadError`` if one of its parts is damaged.
     """
     from mammoth import convert_to_html
 
