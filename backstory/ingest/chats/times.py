@@ -212,8 +212,8 @@ class _Scale:
         parts, _ = self._dates[int(both[0] if len(both) else unequal[0])]
         return (
             f"its dates can be read in more than one way: {self._write(parts)} is {_write_date(parts, best.order)} "
-            f"({best.order}) or {_write_date(parts, rival.order)} ({rival.order}), and nothing in the file tells which. "
-            "Set `date_order` of this file under `conversations.overrides`, or `conversations.date_order` for all files"
+            f"({best.order}) or {_write_date(parts, rival.order)} ({rival.order}), and nothing in the file tells "
+            "which. Set `date_order` of this file under `conversations.overrides`, or `conversations.date_order` for all files"
         )
 
     def describe_misfit(self) -> str:
