@@ -56,8 +56,9 @@ def make_assets(
         backfill_policy=_choose_backfill_policy(workspace.settings.partitions.days_per_run),
         pool=name_pool(workspace),
     )
-    def make(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> Iterator[None]:
-        yield from ()  # a step that yields nothing has reported everything itself
+    def make(
+        context: dg.AssetExecutionContext, workspace: WorkspaceResource
+    ) -> Iterator[dg.MaterializeResult[None]]:
         opened = workspace.workspace
         selected = {name_of(key) for key in context.selected_asset_keys}
         chosen = [spec for spec in specs if name_of(spec.key) in selected]
@@ -103,6 +104,10 @@ def make_assets(
         if failures:
             stopped = {} if run.stopped is None else {STOPPED: run.stopped}
             raise dg.Failure(BETWEEN_FAILURES.join(failures), metadata=stopped, allow_retries=False)
+        if len(context.job_def.graph.node_dict) > 1:
+            # The step has reported everything itself, but assets of others in the same run wait for its results.
+            for spec in chosen:
+                yield dg.MaterializeResult(asset_key=spec.key)
 
     return make
 

@@ -42,16 +42,15 @@ def define(workspace: Workspace, resource: dg.ResourceDefinition | None = None) 
         WorkspaceError: Another release of Dagster is installed than the tested one.
     """
     require_tested_release()
+    tables = make_assets(workspace, StepEvents if uses_public_api() else BatchedEvents.of_step)
     job = dg.define_asset_job(
         JOB,
-        selection=dg.AssetSelection.all() | dg.AssetSelection.all_asset_checks(),
+        # Not all, since these definitions may be merged with those of others.
+        selection=dg.AssetSelection.assets(tables),
         description="Every table, for one partition or a range of them in one run.",
     )
     return dg.Definitions(
-        assets=[
-            make_assets(workspace, StepEvents if uses_public_api() else BatchedEvents.of_step),
-            *specify_sources(workspace),
-        ],
+        assets=[tables, *specify_sources(workspace)],
         jobs=[job],
         schedules=[make_schedule(workspace, job), make_pruning()],
         sensors=[

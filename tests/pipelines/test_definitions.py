@@ -29,6 +29,7 @@ from backstory.storage.tables.schemas import TABLES
 from pipelines.automation import list_recent
 from pipelines.dagster_internals.instance import open_instance, prepare_home
 from pipelines.definitions import JOB, SHOWN_VARIABLE, define, definitions
+from pipelines.run_plan import tag_range
 from tests.errors import raises
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -266,3 +267,27 @@ def test_a_real_dagster_serves_the_assets_from_workspace_yaml(
     served = {node["assetKey"]["path"][0]: node["groupName"] for node in nodes}
     expected = json.loads(SNAPSHOT.read_text(encoding="utf-8"))["assets"]
     assert served == {name: facts["group"] for name, facts in expected.items()}
+
+
+def test_an_asset_of_others_runs_after_what_it_reads(workspace: Workspace) -> None:
+    ran: list[list[str]] = []
+
+    @dg.asset(
+        deps=["posts"],
+        partitions_def=partitions_of(workspace),
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    def letters_home(context: dg.AssetExecutionContext) -> None:
+        ran.append(list(context.partition_keys))
+
+    together = dg.define_asset_job("together", dg.AssetSelection.all())
+    merged = dg.Definitions.merge(define(workspace), dg.Definitions(assets=[letters_home], jobs=[together]))
+    days = partition_range("2025-03-13", "2025-03-15", "day")
+    with open_instance(workspace) as instance:
+        for job in (JOB, "together"):
+            result = merged.resolve_job_def(job).execute_in_process(
+                instance=instance, tags=tag_range(days[0], days[-1])
+            )
+            assert result.success
+            assert not [event for event in result.all_events if event.is_step_skipped]
+    assert ran == [days]
