@@ -286,32 +286,38 @@ _EXPLANATION: Final = (
 )
 
 
-def remove_former_names(workspace: Workspace, names: Sequence[str], partitions: Sequence[str]) -> str | None:
-    """Delete what earlier runs wrote with real names, before a run replaces these names in the tables.
+def find_former_names(workspace: Workspace, names: Sequence[str]) -> set[str]:
+    """List the partitions in which earlier runs wrote real names that are replaced now.
 
-    Nothing is searched unless a name, or the code that finds names, is new since the last complete run.
+    Nothing is searched unless a name, or the code that finds names, is new since a run that found none.
 
     Args:
         workspace: An open workspace.
         names: All real names of people in the exports; empty if pseudonyms are switched off.
-        partitions: Keys of the partitions that the run makes again.
-
-    Returns:
-        What was deleted and what still holds names; None if earlier runs wrote no such name.
     """
     if not workspace.settings.privacy.pseudonyms:
         workspace.catalog.forget(_TABLE, [_KEY])
-        return None
+        return set()
     known = _fingerprint(workspace, names)
     recorded = workspace.catalog.read(_TABLE).get(_KEY)
     if recorded is not None and recorded.content == known:
-        return None
+        return set()
     named = _find_named_partitions(workspace, names)
-    note = _clear(workspace, sorted(named - set(partitions))) if named else None
-    # A day outside this run keeps its names, so that the next run must search again.
-    if named <= set(partitions):
+    if not named:
         workspace.catalog.record(_TABLE, {_KEY: Entry("", known, len(names))})
-    return note
+    return named
+
+
+def clear_former_names(workspace: Workspace) -> str:
+    """Delete the pages that earlier runs wrote with real names; say what was deleted and what still holds names."""
+    deleted = list(remove_pages(workspace.root))
+    notes = ["earlier runs wrote real names that are replaced now"]
+    if deleted:
+        notes.append(f"deleted {', '.join(deleted)}")
+    for place in _list_histories(workspace):
+        (place / MARK_FILE).write_text(_EXPLANATION, encoding="utf-8")
+        notes.append(f"{place} still holds some. {REMEDY}")
+    return "; ".join(notes)
 
 
 def find_marked_history(workspace: Workspace) -> pl.DataFrame:
@@ -344,20 +350,3 @@ def _find_named_partitions(workspace: Workspace, names: Sequence[str]) -> set[st
         if not find_real_names(messages, names).is_empty():
             named.add(key)
     return named
-
-
-def _clear(workspace: Workspace, outside: Sequence[str]) -> str:
-    deleted = list(remove_pages(workspace.root))
-    histories = _list_histories(workspace)
-    for place in histories:
-        (place / MARK_FILE).write_text(_EXPLANATION, encoding="utf-8")
-    notes = ["earlier runs wrote real names that are replaced now"]
-    if deleted:
-        notes.append(f"deleted {', '.join(deleted)}")
-    notes += [f"{place} still holds some. {REMEDY}" for place in histories]
-    if outside:
-        notes.append(
-            f"{len(outside)} partitions outside this run, such as {outside[0]}, still hold some; run "
-            "`backstory run` without --from and --to"
-        )
-    return "; ".join(notes)

@@ -102,11 +102,11 @@ def find_cases(workspace: Workspace, check: Check, partitions: Sequence[str]) ->
         if len(named) == len(finding.cases):
             return replace(finding, by_partition=dict(named["partition"].value_counts().iter_rows()))
     parts = {key: find_cases(workspace, check, [key]) for key in partitions}
-    cases = [part.cases for part in parts.values() if not part.passed]
-    return CheckResult(
-        check,
-        pl.concat(cases) if cases else pl.DataFrame(),
-        rows=finding.rows if finding else None,
+    finding = finding or CheckResult(
+        check, pl.concat([part.cases for part in parts.values()], how="diagonal")
+    )
+    return replace(
+        finding,
         by_partition={key: len(part.cases) for key, part in parts.items() if not part.passed},
         failures={key: reason for part in parts.values() for key, reason in part.failures.items()},
     )

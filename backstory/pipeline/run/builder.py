@@ -114,10 +114,9 @@ class Builder:
         for stage in filter(self._stages.__contains__, stages):
             if self._run.refused_at:
                 return
-            partitions = self._run.partitions if stage.partitioned else [WHOLE]
-            made = self._build(stage, partitions)
+            made = self._build(stage, self._run.partitions if stage.partitioned else [WHOLE])
             if made is not None:
-                self._report(stage, made, partitions)
+                self._report(stage, made, self._run.partitions if stage.partitioned else [WHOLE])
 
     def _report(self, stage: type[Stage], made: StageResult, partitions: Sequence[str]) -> None:
         """Tell what was made of a table, and check it."""
@@ -152,6 +151,7 @@ class Builder:
             else:
                 run.fail(stage.table, dict.fromkeys(wanted, str(error)))
             return None
+        run.partitions = self._resources.widened_to or run.partitions
         run.fail(stage.table, made.failures)
         if made.stopped is not None:
             self._stop(stage, wanted, made.left, made.stopped)

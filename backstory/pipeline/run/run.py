@@ -51,7 +51,8 @@ class Run:
     """One run over a workspace. The caller fills in what is wanted; the run fills in what became of it.
 
     Attributes:
-        partitions: Keys of the wanted partitions, in order; empty to build only tables without partitions.
+        partitions: Keys of the wanted partitions, in order; empty to build only tables without partitions. The run adds
+            those that hold names of people who joined later.
         tables: Names of the tables to build.
         by: What runs, for the history and for the runs that wait for this one.
         dagster_run_id: Id of the run in Dagster; None outside of Dagster.

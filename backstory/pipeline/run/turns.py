@@ -35,13 +35,14 @@ class TurnBuilder(Builder):
     ) -> None:
         super().__init__(workspace, run, stages, on_progress)
         self._rounds: dict[str, list[tuple[Sequence[str], StageResult]]] = {}
-        self._left = list(run.partitions)
+        self._left: list[str] = []
         self._chats = [stage for stage in CHATS if stage in stages]
 
     def build_all(self) -> None:
         """Build the tables of the chats, each partition in turn, and the index of all documents at last."""
         self._build_each(CHATS)
         run = self._run
+        self._left = list(run.partitions)
         while self._left and self._may_go_on():
             self._build_round(INTERIM_CORPUS, self._left)
             if not self._may_go_on():

@@ -28,7 +28,7 @@ from backstory.pipeline.chats.exports_reading import (
     read_chats,
     record_files,
 )
-from backstory.pipeline.chats.leaks import record_opted_out, remove_former_names
+from backstory.pipeline.chats.leaks import clear_former_names, find_former_names, record_opted_out
 from backstory.pipeline.chats.local_times import (
     find_zones,
     place_in_zones,
@@ -226,6 +226,7 @@ class MessagesStage(TableStage):
         if not is_known or is_archive_stale(workspace, self.files):
             # Writes `sources`, `quarantine`, and the archive, which is a part of the fingerprint.
             self.partitions = list(self._all_messages.partitions)
+            self.resources.widened_to = self.partitions
         report = super().build()
         if _ALL_MESSAGES in vars(self) and self._all_messages.files == self.files:
             # Of other days, some may have been made from the same exports.
@@ -269,10 +270,13 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     reading = _keep_archived(workspace, read, files)
     keys = partition_keys(reading.messages, workspace.settings.partitions.grain)
     days = keys.unique().sort()
+    # Days that hold names of people who joined later are made again, also outside of the range of the run.
+    named = find_former_names(workspace, reading.names)
+    partitions = sorted({*partitions, *named})
     refuse_removals(workspace, reading, files, partitions)
     messages, sources = reading.messages, reading.sources
     had_messages = bool(workspace.tables.keys("messages"))
-    notice = remove_former_names(workspace, reading.names, partitions)
+    notice = clear_former_names(workspace) if named else ""
     dropped = clear_copies_of_messages(workspace, messages, partitions)
     people = find_people(workspace, read, messages)
     withdrawn = clear_copies_of_names(workspace, people.withdrawn)
@@ -303,8 +307,11 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
             "quarantined": len(reading.quarantine),
             "sources": len(sources),
             **statuses,
-            **({"notice": notice} if notice else {}),
-            **({CLEARED: cleared} if (cleared := ". ".join(filter(None, (dropped, withdrawn)))) else {}),
+            **(
+                {CLEARED: cleared}
+                if (cleared := ". ".join(filter(None, (notice, dropped, withdrawn))))
+                else {}
+            ),
         },
     )
 

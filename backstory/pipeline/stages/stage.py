@@ -69,6 +69,7 @@ class RunResources:
         workspace: The open workspace.
         isolates_failures: Whether a partition that cannot be made is told in the result; otherwise its error is
             raised.
+        widened_to: The partitions that the run is to make, if a stage has found further ones that it must; else empty.
         unpublished: What this run searches while its posts are not published; None if that is the published snapshot.
     """
 
@@ -76,6 +77,7 @@ class RunResources:
         """Share nothing yet; the search index is opened when a stage first needs it."""
         self.workspace = workspace
         self.isolates_failures = isolates_failures
+        self.widened_to: list[str] = []
         self.unpublished: UnpublishedIndex | None = None
         self._index: Callable[[], SearchIndex] | None = None
 

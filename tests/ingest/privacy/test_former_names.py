@@ -10,7 +10,7 @@ from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.interfaces.cli.invocation import run
-from tests.workspaces import SETTINGS
+from tests.workspaces import SETTINGS, run_workspace
 
 OFF = f"{SETTINGS}privacy: {{pseudonyms: false}}\n"
 
@@ -70,22 +70,23 @@ def test_nothing_is_deleted_while_no_name_becomes_known(made_workspace: Workspac
     assert Path(page).exists()
 
 
-def test_a_member_who_writes_for_the_first_time_was_named_before(workspace: Workspace) -> None:
+@pytest.mark.parametrize("feedback", ["off", "on"])
+def test_a_run_over_one_day_replaces_the_names_of_who_joined_in_every_day(
+    make_workspace: Callable[..., Workspace], feedback: str
+) -> None:
+    workspace = make_workspace(f"{SETTINGS}writers: {{provider: digest, feedback: '{feedback}'}}\n")
     chat = workspace.chats_dir / "garden.txt"
-    first = "13/03/2025, 09:30 - Ada Lind: Ask dora quill about the moths\n"
-    chat.write_text(chat.read_text(encoding="utf-8") + first, encoding="utf-8")
-    root = str(workspace.root)
-    run("run", "-w", root)
-    assert "dora quill" in str(workspace.tables.read("messages")["text"].to_list())
-    page = write_window_page(open_workspace(workspace.root), "latest")
-    with chat.open("a", encoding="utf-8") as export:
-        export.write("15/03/2025, 19:00 - Dora Quill: I like moths\n")
-
-    told = say("run", "-w", root, "--from", "2025-03-15")
-
-    assert "1 partitions outside this run, such as 2025-03-13, still hold some" in told
+    met = "14/03/2025, 10:00 - Ada Lind: Rosalind Thorne lent me a ladder for the pear tree\n"
+    chat.write_text(chat.read_text(encoding="utf-8") + met, encoding="utf-8")
+    run_pipeline(workspace)
+    assert "Rosalind" in str(workspace.tables.read("window_chunks")["text"].to_list())
+    page = write_window_page(workspace, "latest")
+    joined = "16/03/2025, 10:00 - Rosalind Thorne: I want it back, the plums are ripe\n"
+    chat.write_text(chat.read_text(encoding="utf-8") + joined, encoding="utf-8")
+    assert run_workspace(open_workspace(workspace.root), ["2025-03-16"]).success
     assert not Path(page).exists()
-    assert "hold a real name" in say("doctor", "-w", root)
-    assert "earlier runs wrote real names" in say("run", "-w", root)
-    assert "quill" not in str(workspace.tables.read("messages").to_dicts())
-    assert run("doctor", "-w", root).exit_code == 0
+    assert run("doctor", "-w", str(workspace.root)).exit_code == 0
+    files = [path for folder in (workspace.tables_dir, workspace.posts_dir) for path in folder.rglob("*")]
+    assert not [path for path in files if path.is_file() and b"Rosalind" in path.read_bytes()]
+    for table in ("messages", "window_chunks", "contexts", "window_contexts", "posts"):
+        assert "Rosalind" not in str(workspace.tables.read(table).to_dicts())

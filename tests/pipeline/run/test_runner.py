@@ -116,6 +116,26 @@ def test_a_day_that_a_stage_cannot_make_is_named_and_the_others_are_served(
 
 
 @pytest.mark.usefixtures("api_key")
+def test_days_that_fail_for_one_reason_do_not_take_others_along(
+    make_workspace: Callable[..., Workspace], server: GeminiServer
+) -> None:
+    settings = ask_server(server, refuse("a bad moth", fail(400))).replace(
+        "rows_at_once: 1", "rows_at_once: 10000"
+    )
+    workspace = make_workspace(settings)
+    days = [f"2025-03-{day:02}" for day in range(11, 19)]
+    bad = {"2025-03-12", "2025-03-17"}
+    lines = [
+        f"{day[8:]}/03/2025, 09:00 - Ada Lind: {'a bad moth' if day in bad else 'a good plum'} of the {day[8:]}th\n"
+        for day in days
+    ]
+    (workspace.chats_dir / "garden.txt").write_text("".join(lines), encoding="utf-8")
+    outcome, _ = run(workspace, days)
+    assert set(outcome.broken["hits"]) == bad
+    assert workspace.tables.keys("window_contexts") == [day for day in days if day not in bad]
+
+
+@pytest.mark.usefixtures("api_key")
 def test_a_used_up_quota_is_asked_once_and_what_was_made_before_is_served(
     make_workspace: Callable[..., Workspace], server: GeminiServer
 ) -> None:
