@@ -90,3 +90,29 @@ def test_what_was_not_read_of_a_file_is_said_again_where_it_is_not_read_again(wo
     assert counts["files_unchanged"] == 1
     assert reasons[0] == reasons[1]
     assert "it was cut as text, without its definitions; it states no date" in reasons[0]
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["another text", "no file"])
+def test_a_text_that_comes_back_is_read_by_the_settings_of_now(workspace: Workspace, gone: bool) -> None:
+    note, settings = workspace.documents_dir / "note-1.md", workspace.root / "backstory.yaml"
+    write(workspace.documents_dir, 1)
+    write(workspace.documents_dir, 2)
+    text, stated = note.read_bytes(), settings.read_text(encoding="utf-8")
+    make(workspace.root)
+    if gone:
+        note.unlink()
+    else:
+        write(workspace.documents_dir, 1, "A fourth paragraph")
+    zone = "conversations: {timezone: Asia/Tokyo, "
+    settings.write_text(
+        stated.replace("conversations: {", zone) + "documents: {kind: note, tenant: us}\n", encoding="utf-8"
+    )
+    assert zone in settings.read_text(encoding="utf-8")
+    make(workspace.root)
+    note.write_bytes(text)
+    make(workspace.root)
+    served = open_workspace(workspace.root).tables.read("documents").filter(pl.col("status") == "ok")
+    assert set(served.select("uri", "kind", "tenant").rows()) == {
+        ("note-1.md", "note", "us"),
+        ("note-2.md", "note", "us"),
+    }

@@ -136,7 +136,7 @@ def read_listed_documents(
         if progress is not None:
             progress(number, len(listing.files))
         earlier = known.get(file.uri, {})
-        reusable = earlier if reading == previous_reading else {}
+        reusable = _find_latest(earlier) if reading == previous_reading else {}
         try:
             known_revision = _find_unchanged(file, reusable, readers, hashes)
             current, source = known_revision or _put_in_zone(
@@ -192,6 +192,13 @@ def _settings_of(file: DocumentFile, settings: DocumentSettings) -> DocumentSett
     """Return the settings of a file: its source may have defaults of its own."""
     own = {"kind": file.kind, "tenant": file.tenant}
     return settings.model_copy(update={name: value for name, value in own.items() if value is not None})
+
+
+def _find_latest(revisions: Mapping[str, Revision]) -> dict[str, Revision]:
+    """Return the revision that the last reading gave; earlier ones may have been read with other settings."""
+    by_status = {revision.status: revision for revision in revisions.values()}
+    latest = by_status.get("error", by_status.get("ok"))
+    return {} if latest is None else {latest.revision: latest}
 
 
 def _group_revisions(previous: pl.DataFrame | None) -> dict[str, dict[str, Revision]]:
