@@ -1,14 +1,20 @@
-"""The exceptions of Backstory, and its one warning; each is also the builtin exception that a caller would expect.
+"""The exceptions of Backstory, and how errors of the system become one of them.
 
-Every message says what is wrong, where, and what to do. A program reads the code instead.
+Each is also the builtin exception that a caller would expect. Every message says what is wrong, where, and what to do.
+A program reads the code instead.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import re
+import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 _LONGEST_SECONDS: Final = 60.0
@@ -16,6 +22,15 @@ _LONGEST_SECONDS: Final = 60.0
 Result = TypeVar("Result")
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""No space; the quota of the user; a limit of the size of files."""
+_CLOSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
+_MANY_FILES: Final = (errno.EMFILE, errno.ENFILE)
+_WRITERS: Final = frozenset({"_duckdb", "duckdb", "polars", "sqlite3"})
+"""Packages that report what they cannot write by errors of their own, without the number of the system's error."""
+_LEAST_BYTES: Final = 1 << 20
+"""What these need at least to write anything."""
 
 
 class BackstoryError(Exception):
@@ -107,7 +122,7 @@ class ConflictError(BackstoryError, RuntimeError):
 class StateError(BackstoryError, RuntimeError):
     """What a workspace or the service keeps cannot be used: a database, the store, a disk, a file of keys.
 
-    It is damaged, busy, full (code ``disk_full``) or cannot be reached; the message names its place and what to do.
+    It is damaged, busy, full, closed or cannot be reached; the message names its place and what to do.
     """
 
 
@@ -216,3 +231,59 @@ class BudgetExhaustedError(StoppedError):
     """The next call of a paid service would exceed a budget."""
 
     status = 503
+
+
+@contextmanager
+def naming_faults_of_system(folder: Path | None = None) -> Iterator[None]:
+    """Raise a :class:`StateError` in place of an error that the system caused, whatever library reports it.
+
+    The disk of the folder, else of the current one, is full (code ``disk_full``), a file or folder may not be used
+    (``unwritable``), or too many files are open (``too_many_files``). Every other error is raised as it is.
+    """
+    try:
+        yield
+    except BackstoryError:
+        raise
+    except Exception as error:
+        number = error.errno if isinstance(error, OSError) else None
+        name = getattr(error, "filename", None)
+        path = os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else ""
+        if _is_of_full_disk(error, folder or Path.cwd()):
+            where = f" while writing {path}" if path else ""
+            raise StateError(
+                f"the disk of {folder or Path.cwd()} is full{where}: {_count_free(folder or Path.cwd()) / 1e6:,.1f} MB "
+                "are free (or a quota or a limit of file sizes is reached). Finished work is kept, and no file is left "
+                "half written. Free some space, and run the same command again to resume",
+                code="disk_full",
+            ) from error
+        if number in _CLOSED and path:
+            raise StateError(
+                f"{path} cannot be used ({os.strerror(number or 0)}); correct the owner or the mode of it and its "
+                "folder, or copy the workspace to where this user may write",
+                code="unwritable",
+            ) from error
+        if number in _MANY_FILES:
+            raise StateError(
+                "too many files are open in this process; raise the limit by `ulimit -n 1024`, and run the same "
+                "command again",
+                code="too_many_files",
+            ) from error
+        raise
+
+
+def _is_of_full_disk(error: BaseException, folder: Path) -> bool:
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in _FULL
+    if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+        return True
+    is_of_writer = isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _WRITERS
+    if not is_of_writer:
+        return False
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    free = _count_free(folder)
+    return (free if limit == resource.RLIM_INFINITY else min(free, limit)) < _LEAST_BYTES
+
+
+def _count_free(folder: Path) -> int:
+    status = os.statvfs(next(place for place in (folder, *folder.parents) if place.exists()))
+    return status.f_bavail * status.f_frsize

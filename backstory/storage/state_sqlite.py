@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import quote
 
+from backstory.base.errors import naming_faults_of_system
 from backstory.base.files.atomic import exclusive_temporary, is_named, lock, publish
-from backstory.base.files.disk_full import naming_full_disk
 from backstory.storage.schema import FORMAT, Part
 from backstory.storage.state import BUSY_SECONDS, Session, State, lent
 
@@ -96,7 +96,7 @@ class SqliteState(State):
     @contextmanager
     def _naming_errors(self) -> Iterator[None]:
         try:
-            with naming_full_disk(self.path.parent):
+            with naming_faults_of_system(self.path.parent):
                 yield
         except (sqlite3.Error, PermissionError) as error:
             if _is_damage(error):

@@ -18,10 +18,9 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from backstory.base.environment import may_reach_store_by_http
-from backstory.base.errors import StateError, WorkspaceError
+from backstory.base.errors import StateError
 from backstory.base.extras import require_extra
 from backstory.base.files.atomic import flush, lock
-from backstory.base.files.disk_full import is_of_full_disk
 
 # The client takes long to load, and a workspace of one machine never needs it.
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class Folder:
         path: The folder; made when the first file is written.
 
     Raises:
-        WorkspaceError: The folder may not be written (code ``unwritable``).
+        OSError: The folder may not be written.
         OSError: The disk is full.
     """
 
@@ -87,17 +86,15 @@ class Folder:
         A cut of power may undo the renaming: a partition whose file is absent is made again.
         """
         for folder in {(self.path / name).parent for name in contents}:
-            with naming_refusal(folder):
-                folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
         at_once(self._write, contents.items())
 
     def send(self, path: Path, name: str) -> None:
         """Copy a file of this machine, of any size, beside its place, and rename it."""
         temporary = (self.path / name).with_name(f".{uuid4().hex}.tmp")
-        with naming_refusal(temporary):
-            temporary.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, temporary)
-            temporary.replace(self.path / name)
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, temporary)
+        temporary.replace(self.path / name)
 
     def fetch(self, name: str, path: Path) -> None:
         """Copy a file, of any size, to a path of this machine."""
@@ -125,8 +122,7 @@ class Folder:
         """Delete files; those that are gone are passed over."""
         paths = [self.path / name for name in names]
         for path in paths:
-            with naming_refusal(path):
-                path.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
         for folder in filter(Path.is_dir, {path.parent for path in paths}):
             flush(folder)
 
@@ -140,16 +136,15 @@ class Folder:
     def _write(self, file: tuple[str, bytes]) -> None:
         path = self.path / file[0]
         temporary = path.with_name(f".{uuid4().hex}.tmp")
-        with naming_refusal(path):
-            try:
-                with temporary.open("xb") as opened:
-                    lock(opened)
-                    opened.write(file[1])
-                    opened.flush()
-                    os.fsync(opened.fileno())
-                    temporary.replace(path)
-            finally:
-                temporary.unlink(missing_ok=True)
+        try:
+            with temporary.open("xb") as opened:
+                lock(opened)
+                opened.write(file[1])
+                opened.flush()
+                os.fsync(opened.fileno())
+                temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -290,21 +285,3 @@ def at_once(work: Callable[[_Item], _Result], items: Collection[_Item]) -> list[
         return [work(item) for item in items]
     with ThreadPoolExecutor(_THREADS) as threads:
         return list(threads.map(work, items))
-
-
-@contextmanager
-def naming_refusal(path: Path) -> Iterator[None]:
-    """Say in one sentence which file may not be written, and what to do (code ``unwritable``).
-
-    A full disk is left to callers, which say what they were about to do.
-    """
-    try:
-        yield
-    except OSError as error:
-        if is_of_full_disk(error, path.parent):
-            raise
-        raise WorkspaceError(
-            f"{path} cannot be written ({os.strerror(error.errno or 0)}); correct the owner or the mode of its folder, "
-            "or copy the workspace to where this user may write",
-            code="unwritable",
-        ) from error

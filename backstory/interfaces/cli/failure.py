@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from rich.text import Text
@@ -23,8 +22,8 @@ from backstory.base.errors import (
     StateError,
     StoppedError,
     WorkspaceError,
+    naming_faults_of_system,
 )
-from backstory.base.files.disk_full import naming_full_disk
 from backstory.base.telemetry import configure_logs
 from backstory.interfaces.cli.terminal import open_console, plain
 
@@ -51,7 +50,7 @@ def run_command(command: Callable[[], object]) -> None:
     """
     try:
         configure_logs()
-        with naming_full_disk(Path.cwd()):
+        with naming_faults_of_system():
             command()
     except ReadError as error:
         _fail(error, FAILED)

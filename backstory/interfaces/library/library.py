@@ -12,7 +12,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from backstory.base.errors import NoIndexError
+from backstory.base.errors import NoIndexError, naming_faults_of_system
 from backstory.base.ids import is_written
 from backstory.index.request import describe_unknown_settings
 from backstory.interfaces.library.expansion import main_stemmer
@@ -536,6 +536,7 @@ class Library:
 
         return summarize_document(self._read_corpus(), document, style, max_words_per_section)
 
+    @naming_faults_of_system()
     def dump(
         self,
         document: str,
@@ -567,6 +568,7 @@ class Library:
         record_copy(self._workspace, Path(path), is_text=not is_written(text.document.uri))
         return dumped
 
+    @naming_faults_of_system()
     def index(
         self,
         paths: str | Path | Sequence[str | Path] | None = None,
@@ -601,6 +603,7 @@ class Library:
                 change.index(given, recursive=recursive, accept_removals=accept_removals, chats=chats)
             )
 
+    @naming_faults_of_system()
     def add(
         self,
         texts: Sequence[str],
@@ -623,6 +626,7 @@ class Library:
         with self._changing:
             return self._keep(self._change().add(texts, ids, metadata))
 
+    @naming_faults_of_system()
     def remove(self, names: str | Path | Sequence[str | Path]) -> IndexReport:
         """Remove texts, sources or documents from the index. A file of a person is never deleted.
 

@@ -11,8 +11,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from backstory.base.errors import ContractError, InputError
-from backstory.base.files.disk_full import naming_full_disk
+from backstory.base.errors import ContractError, InputError, naming_faults_of_system
 from backstory.base.telemetry import PRINTED, log_event, observe_run
 from backstory.ingest.chats.export_files import require_exports
 from backstory.pipeline.chats.copies import drop_unused_answers
@@ -197,7 +196,7 @@ def build_tables(workspace: Workspace, run: Run, on_progress: OnProgress = ignor
 @contextmanager
 def _held(workspace: Workspace, run: Run, *, holds_lock: bool) -> Iterator[None]:
     """Hold the lock; a full disk is named."""
-    with naming_full_disk(workspace.root), ExitStack() as held:
+    with naming_faults_of_system(workspace.root), ExitStack() as held:
         if not holds_lock:
             days = run.partitions if may_divide_days(workspace) else ()
             held.enter_context(workspace.runs.taking_turn(run.by, run.partitions, days))

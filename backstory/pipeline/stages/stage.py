@@ -22,8 +22,8 @@ from backstory.base.errors import (
     RemovalError,
     StateError,
     StoppedError,
+    naming_faults_of_system,
 )
-from backstory.base.files.disk_full import naming_full_disk
 from backstory.base.progress import announce
 from backstory.base.telemetry import describe_range, observe
 from backstory.index.search import SearchIndex, open_index
@@ -174,7 +174,7 @@ class Stage(ABC):
             What was done.
         """
         with observe("stage", stage=cls.table, **describe_range(partitions)) as add:
-            with naming_full_disk(resources.workspace.root):
+            with naming_faults_of_system(resources.workspace.root):
                 report = cls(resources, partitions).build()
             # Counts may be texts that name files; those stay out of traces.
             add({name: value for name, value in report.figures.items() if not isinstance(value, str)})

@@ -23,7 +23,7 @@ from backstory.base.ids import digest
 from backstory.base.telemetry import log_event
 from backstory.settings.paths import WorkspacePaths
 from backstory.settings.yaml_file import read_settings
-from backstory.storage.stores import Bucket, Store, naming_refusal, open_store
+from backstory.storage.stores import Bucket, Store, open_store
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.schemas import SERVED_TABLES
 from backstory.storage.tables.tables import CURRENT, Tables
@@ -107,7 +107,6 @@ def write_views(tables: Tables) -> Path:
     says so.
 
     Raises:
-        WorkspaceError: The folder may not be written.
         OSError: The disk is full.
     """
     path = Path(tables.store.locate(VIEWS_FILE))
@@ -116,7 +115,7 @@ def write_views(tables: Tables) -> Path:
     if _read_name(path) == made_of:
         return path
     building = path.with_name(f".{path.name}.building")
-    with naming_refusal(path), exclusive_temporary(path):
+    with exclusive_temporary(path):
         _remove_leftovers(building)
         try:
             with closing(duckdb.connect(str(building), config=_CONFIG)) as connection:

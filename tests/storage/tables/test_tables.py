@@ -16,7 +16,14 @@ import duckdb
 import polars as pl
 import pytest
 
-from backstory.base.errors import ConflictError, ContractError, InputError, WorkspaceError
+from backstory.base.errors import (
+    ConflictError,
+    ContractError,
+    InputError,
+    StateError,
+    WorkspaceError,
+    naming_faults_of_system,
+)
 from backstory.storage.stores import open_store
 from backstory.storage.tables import schemas
 from backstory.storage.tables.catalog import Catalog
@@ -236,7 +243,7 @@ def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
     tables = open_tables(tmp_path)
     write(tables, "a", 1)
     (tmp_path / "windows").write_bytes(b"in the way of a folder")
-    with raises(WorkspaceError, "unwritable", tmp_path / "windows"):
+    with raises(StateError, "unwritable", tmp_path / "windows"), naming_faults_of_system():
         tables.commit({("windows", "a"): Made(make_windows([{"window_id": "w"}]), "")})
 
 
