@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from backstory.base.addresses import is_openai, name_service
@@ -134,6 +133,8 @@ class ChatModel:
         return self._service.post("/chat/completions", body, read, most=most)
 
     def _ask_gemini(self, messages: Messages, form: AnswerForm, most: Usage) -> Answer:
+        from backstory.models.service import read_gemini_usage
+
         def send(client: genai.Client, options: HttpOptions) -> GenerateContentResponse:
             from google.genai import types
 
@@ -150,15 +151,13 @@ class ChatModel:
                 ),
             )
 
-        find_usage = partial(_read_gemini_usage, most=most)
-
         def read(response: GenerateContentResponse) -> Answer:
             text, withheld = _read_candidate(response, form)
-            used = find_usage(response)
+            used = read_gemini_usage(response, most)
             model = response.model_version or self._service.model
             return Answer(text, model, used.tokens_in, used.tokens_out, withheld)
 
-        return self._service.ask_gemini(send, read, most=most, read_usage=find_usage)
+        return self._service.ask_gemini(send, read, most=most)
 
 
 Ask: TypeAlias = Callable[[Messages, AnswerForm], Answer]
@@ -274,12 +273,3 @@ def _find_withheld(reason: Any, form: AnswerForm) -> UnusableAnswerError | None:
     if reason in _CUT:
         return UnusableAnswerError(f"cut ({reason})", form.cut_advice)
     return UnusableAnswerError(f"blocked ({str(reason)[:_REASON_CHARACTERS]})")
-
-
-def _read_gemini_usage(response: GenerateContentResponse, most: Usage) -> Usage:
-    """Read what a call used; without the service's own figures, the most that it may have used."""
-    reported = response.usage_metadata
-    if reported is None or reported.prompt_token_count is None:
-        return most
-    written = (reported.candidates_token_count or 0) + (reported.thoughts_token_count or 0)
-    return Usage(1, 1, reported.prompt_token_count, written)

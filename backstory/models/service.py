@@ -79,7 +79,7 @@ class Service:
         self.model = model.removeprefix("models/") if self.is_gemini else model
         self.address = settings.base_url or OPENAI_ADDRESS
         self.name = "Gemini" if self.is_gemini else urlsplit(self.address).netloc
-        self.meter = meter
+        self._meter = meter
         self.units_per_minute, self.tokens_per_minute = settings.per_minute
         self.api_calls = 0
         self._keys = keys
@@ -109,14 +109,13 @@ class Service:
         read: Callable[[Response], Result],
         *,
         most: Usage,
-        read_usage: Callable[[Response], Usage] | None = None,
     ) -> Result:
-        """Send a request by Gemini's SDK, whose own time-out and retries are not used; see :meth:`post`.
+        """Send a request by a client of Gemini's SDK with options for the call; see :meth:`post`.
 
-        ``send`` sends it by a client with options for the call, and ``read_usage`` reads from the response what the
-        call used; None takes ``most``.
+        The SDK's own time-out and retries are not used.
         """
-        return self._call(partial(self._send_by_sdk, send), read, read_usage or (lambda _: most), most)
+        find_usage = partial(read_gemini_usage, most=most)
+        return self._call(partial(self._send_by_sdk, send), read, find_usage, most)
 
     def _call(
         self,
@@ -126,8 +125,25 @@ class Service:
         most: Usage,
     ) -> Result:
         """Send a request by a client, read the answer, and retry after transient failures."""
+
+        def attempt() -> Result:
+            client = self._connect()
+            self._limiter.acquire(most.texts, most.tokens_in)
+            settle = self._meter.reserve(most, seconds=self.settings.timeout_seconds + _SETTLING_SECONDS)
+            used = most  # an attempt without an answer may have been billed; one that was refused was not
+            try:
+                with self._connecting:
+                    self.api_calls += 1
+                with observe(f"{self.settings.provider} request", units=most.texts, tokens=most.tokens_in):
+                    response = send(client)
+                used = Usage(calls=1) if isinstance(response, Failure) else find_usage(response)
+            finally:
+                settle(used)
+            if isinstance(response, Failure):
+                raise explain_failure(response, self.name, self.settings, self._key_text())
+            return read(response)
+
         attempts = self.settings.max_attempts
-        attempt = partial(self._attempt, send, read, find_usage, most)
         try:
             return retry(attempt, attempts, wait=self._wait, report=self._prepare_retry)
         except TransientError as error:
@@ -136,29 +152,6 @@ class Service:
                 "Finished work is kept, so run the same command again",
                 code="no_answer",
             ) from error
-
-    def _attempt(
-        self,
-        send: Callable[[Any], Response | Failure],
-        read: Callable[[Response], Result],
-        find_usage: Callable[[Response], Usage],
-        most: Usage,
-    ) -> Result:
-        client = self._connect()
-        self._limiter.acquire(most.texts, most.tokens_in)
-        settle = self.meter.reserve(most, seconds=self.settings.timeout_seconds + _SETTLING_SECONDS)
-        used = most  # an attempt without an answer may have been billed; one that was refused was not
-        try:
-            with self._connecting:
-                self.api_calls += 1
-            with observe(f"{self.settings.provider} request", units=most.texts, tokens=most.tokens_in):
-                response = send(client)
-            used = Usage(calls=1) if isinstance(response, Failure) else find_usage(response)
-        finally:
-            settle(used)
-        if isinstance(response, Failure):
-            raise explain_failure(response, self.name, self.settings, self._key_text())
-        return read(response)
 
     def _post(self, path: str, body: Mapping[str, Any], client: Any) -> dict[str, Any] | Failure:
         import httpx2
@@ -246,3 +239,12 @@ def read_usage(answer: Mapping[str, Any], most: Usage) -> Usage:
     if not isinstance(sent, int) or not isinstance(written, int) or sent < 1:
         return most
     return Usage(1, most.texts, sent, max(written, 0))
+
+
+def read_gemini_usage(response: Any, most: Usage) -> Usage:
+    """Read what a call of Gemini used; without its own figures, as for vectors, the most that it may have used."""
+    reported = getattr(response, "usage_metadata", None)
+    if reported is None or reported.prompt_token_count is None:
+        return most
+    written = (reported.candidates_token_count or 0) + (reported.thoughts_token_count or 0)
+    return Usage(1, most.texts, reported.prompt_token_count, written)

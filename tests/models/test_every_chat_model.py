@@ -45,12 +45,6 @@ def test_a_model_is_asked_for_json_of_the_schema(service: Service, chat_use: Cha
     assert sent.user
 
 
-def test_a_temperature_is_sent_if_it_is_set(service: Service, chat_use: ChatUse, tmp_path: Path) -> None:
-    for temperature in (0.25, None):
-        chat_use.connect(service, tmp_path, temperature=temperature)()
-    assert [service.read(request).temperature for request in service.requests] == [0.25, None]
-
-
 def test_the_texts_are_in_the_material_and_not_in_the_instructions(
     service: Service, chat_use: ChatUse, tmp_path: Path
 ) -> None:
@@ -86,25 +80,16 @@ def test_json_in_a_fence_is_read(service: Service, chat_use: ChatUse, tmp_path: 
 def test_an_answer_that_is_withheld_says_why_and_is_not_asked_for_again(
     service: Service, chat_use: ChatUse, tmp_path: Path
 ) -> None:
-    call = chat_use.connect(service, tmp_path)
+    call = chat_use.connect(service, tmp_path, temperature=0.25)
     for count, (behaviour, reason) in enumerate([service.cut(), *service.block()], start=1):
         service.play(behaviour)
         outcome = call()
         assert not outcome.value
         assert (outcome.reason or "").startswith(reason)
+        if reason == service.cut()[1] and chat_use.group != "rerank":  # whose table holds the short reason
+            assert f"{chat_use.group}.max_output_tokens" in (outcome.reason or "")
         assert len(service.requests) == count
-
-
-def test_who_may_be_given_advice_about_a_cut_answer_is_given_it(
-    service: Service, chat_use: ChatUse, tmp_path: Path
-) -> None:
-    behaviour, reason = service.cut()
-    service.play(behaviour)
-    told = chat_use.connect(service, tmp_path)().reason or ""
-    if chat_use.group == "rerank":  # no setting holds the limit, and the table holds the short reason
-        assert told == reason
-    else:
-        assert f"{chat_use.group}.max_output_tokens" in told
+    assert {service.read(request).temperature for request in service.requests} == {0.25}
 
 
 @pytest.mark.parametrize("name", CHAT_USES)

@@ -2,16 +2,15 @@
 
 Constant scales by ranges in a file give a text the same vector in every batch. A factor for each channel moves a part
 of its range into the weights (SmoothQuant, Xiao et al. 2022). The widest channels between the projections of a block
-stay in float32, as does the last block, of which only the first token's row is computed. There is no mask: onnxruntime
-then runs a fused attention, and the texts of a batch have the same length.
+stay in float32, as does the last block, of which only the first token's row is computed. Without a mask onnxruntime
+runs a fused attention; the texts of a batch have the same length.
 """
 
 from __future__ import annotations
 
 import hashlib
-from functools import cached_property
 from importlib.resources import files
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,12 @@ from backstory.base.files.arrays import read_arrays
 from backstory.models.embeddings.bert_graph import BertModel, GraphBuilder
 from backstory.models.onnx_text import INPUT_IDS
 
+Floats: TypeAlias = NDArray[np.float32]
+
 _RANGES: Final = files("backstory.models.embeddings") / "granite_activation_ranges.npz"
-_VERSION: Final = 2
+INT8_VERSION: Final = f"{hashlib.sha256(_RANGES.read_bytes()).hexdigest()} 2"
+"""Names everything but the model that the vectors depend on."""
+
 _DOMAIN: Final = "com.microsoft"
 _PARTS: Final = ("query", "key", "value")
 # Powers of the ranges in the factors, chosen by the cosines to float32 on documents, claims and messages.
@@ -32,11 +35,6 @@ _FLOAT_CHANNELS: Final = 16
 _LARGEST_WEIGHT: Final = 64
 # Rows of the last block: onnxruntime multiplies a single row in another order, so a text alone would differ.
 _ROWS: Final = 2
-
-
-def name_int8_version() -> str:
-    """Name everything but the model that the vectors depend on."""
-    return f"{hashlib.sha256(_RANGES.read_bytes()).hexdigest()} {_VERSION}"
 
 
 def build_int8_graph(model: BertModel) -> bytes:
@@ -53,30 +51,31 @@ class _Quantized(NamedTuple):
     values: str
     scale: np.float32
     zero: np.uint8
-    factors: NDArray[np.float32]
+    factors: Floats
 
 
 class _Int8GraphBuilder(GraphBuilder):
-    @cached_property
-    def ranges(self) -> dict[str, NDArray[np.float32]]:
-        """Least and largest value of each channel of the inputs of a projection, shape ``(2, channels)``."""
-        return {name: stored.astype(np.float32) for name, stored in read_arrays(_RANGES.read_bytes()).items()}
+    def __init__(self, model: BertModel) -> None:
+        super().__init__(model)
+        # Least and largest value of each channel of the inputs of a projection, shape (2, channels).
+        self.ranges = {
+            name: stored.astype(np.float32) for name, stored in read_arrays(_RANGES.read_bytes()).items()
+        }
 
     def pool(self) -> str:
         """Add all blocks, and the choice of the first token's row."""
         summed, norm = self.place_tokens(), "embeddings.LayerNorm"
-        for layer in range(self.model.layers - 1):
-            name = f"encoder.layer.{layer}"
-            summed = self._transform_sum(summed, norm, name)
-            norm = f"{name}.output.LayerNorm"
-        return self._transform_first(summed, norm, f"encoder.layer.{self.model.layers - 1}")
+        *names, last = (f"encoder.layer.{layer}" for layer in range(self.model.layers))
+        for name in names:
+            summed, norm = self._transform_sum(summed, norm, name), f"{name}.output.LayerNorm"
+        return self._transform_first(summed, norm, last)
 
     def _transform_sum(self, summed: str, norm: str, name: str) -> str:
         """Add one block; it takes and gives sums that are not yet normalized, since they are normalized twice."""
         attention, output = f"{name}.attention.self", f"{name}.attention.output.dense"
         shared = self._quantize_for_attention(summed, norm, attention)
-        limits, weight = self.ranges[output], self.weight(f"{output}.weight")
-        after = _smooth(limits, weight, _POWER_OF_MIXED)
+        limits = self.ranges[output]
+        after = _smooth(limits, self.weight(f"{output}.weight"), _POWER_OF_MIXED)
         query, key = (self._project(shared, f"{attention}.{part}") for part in _PARTS[:2])
         mixed = self._mix(query, key, self._project(shared, f"{attention}.value", after))
         projected = self._project(self._quantize(mixed, limits, after), output)
@@ -96,63 +95,56 @@ class _Int8GraphBuilder(GraphBuilder):
 
     def _feed_forward(self, between: str, norm: str, name: str) -> str:
         before, after = f"{name}.intermediate.dense", f"{name}.output.dense"
-        widening, widening_bias = self.weight(f"{before}.weight"), self.weight(f"{before}.bias")
+        widening, bias = self.weight(f"{before}.weight"), self.weight(f"{before}.bias")
         narrowing, limits = self.weight(f"{after}.weight"), self.ranges[after]
-        factors = _smooth(self.ranges[before], widening, _POWER_OF_WIDENING)
-        quantized = self._quantize(self.normalize(between, norm, factors), self.ranges[before], factors)
-        reach = np.abs(limits).max(axis=0) * np.abs(narrowing).max(axis=0)
-        order = np.argsort(-reach, kind="stable")
+        quantized = self._quantize_normal(between, norm, before, widening, _POWER_OF_WIDENING)
+        order = np.argsort(-np.abs(limits).max(axis=0) * np.abs(narrowing).max(axis=0), kind="stable")
         wide, others = np.sort(order[:_FLOAT_CHANNELS]), np.sort(order[_FLOAT_CHANNELS:])
-
-        few = self.apply("Gelu", self._multiply(quantized, widening[wide], widening_bias[wide]))
+        few = self.apply("Gelu", self._multiply(quantized, widening[wide], bias[wide]))
         of_few = self.apply("MatMul", few, self.constant(np.ascontiguousarray(narrowing[:, wide].T)))
-        many = self.apply("Gelu", self._multiply(quantized, widening[others], widening_bias[others]))
+        many = self.apply("Gelu", self._multiply(quantized, widening[others], bias[others]))
         limits, narrowing = limits[:, others], narrowing[:, others]
         factors = _smooth(limits, narrowing, _POWER_OF_NARROWING)
-        divided = self.apply("Mul", many, self.constant(1 / factors))
-        quantized = self._quantize(divided, limits, factors)
+        quantized = self._quantize(self.apply("Mul", many, self.constant(1 / factors)), limits, factors)
         return self.apply("Add", of_few, self._multiply(quantized, narrowing, self.weight(f"{after}.bias")))
 
     def _quantize_for_attention(self, summed: str, norm: str, attention: str) -> _Quantized:
-        limits = self.ranges[attention]
         weight = np.concatenate([self.weight(f"{attention}.{part}.weight") for part in _PARTS])
-        factors = _smooth(limits, weight, _POWER_OF_ATTENTION)
-        return self._quantize(self.normalize(summed, norm, factors), limits, factors)
+        return self._quantize_normal(summed, norm, attention, weight, _POWER_OF_ATTENTION)
+
+    def _quantize_normal(self, summed: str, norm: str, name: str, weight: Floats, power: float) -> _Quantized:
+        factors = _smooth(self.ranges[name], weight, power)
+        return self._quantize(self.normalize(summed, norm, factors), self.ranges[name], factors)
 
     def _mix(self, *parts: str) -> str:
         return self.apply("MultiHeadAttention", *parts, domain=_DOMAIN, num_heads=self.model.heads)
 
-    def _quantize(
-        self, divided: str, limits: NDArray[np.float32], factors: NDArray[np.float32]
-    ) -> _Quantized:
+    def _quantize(self, divided: str, limits: Floats, factors: Floats) -> _Quantized:
         limits = limits / factors
         low, high = min(0.0, float(limits.min())), max(0.0, float(limits.max()))
-        scale = np.float32((high - low) / np.iinfo(np.uint8).max)
+        scale = np.float32((high - low) / 255)
         zero = np.uint8(round(-low / float(scale)))
         values = self.apply("QuantizeLinear", divided, self.constant(scale), self.constant(zero))
         return _Quantized(values, scale, zero, factors)
 
-    def _project(self, operand: _Quantized, name: str, divisor: NDArray[np.float32] | None = None) -> str:
+    def _project(self, operand: _Quantized, name: str, divisor: Floats | None = None) -> str:
         """Project; the outputs are divided by a divisor for each channel."""
         weight, bias = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
         if divisor is not None:
             weight, bias = weight / divisor[:, None], bias / divisor
         return self._multiply(operand, weight, bias)
 
-    def _multiply(self, operand: _Quantized, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> str:
+    def _multiply(self, operand: _Quantized, weight: Floats, bias: Floats) -> str:
         """Multiply by a weight of shape ``(outputs, inputs)``, and add a bias."""
         matrix = (weight * operand.factors).T
         scales = (np.abs(matrix).max(axis=0) / _LARGEST_WEIGHT).astype(np.float32)
         whole = np.rint(matrix / scales).clip(-_LARGEST_WEIGHT, _LARGEST_WEIGHT).astype(np.int8)
-        constants = [self.constant(value) for value in (whole, operand.scale, scales, operand.zero)]
-        added = self.constant(bias.astype(np.float32))
+        numbers = (whole, operand.scale, scales, operand.zero, bias.astype(np.float32))
+        *constants, added = (self.constant(each) for each in numbers)
         return self.apply("MatMulIntegerToFloat", operand.values, *constants, "", added, domain=_DOMAIN)
 
 
-def _smooth(limits: NDArray[np.float32], weight: NDArray[np.float32], power: float) -> NDArray[np.float32]:
+def _smooth(limits: Floats, weight: Floats, power: float) -> Floats:
     """Compute the factor of each channel, from its range and from its largest weight."""
-    widest, heaviest = (
-        np.maximum(np.abs(values).max(axis=0), np.float32(1e-4)) for values in (limits, weight)
-    )
-    factors: NDArray[np.float32] = (widest**power / heaviest ** (1 - power)).astype(np.float32)
-    return factors
+    widest, heaviest = (np.maximum(np.abs(each).max(axis=0), np.float32(1e-4)) for each in (limits, weight))
+    return np.asarray(widest**power / heaviest ** (1 - power), np.float32)

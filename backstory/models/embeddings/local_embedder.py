@@ -112,10 +112,10 @@ def open_pack(
     space = f"local:{model.name}:{model.checksum[:12]}:{model.hidden_size}"
     version, build = f"graph {GRAPH_VERSION}", build_graph
     if int8:
-        from backstory.models.embeddings.int8_graph import build_int8_graph, name_int8_version
+        from backstory.models.embeddings.int8_graph import INT8_VERSION, build_int8_graph
 
-        version, build = f"int8 {name_int8_version()}", build_int8_graph
-        space += f":int8-{_hash(name_int8_version())[:6]}"
+        version, build = f"int8 {INT8_VERSION}", build_int8_graph
+        space += f":int8-{_hash(INT8_VERSION)[:6]}"
     folder = f"{model.name}-{_hash(f'{model.checksum} {version}')[:12]}"
     onnx = OnnxText(
         graphs / folder / "model.onnx",

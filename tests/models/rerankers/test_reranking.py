@@ -157,14 +157,8 @@ def test_the_judgements_select_and_say_what_serves_nothing() -> None:
     causes = dict(decisions.filter(pl.col("window_id") == "w").select("chunk_id", "cause").iter_rows())
     assert causes == {"a": "not_selected", "b": "kept", "c": "kept", "d": "below_rating"}
     assert decisions["rerank_note"].null_count() == len(decisions)
-
-
-def test_the_number_of_candidates_bounds_what_the_reranker_sees() -> None:
-    rater = FixedRater(SOUP_BEST)
-    judge(rater, BEST_TWO, candidates=4)
-    judge(rater, BEST_TWO, candidates=1)
-    shown = [[candidate.chunk_id for candidate in request.candidates] for request in rater.requests]
-    assert shown == [["a", "b", "c", "d"], ["a", "b"]]
+    short = judge(FixedRater(SOUP_BEST), BEST_TWO, candidates=3, max_tokens=15)
+    assert (kept(short), set(short.filter(chunk_id="c")["cause"])) == (["b"], {"over_budget"})
 
 
 def test_a_document_that_is_withheld_is_not_shown_and_keeps_its_place() -> None:
@@ -188,12 +182,6 @@ def test_a_window_whose_words_are_withheld_is_not_judged() -> None:
     decisions = judge(rater, BEST_TWO, candidates=4, send=lambda key, text: text if key else None)
     assert not rater.requests
     assert kept(decisions) == kept(judge(None, BEST_TWO))
-
-
-def test_the_budget_applies_to_the_new_order() -> None:
-    decisions = judge(FixedRater(SOUP_BEST), BEST_TWO, candidates=3, max_tokens=15)
-    assert kept(decisions) == ["b"]
-    assert set(decisions.filter(chunk_id="c")["cause"]) == {"over_budget"}
 
 
 @pytest.mark.parametrize("strategy", ["coverage", "similarity", "mmr"])
@@ -223,21 +211,16 @@ def test_the_reranker_sees_the_window_and_what_found_each_candidate(monkeypatch:
     monkeypatch.setattr("backstory.models.reranking.QUERY_CHARACTERS", 100)
     rater = FixedRater(SOUP_BEST)
     judge(rater, BEST_TWO, candidates=4)
-    [request] = rater.requests
+    rows: list[Hit] = [("w", "w#window", "a", 0.9), ("w", "q2", "b", 0.8)]
+    judge(rater, BEST_TWO, candidates=1, rows=rows)
+    request, whole = rater.requests
+    assert [query.text for query in whole.queries] == ["\n\n".join(QUERY_TEXTS.values()), "the bean soup"]
+    assert [len(one.candidates) for one in rater.requests] == [4, 2]
     assert [(part.query_chunk_id, part.text) for part in request.parts] == list(QUERY_TEXTS.items())
     assert [query.query_chunk_id for query in request.queries] == ["q1", "q2", "q3"]
     found = np.where(np.isfinite(request.scores), request.scores, 0)
     assert np.allclose(found, [[0.9, 0.8, 0, 0], [0.5, 0, 0.7, 0], [0, 0, 0, 0.6]])
     assert (request.candidates[0].title, request.candidates[0].text) == ("Title of a", "Text…")
-
-
-def test_a_query_of_the_whole_window_asks_with_its_text() -> None:
-    rater = FixedRater(SOUP_BEST)
-    rows: list[Hit] = [("w", "w#window", "a", 0.9), ("w", "q2", "b", 0.8)]
-    judge(rater, BEST_TWO, rows=rows)
-    whole, part = rater.requests[0].queries
-    assert whole.text == "the night train\n\nthe bean soup\n\nthe border"
-    assert part.text == "the bean soup"
 
 
 def test_topics_that_no_candidate_reaches_are_told_with_their_messages() -> None:
