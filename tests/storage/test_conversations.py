@@ -54,21 +54,12 @@ def test_the_turns_of_a_conversation_are_read_in_their_order(store: Conversation
     last = store.read_turns(conversation, "ada", last=1)
     assert last is not None
     assert [turn.number for turn in last] == [2]
-    [found], total = store.list_of("ada", limit=10)
-    assert (found.id, found.title, found.turn_count, found.updated, total) == (
-        conversation,
-        "does it stick?",
-        2,
-        3.0,
-        1,
-    )
-
-
-def test_passages_of_the_search_are_not_kept_but_known(store: ConversationStore, tmp_path: Path) -> None:
-    passage = "Rhubarb grows behind the shed."
-    add(store, answer={**ANSWER, "hits": [{"document_id": "d9", "uri": "rhubarb.md", "text": passage}]})
-    assert not is_on_disk(tmp_path, passage)
-    assert store.clear_answers(shows("d9"), {"d9"}, "v1") == 1
+    ids = [store.begin("ada", f"question {number}", float(number)) for number in range(4, 8)]
+    first, total = store.list_of("ada", limit=2)
+    second, _ = store.list_of("ada", limit=9, offset=2)
+    assert ([each.id for each in (*first, *second)], total) == ([*ids[::-1], conversation], 5)
+    found = second[-1]
+    assert (found.title, found.turn_count, found.updated) == ("does it stick?", 2, 3.0)
 
 
 def test_another_person_has_no_such_conversation(store: ConversationStore) -> None:
@@ -84,50 +75,35 @@ def test_another_person_has_no_such_conversation(store: ConversationStore) -> No
     assert store.find(conversation, "ada") is not None
 
 
-def test_the_latest_conversations_come_first_page_by_page(store: ConversationStore) -> None:
-    ids = [store.begin("ada", f"question {number}", float(number)) for number in range(5)]
-    first, total = store.list_of("ada", limit=2)
-    second, _ = store.list_of("ada", limit=2, offset=2)
-    assert [each.id for each in (*first, *second)] == ids[:0:-1]
-    assert total == 5
-
-
 @ON_FILES
 def test_a_removed_conversation_leaves_the_disk(store: ConversationStore, tmp_path: Path) -> None:
-    conversation = add(store)
-    assert store.give_feedback(conversation, "ada", 1, Feedback("down", SECRET, 3.0))
-    assert is_on_disk(tmp_path, SECRET)
-    assert store.remove(conversation, "ada")
-    assert not is_on_disk(tmp_path, SECRET)
-    assert store.read_turns(conversation, "ada") is None
-    assert list(store.read_judged()) == []
-
-
-def test_all_conversations_of_a_person_are_removed_and_no_other(store: ConversationStore) -> None:
-    add(store)
-    add(store)
-    kept = store.begin("ben", "mine", 1.0)
-    assert store.remove_person("ada") == 2
-    assert store.list_of("ada", limit=10) == ([], 0)
-    assert store.find(kept, "ben") is not None
-
-
-def test_feedback_replaces_what_was_said_before_and_needs_a_turn(store: ConversationStore) -> None:
-    conversation = add(store)
-    assert store.give_feedback(conversation, "ada", 1, Feedback("down", "no", 3.0))
-    assert store.give_feedback(conversation, "ada", 1, Feedback("up", "yes", 4.0))
+    conversation, other, of_ben = add(store), add(store), store.begin("ben", "mine", 1.0)
+    assert store.give_feedback(conversation, "ada", 1, Feedback("up", "yes", 3.0))
+    assert store.give_feedback(conversation, "ada", 1, Feedback("down", SECRET, 4.0))
     assert not store.give_feedback(conversation, "ada", 2, Feedback("up", "", 4.0))
     [(before, judged)] = store.read_judged()
-    assert before == []
-    assert judged.feedback == Feedback("up", "yes", 4.0)
+    assert (before, judged.feedback) == ([], Feedback("down", SECRET, 4.0))
+    assert store.remove(conversation, "ada")
+    assert store.read_turns(conversation, "ada") is None
+    assert list(store.read_judged()) == []
+    assert is_on_disk(tmp_path, SECRET)
+    assert store.find(other, "ada") is not None
+    assert store.remove_person("ada") == 1
+    assert not is_on_disk(tmp_path, SECRET)
+    assert (store.list_of("ada", limit=10), store.count()) == (([], 0), 1)
+    assert store.find(of_ben, "ben") is not None
 
 
 def test_an_answer_that_shows_a_dropped_document_leaves_the_disk(
     store: ConversationStore, tmp_path: Path
 ) -> None:
-    conversation = add(store)
+    passage = "Rhubarb grows behind the shed."  # found by the search, and not in the answer
+    conversation = add(
+        store, answer={**ANSWER, "hits": [{"document_id": "d9", "uri": "a.md", "text": passage}]}
+    )
+    assert not is_on_disk(tmp_path, passage)
     store.add_turn(conversation, "ada", "and cold?", OTHER, {}, 3.0)
-    assert store.clear_answers(shows("d1"), {"d1"}, "v1") == 1
+    assert store.clear_answers(shows("d9"), {"d9", "d1"}, "v1") == 1
     turns = store.read_turns(conversation, "ada")
     assert turns is not None
     assert [(turn.question, turn.answer, turn.documents) for turn in turns] == [
@@ -161,17 +137,12 @@ def test_an_answer_from_the_snapshot_before_is_not_kept(store: ConversationStore
     store.clear_answers(lambda _: False, {"../"}, "v2")
     later_posts = {**written, "index_version": "v2"}
     store.add_turn(conversation, "ada", "later posts?", later_posts, list_shown(later_posts), 6.0)
+    store.clear_answers(lambda _: False, {"d1"}, "v2")
+    for admitted in (set(), {"d1"}):
+        store.admit_again(admitted)
+        store.add_turn(conversation, "ada", "again?", later, list_shown(later), 7.0)
     kept = [turn.answer is not None for turn in store.read_turns(conversation, "ada") or []]
-    assert kept == [False, False, True, True, False]
-
-
-def test_a_document_that_is_there_again_is_kept_again(store: ConversationStore) -> None:
-    conversation = add(store)
-    store.clear_answers(shows("d1"), {"d1"}, "v1")
-    store.admit_again({"d1"})
-    store.add_turn(conversation, "ada", "again?", ANSWER, list_shown(ANSWER), 3.0)
-    turns = store.read_turns(conversation, "ada") or []
-    assert turns[-1].answer == ANSWER
+    assert kept == [False, False, True, True, False, False, True]
 
 
 def test_nothing_is_written_where_nobody_has_asked(store: ConversationStore, tmp_path: Path) -> None:
