@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
 import shutil
 import threading
 import time
@@ -16,6 +15,7 @@ from typing import Final, TypeVar
 
 from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, Keys, find_key
 from backstory.base.errors import BackstoryError, StateError, WorkspaceError
+from backstory.base.files.atomic import write_file
 from backstory.index.build import publish, publishing
 from backstory.index.snapshot import current_version, read_manifest, require_files
 from backstory.settings.paths import WorkspacePaths
@@ -36,16 +36,7 @@ _AWAY: Final = "unreachable_database"
 
 
 def send_snapshot(workspace: WorkspacePaths, tables: Tables, version: str) -> None:
-    """Copy a snapshot of the index to the store of the tables, for other machines.
-
-    Args:
-        workspace: The workspace.
-        tables: Its tables.
-        version: The snapshot.
-
-    Raises:
-        StateError: The store cannot be used.
-    """
+    """Copy a snapshot of the index to the store of the tables, for other machines."""
     folder = workspace.index / version
     files = {
         path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
@@ -60,13 +51,7 @@ def send_snapshot(workspace: WorkspacePaths, tables: Tables, version: str) -> No
 def fetch_snapshot(workspace: WorkspacePaths, tables: Tables) -> None:
     """Fetch the snapshot that the catalog names, unless it is published here, or the store does not hold it.
 
-    Args:
-        workspace: The workspace.
-        tables: Its tables.
-
-    Raises:
-        StateError: The store cannot be used, or holds less than it lists (code ``missing_object``).
-        StateError: The database cannot be used.
+    A store that holds less than it lists is an error (code ``missing_object``).
     """
     entry = tables.catalog.read("search_index").get(WHOLE)
     if entry is None or entry.content == current_version(workspace.index):
@@ -103,40 +88,27 @@ def require_keys(workspace: WorkspacePaths, tables: Tables) -> None:
     """Take the keys of the workspace or the environment, and raise if a worker then lacks one that its files need.
 
     Keys never leave the machines of the workers: whoever reads the bucket must not learn who is behind a pseudonym.
-    Readers need none.
-
-    Args:
-        workspace: The workspace; for one of one machine nothing is done.
-        tables: Its tables.
-
-    Raises:
-        WorkspaceError: A key is absent (code ``no_pseudonym_key`` or ``no_forgotten_key``); a file or variable holds no
-            key (``no_secret``), or not the one that the workspace was made with (``other_secret``); or the two hold
-            different keys (``differing_keys``).
+    Readers need none, and nothing is done for a workspace of one machine. A key may be absent (code ``no_key``), no key
+    at all (``no_secret``), or not the one that the workspace was made with (``other_secret``).
     """
     if workspace.settings.storage.files is None:
         return
     from backstory.ingest.privacy.erasure_list import KEY_SUFFIX, read_key_fingerprint
     from backstory.ingest.privacy.secret_file import read_fingerprint
 
-    made_with = read_fingerprint(tables)
-    _require_key(workspace.secret, PSEUDONYM_KEY_VARIABLE, made_with, workspace.keys)
-    if made_with and not workspace.secret.exists():
-        raise _name_absence(workspace.secret, PSEUDONYM_KEY_VARIABLE, "no_pseudonym_key")
-    key = workspace.forgotten.with_suffix(KEY_SUFFIX)
-    _require_key(key, FORGOTTEN_KEY_VARIABLE, read_key_fingerprint(workspace.forgotten), workspace.keys)
-    if workspace.forgotten.exists() and not key.exists():
-        raise _name_absence(key, FORGOTTEN_KEY_VARIABLE, "no_forgotten_key")
+    forgotten = workspace.forgotten
+    of_forgotten = forgotten.with_suffix(KEY_SUFFIX), FORGOTTEN_KEY_VARIABLE, read_key_fingerprint(forgotten)
+    for path, variable, made_with in (
+        (workspace.secret, PSEUDONYM_KEY_VARIABLE, read_fingerprint(tables)),
+        of_forgotten,
+    ):
+        _require_key(path, variable, made_with, workspace.keys)
 
 
 def _require_key(path: Path, variable: str, made_with: str, of_workspace: Keys | None) -> None:
     """Check what a file and a variable hold, and write the key of the variable into an absent file.
 
-    Args:
-        path: File of the key.
-        variable: The variable.
-        made_with: Fingerprint of the key that the workspace was made with; empty if it is not known.
-        of_workspace: The keys of the workspace; None for those of the environment.
+    ``made_with`` is the fingerprint of the key that the workspace was made with; empty if it is not known.
     """
     from backstory.ingest.privacy.secret_file import fingerprint_key, parse_key
 
@@ -144,44 +116,23 @@ def _require_key(path: Path, variable: str, made_with: str, of_workspace: Keys |
     texts = {} if given is None else {variable: given.get_secret_value()}
     if path.exists():
         texts[str(path)] = path.read_text(encoding="ascii", errors="replace")
-    keys = {name: parse_key(text) for name, text in texts.items()}
     remedy = f"copy {path.name} from another worker, or set {variable} to what it holds there"
-    fingerprints: dict[str, str] = {}
-    for name, key in keys.items():
+    if made_with and not texts:
+        raise WorkspaceError(
+            f"this worker lacks {path}, which is never in the store; {remedy}", code="no_key"
+        )
+    for name, text in texts.items():
+        key = parse_key(text)
         if key is None:
-            message = f"{name} is not a key of 64 hexadecimal digits; {remedy}"
-            raise WorkspaceError(message, code="no_secret")
-        fingerprints[name] = fingerprint_key(key)
-    wrong = [name for name, known in fingerprints.items() if made_with and known != made_with]
-    if len(set(fingerprints.values())) > 1:
-        told = (
-            f"; {' and '.join(wrong)} {'are' if wrong[1:] else 'is'} not that of the workspace"
-            if wrong
-            else ""
-        )
-        message = (
-            f"{variable} and {path} hold different keys{told}; unset the variable, or correct the wrong one"
-        )
-        raise WorkspaceError(message, code="differing_keys")
-    if wrong:
-        message = f"{' and '.join(wrong)} is not the key that the workspace was made with; {remedy}"
-        raise WorkspaceError(message, code="other_secret")
+            raise WorkspaceError(f"{name} is not a key of 64 hexadecimal digits; {remedy}", code="no_secret")
+        made_with = made_with or fingerprint_key(key)
+        if fingerprint_key(key) != made_with:
+            raise WorkspaceError(
+                f"{name} is not the key that the workspace was made with, or not that of {variable}; {remedy}",
+                code="other_secret",
+            )
     if given is not None and not path.exists():
-        _write_key(path, given.get_secret_value())
-
-
-def _name_absence(path: Path, variable: str, code: str) -> WorkspaceError:
-    return WorkspaceError(
-        f"this worker lacks {path}, which is never in the bucket; copy it from a worker that has it, or set "
-        f"{variable} to what it holds",
-        code=code,
-    )
-
-
-def _write_key(path: Path, key: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-        file.write(f"{key}\n")
+        write_file(path, f"{given.get_secret_value()}\n".encode(), mode=0o600)
 
 
 class Follower:
@@ -209,11 +160,7 @@ class Follower:
     def follow(self) -> None:
         """Look for a later snapshot after :data:`LOOK_SECONDS`, or if a look failed, :data:`AWAY_SECONDS`.
 
-        The log tells once that a look failed, until one succeeds.
-
-        Raises:
-            StateError: No snapshot is here, and the store cannot be used.
-            StateError: No snapshot is here, and the database cannot be used.
+        The log tells once that a look failed, until one succeeds. Without any snapshot here, it is an error.
         """
         if self._workspace.settings.storage.files is None or not self._lock.acquire(blocking=False):
             return
@@ -254,12 +201,7 @@ class StateReader:
     def read(self, ask: Callable[[], _Read], otherwise: Callable[[], _Read]) -> _Read:
         """Ask the database; while it is away, do otherwise, and ask again after :data:`AWAY_SECONDS`.
 
-        Args:
-            ask: Reads state of the workspace, or writes what is only kept for later.
-            otherwise: Does without.
-
-        Raises:
-            BackstoryError: Something else is wrong, such as a password; it is that of the owner of the state.
+        Anything else that is wrong, such as a password, is the error of the state.
         """
         if self._clock() < self._next_question:
             return otherwise()
