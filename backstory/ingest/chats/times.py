@@ -213,7 +213,7 @@ class _Scale:
         return (
             f"its dates can be read in more than one way: {self._write(parts)} is {_write_date(parts, best.order)} "
             f"({best.order}) or {_write_date(parts, rival.order)} ({rival.order}), and nothing in the file tells "
-            "which. Set `date_order` of this file under `conversations.overrides`, or `conversations.date_order` for all"
+            "which. Set `date_order` of a file under `conversations.overrides`, or `conversations.date_order` for all"
         )
 
     def describe_misfit(self) -> str:

@@ -23,7 +23,6 @@ from backstory.pipeline.history.record import LOST, RUNNING
 from backstory.pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
-    from backstory.interfaces.library.corpus import Corpus
     from backstory.pipeline.history.record import RunRecord
 
 LOOK_AGAIN_SECONDS: Final = 2.0
@@ -40,39 +39,22 @@ def is_made(workspace: Workspace) -> bool:
     return bool(workspace.catalog.read("documents")) and bool(workspace.catalog.read("document_chunks"))
 
 
-def find_stale_partitions(workspace: Workspace, corpus: Corpus | None) -> list[str]:
-    """List the files that were added, changed or removed since the documents were read; every file is hashed.
+def list_pending(workspace: Workspace, revisions: Mapping[str, str]) -> list[str]:
+    """List the files that the next indexing reads or drops, by their names in the table ``sources``.
+
+    If only something else is stale, such as the index after a change of a setting, the names of the tables are given.
 
     Args:
         workspace: The workspace.
-        corpus: The tables; None if they were never made.
-
-    Returns:
-        Names as the table ``sources`` has them, sorted. If only something else is stale, such as the index after a
-        change of a setting, the names of the tables.
+        revisions: Revision of each document of the tables, by uri.
     """
     from backstory.pipeline.run.plan import CORPUS
 
     folder = workspace.settings.documents.folder
-    listing = list_all_files(workspace)
-    hashes = {} if corpus is None else corpus.content_hashes
-    known = set() if corpus is None else set(corpus.sources["source"])
-    pending = {
-        name_source(folder, file.uri)
-        for file in listing.files
-        if name_source(folder, file.uri) not in known
-        or (file.uri in hashes and _hash(file) not in (hashes[file.uri], None))
-    }
-    here, unlisted = {file.uri for file in listing.files}, frozenset(listing.unlisted)
-    if corpus is not None:
-        pending |= {
-            name_source(folder, uri)
-            for uri in corpus.documents["uri"]
-            if uri not in here and not is_unlisted(uri, unlisted)
-        }
-    if not pending:
-        return [stage.table for stage in CORPUS if stage.find_stale(workspace, [])]
-    return sorted(pending)
+    changed = _find_changed(workspace, list_all_files(workspace), revisions)
+    if changed:
+        return sorted(name_source(folder, uri) for uri in changed)
+    return [stage.table for stage in CORPUS if stage.find_stale(workspace, [])]
 
 
 def name_state(workspace: Workspace) -> str:
@@ -212,18 +194,24 @@ def _find_changed(workspace: Workspace, listing: FolderListing, revisions: Mappi
 
     A file is read only if a run has not read it with its present size and times.
     """
-    unread: set[str] = set()
+    failed: dict[str, str] = {}
+    refused: set[str] = set()
     if is_made(workspace):
+        documents = workspace.tables.scan("documents").select("uri", "content_hash", "status")
+        rows = documents.filter(status="error").collect(engine="in-memory")
+        failed = dict(rows.select("uri", "content_hash").iter_rows())
         sources = workspace.tables.read("sources").filter(folder="documents")
-        unread = set(sources.filter(sources["status"] != "read")["source"])
+        refused = set(sources.filter(sources["status"] != "read")["source"])
     hashes = FileHashes(workspace.catalog)
     folder = workspace.settings.documents.folder
     here, unlisted = {file.uri for file in listing.files}, frozenset(listing.unlisted)
     found = [uri for uri in revisions if uri not in here and not is_unlisted(uri, unlisted)]
     for file in listing.files:
         content = hashes.find(os.fspath(file.path)) or _hash(file) or ""
-        is_known = revisions.get(file.uri) == content[:_REVISION_CHARACTERS]
-        if not is_known and name_source(folder, file.uri) not in unread:
+        if revisions.get(file.uri) == content[:_REVISION_CHARACTERS] or failed.get(file.uri) == content:
+            continue
+        # A text that the embedding service refuses is in no other table.
+        if file.uri in failed or name_source(folder, file.uri) not in refused:
             found.append(file.uri)
     return sorted(found)
 

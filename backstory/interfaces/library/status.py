@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from backstory.base.errors import BackstoryError
 from backstory.index.snapshot import current_version, find_moment
 from backstory.interfaces.library.corpus import Corpus, CorpusReader
-from backstory.interfaces.library.freshness import describe_indexing, find_stale_partitions, is_made
+from backstory.interfaces.library.freshness import describe_indexing, is_made, list_pending
+from backstory.interfaces.library.indexing import revisions_of
 from backstory.interfaces.library.results import LibraryStatus
 from backstory.interfaces.library.watching import Watcher
 from backstory.pipeline.workspace import Workspace
@@ -30,7 +31,7 @@ def read_status(
     reason = "; ".join(failures) or (watcher.error if watcher else None)
     try:
         corpus, mine = (reader.read(), reader.read_mine()) if is_made(workspace) else (None, None)
-        pending = find_stale_partitions(workspace, corpus)
+        pending = list_pending(workspace, revisions_of(corpus))
     except BackstoryError as error:
         reason, pending = str(error), []
     is_broken = reason is not None

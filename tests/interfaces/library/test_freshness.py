@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from backstory.base.errors import NoIndexError
 from backstory.base.progress import listening
+from backstory.ingest.documents.files import DocumentFile
 from backstory.interfaces.library import file_stamps
 from backstory.interfaces.library.freshness import StaleNote
 from backstory.interfaces.library.library import Library
@@ -130,3 +132,29 @@ def test_an_answer_while_indexing_says_how_far_it_is(
     [message] = told
     assert message.startswith("6 indexing is under way: ")
     assert "3 of 6 files read" in message
+
+
+def test_files_that_were_not_read_are_told_when_they_change_and_not_when_they_are_copied(
+    library: Library, tmp_path: Path
+) -> None:
+    folder = library.workspace.documents_dir
+    (folder / "empty.md").write_text("", encoding="utf-8")
+    (folder / "bad.md").write_text("---\ntitle: [\n---\n", encoding="utf-8")
+    library.index()
+    root = shutil.copytree(library.workspace.root, tmp_path / "copy")
+    with Library.open(root) as copy:
+        assert not copy.search("bread").notes
+        assert copy.status().pending == ()
+        (copy.workspace.documents_dir / "bad.md").write_text("# Good now", encoding="utf-8")
+    with Library.open(root) as copy:
+        assert any("bad.md" in note for note in copy.search("bread").notes)
+        assert copy.status().pending == ("posts/bad.md",)
+
+
+def test_a_status_reads_no_file_that_a_run_has_read(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backstory.ingest.documents.file_hashes.SETTLED_SECONDS", -3600.0)
+    library.index()
+    monkeypatch.setattr(DocumentFile, "read", lambda self: pytest.fail(f"{self.uri} is read"))
+    assert library.status().pending == ()
