@@ -137,3 +137,5 @@ def test_the_input_of_a_writer_has_local_times_and_their_zone_beside_those_of_ut
         "hill": "America/Los_Angeles",
     }
     assert {row["started_at"] for row in rows.values()} == {datetime.fromisoformat(LATE)}
+    local = {name: f"{row['local_started_at']:%Y-%m-%d %H:%M}" for name, row in rows.items()}
+    assert local == {"river": "2025-03-16 00:30", "hill": "2025-03-15 16:30"}

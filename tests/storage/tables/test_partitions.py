@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from backstory.base.errors import InputError
@@ -15,6 +14,7 @@ from backstory.interfaces.dagster_specs.partitions import partitions_definition
 from backstory.settings.models import PartitionSettings
 from backstory.storage.tables.partitions import (
     Grain,
+    next_partition,
     partition_key,
     partition_keys,
     partition_range,
@@ -36,31 +36,20 @@ moments = st.datetimes(datetime(1970, 1, 2), datetime(2037, 12, 30), timezones=s
 
 
 @pytest.mark.parametrize(
-    ("grain", "key", "previous"),
-    [
-        ("hour", "2025-03-01T00", "2025-02-28T23"),
-        ("day", "2025-03-01", "2025-02-28"),
-        ("week", "2025-03-03", "2025-02-24"),
-        ("month", "2024-12-01", "2024-11-01"),
-    ],
-)
-def test_a_key_follows_the_one_of_the_unit_before(grain: Grain, key: str, previous: str) -> None:
-    assert previous_partition(key, grain) == previous
-
-
-@pytest.mark.parametrize(
     ("grain", "keys"),
     [
-        ("hour", ["2025-03-02T22", "2025-03-02T23", "2025-03-03T00"]),
+        ("hour", ["2025-02-28T23", "2025-03-01T00", "2025-03-01T01"]),
         ("day", ["2025-02-28", "2025-03-01", "2025-03-02"]),
         ("week", ["2024-12-30", "2025-01-06"]),
-        ("month", ["2024-12-01", "2025-01-01", "2025-02-01"]),
+        ("month", ["2024-11-01", "2024-12-01", "2025-01-01", "2025-02-01", "2025-03-01"]),
     ],
 )
 def test_a_range_holds_both_ends_and_all_between(grain: Grain, keys: list[str]) -> None:
     assert partition_range(keys[0], keys[-1], grain) == keys
     assert partition_range(keys[0], keys[0], grain) == keys[:1]
-    with raises(InputError, "swapped_range", keys[-1], keys[0]):
+    for before, key in pairwise(keys):
+        assert (previous_partition(key, grain), next_partition(before, grain)) == (before, key)
+    with raises(InputError, "swapped_range"):
         partition_range(keys[-1], keys[0], grain)
 
 
@@ -82,88 +71,53 @@ def test_the_keys_are_those_of_dagster(grain: Grain, timezone: str) -> None:
 @pytest.mark.parametrize(
     ("timezone", "day", "hours"),
     [
-        ("UTC", "2025-03-30", 24),
         ("Europe/Berlin", "2025-03-30", 23),
         ("Europe/Berlin", "2025-10-26", 25),
-        ("America/Los_Angeles", "2025-03-09", 23),
-        ("America/Los_Angeles", "2025-11-02", 25),
         ("Asia/Kathmandu", "2025-03-30", 24),
-        ("Pacific/Apia", "2011-12-29", 24),
         ("Pacific/Apia", "2011-12-30", 0),
-        ("Pacific/Apia", "2011-12-31", 24),
     ],
 )
 def test_a_day_has_the_hours_that_the_clock_shows(timezone: str, day: str, hours: int) -> None:
     around = datetime.fromisoformat(day).replace(tzinfo=UTC) - timedelta(days=1)
     quarters = [around + timedelta(minutes=15 * number) for number in range(4 * 72)]
     messages = make_messages([{"timestamp": moment} for moment in quarters], timezone=timezone)
-    keys = partition_keys(messages, "day").to_list()
-    assert keys.count(day) == 4 * hours
+    assert partition_keys(messages, "day").to_list().count(day) == 4 * hours
     assert len(set(partition_keys(messages, "hour"))) == 72, "an hour that the clock shows twice is two"
 
 
-@hypothesis_settings(deadline=None)
-@given(st.lists(moments, max_size=20), grains, zones)
+@given(st.lists(moments, min_size=1, max_size=20), grains, zones)
 def test_every_message_is_in_the_partition_of_its_local_date(
     times: list[datetime], grain: Grain, timezone: str
 ) -> None:
+    times = sorted(times)
     messages = make_messages([{"timestamp": moment} for moment in times], timezone=timezone)
     keys = partition_keys(messages, grain).to_list()
     assert keys == [partition_key(moment, grain, timezone) for moment in times]
-    local = [moment if grain == "hour" else moment.astimezone(ZoneInfo(timezone)) for moment in times]
-    if grain in ("hour", "day"):
-        assert [key[:10] for key in keys] == [f"{moment:%Y-%m-%d}" for moment in local]
-    if grain == "month":
-        assert keys == [f"{moment:%Y-%m-01}" for moment in local]
-    if grain == "week":
-        days = [
-            moment.date() - datetime.fromisoformat(key).date()
-            for moment, key in zip(local, keys, strict=True)
-        ]
-        assert all(timedelta(0) <= day < timedelta(7) for day in days)
-
-
-@given(st.lists(moments, min_size=1, max_size=10), grains)
-def test_keys_sort_as_time_and_ranges_have_no_gaps(times: list[datetime], grain: Grain) -> None:
-    ordered = [partition_key(moment, grain) for moment in sorted(times)]
-    assert ordered == sorted(ordered)
-    near = partition_key(min(times) + timedelta(days=40), grain)
-    keys = partition_range(ordered[0], near, grain)
-    assert (keys[0], keys[-1]) == (ordered[0], near)
-    for before, key in pairwise(keys):
-        assert previous_partition(key, grain) == before
+    if grain == "hour":
+        assert keys == [f"{moment:%Y-%m-%dT%H}" for moment in times] == sorted(keys)
+    days = {"hour": 0, "day": 1, "week": 7, "month": 31}[grain]
+    for moment, key in zip(times, keys, strict=True):
+        day = moment.astimezone(ZoneInfo(timezone)).date() - datetime.fromisoformat(key[:10]).date()
+        assert grain == "hour" or timedelta(0) <= day < timedelta(days)
+    near = partition_key(times[0] + timedelta(days=40), grain)
+    assert all(a < b for a, b in pairwise(partition_range(partition_key(times[0], grain), near, grain)))
 
 
 @pytest.mark.parametrize(
-    ("grain", "key", "form"),
+    ("grain", "key"),
     [
-        ("hour", "2025-03-04", "an hour such as 2025-03-04T10"),
-        ("hour", "2025-03-04T10:00", "an hour such as 2025-03-04T10"),
-        ("hour", "2025-03-04T24", "an hour such as 2025-03-04T10"),
-        ("day", "2025-03-04T10", "a day such as 2025-03-04"),
-        ("day", "2025-02-30", "a day such as 2025-03-04"),
-        ("day", "2025-3-4", "a day such as 2025-03-04"),
-        ("day", "2025-03-04\n", "a day such as 2025-03-04"),
-        ("day", "٢٠٢٥-03-04", "a day such as 2025-03-04"),
-        ("day", "", "a day such as 2025-03-04"),
-        ("week", "2025-03-04", "the Monday that the week begins with, such as 2025-03-03"),
-        ("month", "2025-03-03", "the first day of the month, such as 2025-03-01"),
-        ("month", "2025-03", "the first day of the month, such as 2025-03-01"),
+        *product(["hour"], ["2025-03-04", "2025-03-04T10:00", "2025-03-04T24"]),
+        *product(["day"], ["2025-03-04T10", "2025-02-30", "2025-3-4", "2025-03-04\n", "٢٠٢٥-03-04", ""]),
+        *product(["week"], ["2025-03-04"]),
+        *product(["month"], ["2025-03-03", "2025-03"]),
     ],
 )
-def test_a_malformed_key_is_refused_with_the_form(grain: Grain, key: str, form: str) -> None:
+def test_a_malformed_key_or_time_is_refused(grain: Grain, key: str) -> None:
     good = partition_key(datetime(2025, 3, 4, tzinfo=UTC), grain)
-    calls = (
-        lambda: previous_partition(key, grain),
-        lambda: partition_range(key, good, grain),
-        lambda: partition_range(good, key, grain),
-    )
-    for call in calls:
-        with pytest.raises(InputError) as caught:
-            call()
-        assert str(caught.value) == f"{key!r} does not name a partition of one {grain}; write {form}"
-
-
-def test_times_without_a_zone_are_refused() -> None:
-    with raises(InputError, "no_time_zone", datetime(2025, 3, 4).isoformat()):
-        partition_key(datetime(2025, 3, 4), "day")
+    with raises(InputError, "invalid_partition"):
+        previous_partition(key, grain)
+    for ends in ((key, good), (good, key)):
+        with raises(InputError, "invalid_partition"):
+            partition_range(*ends, grain)
+    with raises(InputError, "no_time_zone"):
+        partition_key(datetime(2025, 3, 4), grain)

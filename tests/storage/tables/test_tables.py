@@ -97,26 +97,13 @@ def test_partitions_are_read_in_the_order_of_their_keys(tables: Tables) -> None:
     assert tables.read(TABLE, wanted, columns=["line"]).columns == ["line"]
 
 
-@pytest.mark.parametrize("table", SERVED_TABLES)
-def test_an_absent_table_is_empty_with_its_columns(tmp_path: Path, table: str) -> None:
+def test_an_absent_table_is_empty_with_its_columns(tmp_path: Path) -> None:
     tables = open_tables(tmp_path / "data")
-    expected = empty(SERVED_TABLES[table])
-    assert tables.keys(table) == []
-    assert tables.read(table).equals(expected)
-    assert tables.scan(table).collect().equals(expected)
+    for table, model in SERVED_TABLES.items():
+        assert tables.keys(table) == []
+        assert tables.read(table).equals(empty(model))
+        assert tables.scan(table).collect().equals(empty(model))
     assert not any(tmp_path.iterdir())
-
-
-def test_a_file_is_named_by_its_content_and_stays_as_it_is(tables: Tables) -> None:
-    write(tables, "a", 1)
-    [first] = list_names(tables)
-    content = tables.store.read(first)
-    write(tables, "a", 2)
-    write(tables, "b", 1, inputs="others")
-    assert tables.store.read(first) == content
-    assert len(list_names(tables)) == 3
-    write(tables, "a", 1)
-    assert (len(list_names(tables)), read_lines(tables)) == (3, [1, 1])
 
 
 def test_a_reader_holds_one_version_of_all_tables(tables: Tables) -> None:
@@ -229,6 +216,9 @@ def test_a_failed_write_leaves_no_file_and_no_entry(tmp_path: Path, monkeypatch:
     tables = open_tables(tmp_path)
     write(tables, "a", 1)
     before = list_names(tables)
+    (tmp_path / "windows").write_bytes(b"in the way of a folder")
+    with raises(StateError, "unwritable", tmp_path / "windows"), naming_faults_of_system():
+        tables.commit({("windows", "a"): Made(make_windows([{"window_id": "w"}]), "")})
 
     def fill_disk(*_arguments: object) -> None:
         raise OSError(28, "no space left")
@@ -236,22 +226,16 @@ def test_a_failed_write_leaves_no_file_and_no_entry(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "fsync", fill_disk)
     with pytest.raises(OSError, match="no space left"):
         write(tables, "a", 2)
-    assert (list_names(tables), read_lines(tables)) == (before, [1])
-
-
-def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
-    tables = open_tables(tmp_path)
-    write(tables, "a", 1)
-    (tmp_path / "windows").write_bytes(b"in the way of a folder")
-    with raises(StateError, "unwritable", tmp_path / "windows"), naming_faults_of_system():
-        tables.commit({("windows", "a"): Made(make_windows([{"window_id": "w"}]), "")})
+    assert (list_names(tables), read_lines(tables), tables.keys("windows")) == (before, [1], [])
 
 
 def test_files_that_no_partition_is_are_deleted_after_a_while(tables: Tables) -> None:
     write(tables, "a", 1)
     write(tables, "b", 2)
+    [first] = [tables.list_files()[TABLE]["a"]]
+    content = tables.store.read(first)
     write(tables, "a", 3)
-    assert (tables.collect(), len(list_names(tables))) == (0, 3)
+    assert (tables.collect(), len(list_names(tables)), tables.store.read(first)) == (0, 3, content)
     write(tables, "a", 1)  # is used again, so that another one is not
     assert (tables.collect(), len(list_names(tables))) == (0, 3)
     assert tables.collect(timedelta(0)) == 1
@@ -284,30 +268,24 @@ def test_a_copy_has_the_files_of_one_moment(tables: Tables, tmp_path: Path) -> N
     assert len(list_names(copy)) == 1
 
 
-def test_the_list_of_files_is_enough_to_read_the_tables(tables: Tables) -> None:
-    write(tables, "a", 1)
-    tables.publish()
-    write(tables, "a", 2)
-    listed = json.loads(tables.store.read(CURRENT) or b"")["tables"]
-    [name] = listed[TABLE].values()
-    assert pl.read_parquet(tables.store.read(name) or b"")["line"].to_list() == [1]
-
-
 @IBIS_ON_DUCKDB
-def test_ibis_and_sql_read_the_tables_in_place(tables: Tables) -> None:
+def test_ibis_sql_and_a_list_of_files_read_the_tables_as_they_were_published(tables: Tables) -> None:
     root = tables.store.locate("").rstrip("/")
     with raises(WorkspaceError, "no_tables"):
         connect(root)
-    tables.commit({("windows", "2025-01-15"): Made(make_windows([{"window_id": "w1"}]), "")})
+    write(tables, "a", 1)
     tables.publish()
     backend = connect(root)
     assert set(backend.list_tables()) == {*SERVED_TABLES, *VIEWS}
-    tables.commit({}, without=[("windows", "2025-01-15")])
-    tables.publish()
+    tables.commit({}, without=[(TABLE, "a")])
     tables.collect()
-    assert backend.table("windows").to_polars()["window_id"].to_list() == ["w1"]
-    assert query_views(root, "SELECT count(*) FROM windows").item() == 0
-    assert query_views(tables, "SELECT count(*) FROM windows").item() == 0
+    [name] = json.loads(tables.store.read(CURRENT) or b"")["tables"][TABLE].values()
+    assert pl.read_parquet(tables.store.read(name) or b"")["line"].to_list() == [1]
+    query = f"SELECT count(*) FROM {TABLE}"
+    assert (query_views(root, query).item(), query_views(tables, query).item()) == (1, 0)
+    tables.publish()
+    assert query_views(root, query).item() == 0
+    assert backend.table(TABLE).to_polars()["line"].to_list() == [1]
 
 
 def test_the_file_of_views_names_the_present_files_and_is_replaced_only_then(tmp_path: Path) -> None:
@@ -330,22 +308,22 @@ def test_the_file_of_views_names_the_present_files_and_is_replaced_only_then(tmp
     write_views(tables)
     with closing(duckdb.connect(path, read_only=True)) as views:
         assert views.execute(f"SELECT line FROM {TABLE}").fetchall() == [(7,)]
-    assert {child.name for child in root.iterdir() if child.is_file()} >= {VIEWS_FILE}
 
 
-@pytest.mark.parametrize("content", [None, b"", b"PAR1", b"not Parquet at all"])
 def test_views_stay_as_they_are_while_a_file_is_gone_or_damaged_and_a_warning_names_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes | None
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tables = open_tables(tmp_path)
     write(tables, "a", 1)
     before = write_views(tables).read_bytes()
     write(tables, "a", 2)
     file = tmp_path / tables.list_files()[TABLE]["a"]
-    file.unlink() if content is None else file.write_bytes(content)
-    assert write_views(tables).read_bytes() == before
-    assert [file.name in record.getMessage() for record in caplog.records] == [True]
-    assert find_views_damage(tables) is not None
+    for content in (b"", b"PAR1", b"not Parquet at all", None):
+        caplog.clear()
+        file.unlink() if content is None else file.write_bytes(content)
+        assert write_views(tables).read_bytes() == before
+        assert [file.name in record.getMessage() for record in caplog.records] == [True]
+        assert find_views_damage(tables) is not None
 
 
 def test_a_copied_folder_is_read_by_its_own_files(tmp_path: Path) -> None:
@@ -360,10 +338,9 @@ def test_a_copied_folder_is_read_by_its_own_files(tmp_path: Path) -> None:
     for folder, line in ((tmp_path / "one", 1), (copy, 2)):
         with closing(duckdb.connect(folder / VIEWS_FILE, read_only=True)) as views:
             assert views.execute(query).fetchall() == [(line,)]
-    shutil.rmtree(tmp_path / "one")
-    assert query_views(copy, query).item() == 2
-    with closing(duckdb.connect()) as elsewhere, pytest.raises(duckdb.IOException):
-        elsewhere.execute(f"ATTACH '{copy / VIEWS_FILE}' AS copied; SELECT line FROM copied.{TABLE}")
+        with closing(duckdb.connect()) as other:
+            other.execute(f"ATTACH '{folder / VIEWS_FILE}' AS attached (READ_ONLY)")
+            assert other.execute(f"SELECT line FROM attached.{TABLE}").fetchall() == [(1,)]
 
 
 def test_a_workspace_is_taken_for_its_tables_and_another_folder_is_refused(tmp_path: Path) -> None:
