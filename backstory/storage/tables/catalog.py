@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 from uuid import uuid4
 
@@ -94,9 +94,7 @@ class Catalog:
     def outdate(self, table: str, keys: Iterable[str]) -> None:
         """Let the next run make partitions again, which readers have until then."""
         known = self.read(table)
-        self.record(
-            table, {key: Entry("", known[key].content, known[key].rows) for key in keys if key in known}
-        )
+        self.record(table, {key: replace(known[key], inputs="") for key in keys if key in known})
 
     def compact(self) -> None:
         """Leave no trace on the disk of what was removed."""

@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from backstory.base.errors import ContractError, SettingsError
+from backstory.base.errors import SettingsError
 from backstory.ingest.documents.folder import read_documents
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.reader import READERS
@@ -314,11 +314,6 @@ def test_an_empty_folder_gives_an_empty_table(write: Write) -> None:
     assert found.present
     assert found.documents.is_empty()
     assert found.sources.is_empty()
-
-
-def test_a_foreign_table_of_earlier_documents_is_refused(write: Write) -> None:
-    with raises(ContractError, "absent_column"):
-        read_documents(write({}), DEFAULTS, pl.DataFrame({"uri": ["a.md"]}))
 
 
 CONTENTS = st.sampled_from(["One", "# Two\n\nText", "---\nkind: page\n---\nThree", "", "---\na: [\n---\nx"])
