@@ -2,20 +2,16 @@
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from backstory.base.errors import SettingsError
 from backstory.models.failures import hide_quotes, quote
 from backstory.operations.alerts.sending import send_alerts
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import Workspace, open_workspace
-from tests.errors import raises
 from tests.interfaces.cli.invocation import exit_code, run
 from tests.loopback import run_server
 from tests.models.services.chat_server import ChatReply, ChatRequest, refuse, run_chat_server
@@ -139,12 +135,6 @@ def test_a_hook_that_fails_is_said_and_told_by_the_next_run(workspace: Workspace
     assert send_alerts(opened, end) == ["Alert sent by command: problems"]
 
 
-def test_kinds_that_are_not_wanted_are_not_told(workspace: Workspace) -> None:
-    opened = add_hook(workspace, ", on: [failure]")
-    assert send_alerts(opened, UNREAD) == []
-    assert send_alerts(opened, replace(UNREAD, errors=["documents: no"])) != []
-
-
 def test_the_webhook_of_the_environment_is_used_and_never_shown(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -168,21 +158,3 @@ def test_a_test_without_a_hook_says_what_to_set(
 ) -> None:
     assert exit_code(monkeypatch, "doctor", "--test-alert", "-w", str(workspace.root)) == 2
     assert "No alert is set up" in run("doctor", "--alerts", "-w", str(workspace.root)).stdout
-
-
-@pytest.mark.parametrize(
-    ("alerts", "setting"),
-    [
-        ("webhook: ftp://host/secret-part", "alerts.webhook"),
-        ("webhook: [https://host/secret-part]", "alerts.webhook"),
-        ("command: []", "alerts.command"),
-        ("on: [nothing]", "alerts.on.0"),
-    ],
-)
-def test_a_wrong_setting_is_refused_without_its_secret(
-    make_workspace: Callable[..., Workspace], tmp_path: Path, alerts: str, setting: str
-) -> None:
-    with raises(SettingsError, "invalid_setting", setting) as caught:
-        make_workspace(f"{SETTINGS}alerts: {{{alerts}}}\n")
-    assert "secret-part" not in str(caught.value)
-    assert str(tmp_path) in str(caught.value)

@@ -166,12 +166,6 @@ def test_a_name_inside_a_longer_word_is_not_that_of_the_forgotten_member(tmp_pat
     assert "Ann" not in set(messages["author"])
 
 
-def test_the_last_conversation_can_be_forgotten(made_workspace: Workspace) -> None:
-    assert forget(reopen(made_workspace), "conversation", "garden").left == {}
-    assert made_workspace.tables.read("messages").is_empty()
-    assert made_workspace.tables.read("window_contexts").is_empty()
-
-
 def test_the_list_of_the_forgotten_names_nobody(made: Workspace) -> None:
     forget(reopen(made), "member", "Dora Quill")
     text = made.forgotten.read_text(encoding="utf-8")
@@ -215,10 +209,6 @@ def test_what_is_not_there_is_not_forgotten(made: Workspace, kind: Kind) -> None
     with raises(InputError, f"unknown_{kind}", "nothing"):
         forget(reopen(made), kind, "nothing")
     assert not made.forgotten.exists()
-
-
-def test_one_thing_at_a_time(made: Workspace) -> None:
-    assert run_command("forget", "-w", str(made.root)).exit_code == 2
 
 
 FED_BACK = f'{SETTINGS}writers: {{provider: digest, feedback: "on"}}\n'

@@ -162,14 +162,6 @@ def test_another_format_and_another_clock_make_no_difference(garden_forgotten: W
     assert sources_of(garden_forgotten, "chats/allotment.csv")["status"] == "ignored"
 
 
-def test_it_is_read_again_when_the_list_is_deleted(garden_forgotten: Workspace) -> None:
-    (garden_forgotten.chats_dir / "allotment.txt").write_text(CHAT, encoding="utf-8")
-    run_pipeline(garden_forgotten)
-    garden_forgotten.forgotten.unlink()
-    run_pipeline(open_workspace(garden_forgotten.root))
-    assert "allotment" in set(garden_forgotten.tables.read("messages")["conversation_id"])
-
-
 def test_a_document_that_returns_under_another_name_stays_out(made_workspace: Workspace) -> None:
     forget(open_workspace(made_workspace.root), "document", "posts/backup-disk.md")
     file = made_workspace.documents_dir / "backup-disk.md"
@@ -202,13 +194,6 @@ def test_the_list_tells_nothing_without_its_key(garden_forgotten: Workspace) -> 
     key_file.unlink()
     with raises(WorkspaceError, "damaged_record", key_file):
         read_forgotten(list_file)
-
-
-def test_a_list_of_an_earlier_release_is_read(tmp_path: Path) -> None:
-    known = Forgotten().add("conversation", ["garden"])
-    write_forgotten(tmp_path / "forgotten.json", known)
-    assert "messages" not in (tmp_path / "forgotten.json").read_text(encoding="ascii")
-    assert read_forgotten(tmp_path / "forgotten.json") == known
 
 
 def test_the_list_of_many_messages_stays_small(tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.operations.inspection.doctor import examine
-from backstory.operations.inspection.inventory import STATUS_WORDS
 from backstory.operations.inspection.probes import Examination
-from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.schemas import SOURCE_STATUSES, Sources
+from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.schemas import Sources
 from tests.workspaces import SETTINGS, replace_recorded
 
 
@@ -65,19 +64,6 @@ def test_files_that_could_not_be_read_are_listed_with_what_to_do(workspace: Work
         "files in posts/",
         "file posts/a.md",
     ]
-
-
-def test_text_in_images_is_said_and_is_no_failure(workspace: Workspace) -> None:
-    (workspace.root / "backstory.yaml").write_text(f"{SETTINGS}documents: {{ocr: off}}\n", encoding="utf-8")
-    write(workspace.documents_dir, {"lamp.png": b"\x89PNG\r\n\x1a\n"})
-    changed = open_workspace(workspace.root)
-    run_pipeline(changed)
-    found = examined(changed)["files in posts/"]
-    assert found.passed
-    assert found.detail == (
-        "in the last run: 6 read; 1 whose text is in images; text in images: posts/lamp.png (it holds only images; set "
-        "`documents: {ocr: auto}` to have their text recognised)"
-    )
 
 
 def test_undated_documents_and_drafts_are_said(make_workspace: Callable[..., Workspace]) -> None:
@@ -143,7 +129,3 @@ def test_a_folder_that_cannot_be_made_is_said_in_words(
         ]
     assert not writable.passed
     assert "data cannot be created (Permission denied); change the owner or the mode" in writable.detail
-
-
-def test_every_status_has_words() -> None:
-    assert set(STATUS_WORDS) == set(SOURCE_STATUSES)

@@ -3,13 +3,12 @@
 import hashlib
 import zipfile
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path, PurePath
 
 import polars as pl
 import pytest
 
-from backstory.base.errors import InputError, RemovalError, SettingsError, WorkspaceError
+from backstory.base.errors import InputError, RemovalError, WorkspaceError
 from backstory.ingest.privacy.erasure_list import Forgotten, write_forgotten
 from backstory.operations.inspection.inventory import list_documents
 from backstory.operations.inspection.preview import Preview, preview_run
@@ -117,25 +116,6 @@ def test_chunks_are_not_known_without_the_model_and_what_stops_the_run_is_said(
     assert any("cannot be cut into chunks" in problem for problem in preview_run([workspace.root]).problems)
 
 
-def test_what_a_workspace_keeps_for_itself_is_no_document(make_workspace: Callable[..., Workspace]) -> None:
-    workspace = make_workspace(f"{SETTINGS}documents: {{folder: .}}\n")
-    build_table(workspace, "documents")
-    names = taken(preview_run([workspace.root]))
-    assert len(names) == 7
-    assert set(names.values()) == {("chat", "read"), ("document", "read")}
-
-
-def test_the_workspace_of_the_environment_lends_its_settings(
-    workspace: Workspace, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(elsewhere, {"post.md": POST})
-    monkeypatch.setenv("BACKSTORY_WORKSPACE", str(workspace.root))
-    assert preview_run([Path("post.md")]).settings_file == workspace.root / "backstory.yaml"
-    monkeypatch.setenv("BACKSTORY_WORKSPACE", str(elsewhere))
-    with raises(WorkspaceError, "no_workspace"):
-        preview_run([Path("post.md")])
-
-
 def test_of_a_chat_people_media_and_lines_of_the_app_are_counted(workspace: Workspace) -> None:
     preview = preview_run(workspace=workspace.root)
     [chat] = [row for row in preview.files if row["taken_for"] == "chat"]
@@ -153,14 +133,6 @@ def test_nothing_is_written(workspace: Workspace, tmp_path: Path, monkeypatch: p
     before = snapshot(tmp_path)
     assert preview_run([workspace.root, workspace.chats_dir / "zoe.txt"]).files
     assert snapshot(tmp_path) == before
-
-
-def test_a_read_only_workspace_can_be_checked(
-    open_folder: Path, shut: Callable[[Path, int], AbstractContextManager[None]]
-) -> None:
-    workspace = write_workspace(open_folder / "workspace")
-    with shut(workspace.root, 0o555):
-        assert preview_run([workspace.root]).complete
 
 
 def test_without_a_workspace_the_content_says_what_a_file_is(elsewhere: Path) -> None:
@@ -199,24 +171,6 @@ def test_without_a_workspace_the_content_says_what_a_file_is(elsewhere: Path) ->
     assert alone.complete
 
 
-def test_of_what_nothing_reads_the_reason_fits_what_lies_beside_it(elsewhere: Path) -> None:
-    messenger = (
-        '{"participants": [], "threadName": "Ann",\n "messages": [{"senderName": "Ann", "timestamp": 1}]}'
-    )
-    write(elsewhere, {"result.json": messenger, "blog/post.md": POST, "blog/lamp.gif": b"GIF89a"})
-    [export] = preview_run([Path("result.json")]).files
-    assert export["reason"].startswith("a Messenger export of end-to-end encrypted chats (JSON); Backstory")
-    reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
-    assert reasons["blog/lamp.gif"].startswith(
-        "this is an image (GIF); to have it read, rename it or save its text as one of"
-    )
-    [lamp] = preview_run([Path("blog/lamp.gif")]).files
-    assert lamp["reason"] == reasons["blog/lamp.gif"]
-    write(elsewhere, {"blog/chat.txt": CHAT})
-    reasons = {row["source"]: row["reason"] for row in preview_run([Path("blog")]).files}
-    assert reasons["blog/lamp.gif"].startswith("a picture outside a chat's own folder")
-
-
 def test_an_export_with_a_fault_is_no_table_and_no_json_of_another_kind(elsewhere: Path) -> None:
     lists = {"users.json": "[]", "general/2024-01-01.json": '[{"text": "hello"}]'}
     with zipfile.ZipFile(elsewhere / "slack.zip", "w") as archive:
@@ -248,14 +202,6 @@ def test_a_picture_is_a_document_unless_it_lies_beside_a_chat(elsewhere: Path) -
     assert taken(preview_run(files))["blog/lamp.png"] == (None, "unsupported")
 
 
-def test_the_two_exports_of_a_group_are_recognised_among_single_files(elsewhere: Path) -> None:
-    write(elsewhere, {"chat.txt": CHAT, "chat (1).txt": CHAT})
-    preview = preview_run([Path("chat.txt"), Path("chat (1).txt")])
-    assert preview.messages == 12
-    reasons = {row["source"]: row["reason"] for row in preview.files}
-    assert str(reasons["chat (1).txt"]).startswith("another export of the conversation in chat.txt")
-
-
 def test_in_a_workspace_a_file_is_read_with_the_settings_of_its_conversation(
     make_workspace: Callable[..., Workspace], elsewhere: Path
 ) -> None:
@@ -271,15 +217,6 @@ def test_in_a_workspace_a_file_is_read_with_the_settings_of_its_conversation(
     assert not outside.complete
     borrowed = preview_run([Path("zoe.txt")], workspace.root)
     assert [row["date_order"] for row in borrowed.files] == ["mdy"]
-
-
-def test_a_folder_of_a_workspace_is_read_as_part_of_it(workspace: Workspace) -> None:
-    write(workspace.root, {"posts/sub/a.md": POST, "posts/sub/b.txt": "Text"})
-    preview = preview_run([workspace.documents_dir / "sub"])
-    assert taken(preview) == {
-        "posts/sub/a.md": ("document", "read"),
-        "posts/sub/b.txt": ("document", "read"),
-    }
 
 
 def test_what_a_run_would_stop_at_is_a_problem(workspace: Workspace) -> None:
@@ -328,29 +265,6 @@ def test_what_was_forgotten_is_left_out_and_said(workspace: Workspace) -> None:
     assert preview.complete
 
 
-def test_without_posts_it_says_what_that_means(workspace: Workspace) -> None:
-    for post in workspace.documents_dir.iterdir():
-        post.unlink()
-    preview = preview_run([workspace.root])
-    assert preview.complete
-    assert any(note.startswith("posts/") for note in preview.notes)
-
-
-def test_a_language_that_the_model_does_not_know_is_noted(elsewhere: Path) -> None:
-    write(elsewhere, {"a.md": GERMAN, "b.md": POST})
-    [note] = preview_run([Path("a.md"), Path("b.md")]).notes
-    assert note.startswith("files in a language that the embedding model does not know: German (1);")
-
-
-def test_undated_documents_and_an_assumed_clock_are_noted(make_workspace: Callable[..., Workspace]) -> None:
-    workspace = make_workspace(f"{SETTINGS.replace('rag: {', 'rag: {undated: hide, ')}")
-    write(workspace.root, {"posts/undated.md": "The moths and the lamp"})
-    undated, clock, late = sorted(preview_run([workspace.root]).notes, reverse=True)
-    assert "posts/later.md" in late
-    assert undated == "documents without a date are given to no window (`rag: {undated: ...}`)"
-    assert clock.endswith("set their zone, such as `conversations: {timezone: Europe/Berlin}`")
-
-
 def test_what_is_not_there_is_an_error(workspace: Workspace, elsewhere: Path) -> None:
     with raises(InputError, "absent_file", Path("nowhere")):
         preview_run([Path("nowhere")])
@@ -361,15 +275,6 @@ def test_what_is_not_there_is_an_error(workspace: Workspace, elsewhere: Path) ->
         preview_run([workspace.chats_dir, other.chats_dir])
     (elsewhere / "void").mkdir()
     assert preview_run([Path("void")]).problems == ["void: there is no file in it"]
-
-
-def test_settings_that_mix_chats_and_documents_are_refused(make_workspace: Callable[..., Workspace]) -> None:
-    workspace = make_workspace(name="same")
-    (workspace.root / "backstory.yaml").write_text(
-        f"{SETTINGS}documents: {{folder: chats}}\n", encoding="utf-8"
-    )
-    with raises(SettingsError, "nested_folders", "documents.folder"):
-        preview_run([workspace.root])
 
 
 def test_real_exports_are_told_from_what_lies_beside_them(shared_data: Path) -> None:

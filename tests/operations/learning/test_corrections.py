@@ -82,21 +82,6 @@ def test_a_correction_changes_nothing_and_survives(corrected: Workspace) -> None
     }
 
 
-def test_a_correction_takes_the_place_of_an_earlier_one(corrected: Workspace) -> None:
-    assert correct(corrected, UNWANTED, "here") == "here"
-    assert list_labels(corrected)[UNWANTED] == SAID_HERE
-    assert gather_labels(corrected).refused == {}
-
-
-def test_learn_shows_corrections_before_it_fits(corrected: Workspace) -> None:
-    lines = run_cli("learn", "-w", str(corrected.root)).stdout.splitlines()
-    assert [f"  1: {SAID_HERE}", f"  1 are none: {SAID_ABSENT}"] == [
-        line for line in lines[:-1] if SAID_HERE in line or SAID_ABSENT in line
-    ]
-    record = json.loads(run_cli("learn", "-w", str(corrected.root), "--json").stdout)["labels"]
-    assert (record["sources"][SAID_HERE], record["refused"], record["lost"]) == (1, {SAID_ABSENT: 1}, 0)
-
-
 def test_what_can_be_no_label_is_refused(corrected: Workspace) -> None:
     (corrected.documents_dir / "further.md").write_text("# Further\n\nWithout a date.\n", encoding="utf-8")
     run(corrected.root)

@@ -163,17 +163,6 @@ def test_a_damaged_fit_is_an_error_until_it_is_removed(
     assert learned.document_fit is None
 
 
-def test_a_fit_of_another_embedder_is_not_used_and_the_doctor_says_so(learned: Workspace) -> None:
-    with_fit = hash_dependencies(learned, "decisions")
-    record = json.loads(learned.learned.read_text("utf-8"))
-    learned.learned.write_text(json.dumps({**record, "embedder": "another"}), "utf-8")
-    assert learned.document_fit is None
-    assert "another" in examine_learned(learned.root).detail
-    without = hash_dependencies(learned, "decisions")
-    unlearn(learned)
-    assert hash_dependencies(learned, "decisions") == without != with_fit
-
-
 def test_only_what_reads_the_prior_depends_on_the_fit(learned: Workspace) -> None:
     def hash_all() -> dict[str, str]:
         workspace = open_workspace(learned.root)
