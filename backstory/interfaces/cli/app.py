@@ -5,14 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
-from typer.core import TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
 from backstory.base import VERSION
-from backstory.base.errors import InputError
 from backstory.interfaces.cli.ask import ask
 from backstory.interfaces.cli.backup import backup, restore
 from backstory.interfaces.cli.check import check
@@ -44,33 +42,12 @@ COMMANDS: Final[Mapping[str, tuple[Callable[..., None], ...]]] = {
 }
 """The commands by panel of the help."""
 
-FORMER_NAMES: Final[Mapping[str, str]] = {
-    "alert": "backstory doctor --alerts",
-    "audit": "backstory doctor --files",
-    "cache": "backstory status --caches",
-    "eval-posts": "python -m benchmarks.posts",
-    "query": "backstory search",
-    "runs": "backstory status --runs",
-}
-"""Replacements of the commands of earlier releases."""
-
-
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 """The command parses none of its arguments, since another command line does."""
 
 
-class _Commands(TyperGroup):
-    """Commands, with an error that names the replacement of a former one."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and (successor := FORMER_NAMES.get(args[0])):
-            raise InputError(f"`backstory {args[0]}` was removed; use `{successor}`")
-        return super().resolve_command(ctx, args)
-
-
 app = typer.Typer(
     name="backstory",
-    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -209,7 +209,8 @@ def _examine_documents(workspace: Workspace, files: pl.DataFrame) -> Examination
 
 def _list_late(workspace: Workspace, documents: pl.DataFrame) -> list[str]:
     """List the documents of people that are dated after every window began."""
-    starts = workspace.tables.read("windows")["started_at"]
+    last = workspace.tables.keys("windows")[-1:]  # a window is in the partition in which it began
+    starts = workspace.tables.read("windows", last)["started_at"]
     if not workspace.settings.rag.as_of or starts.is_empty():
         return []
     is_late = (pl.col("published_at") > starts.max()) & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)

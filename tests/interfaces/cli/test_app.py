@@ -39,20 +39,6 @@ def test_the_help_lists_every_command_in_one_of_five_groups() -> None:
     assert places == sorted(places)
 
 
-@pytest.mark.parametrize(("former", "successor"), cli.FORMER_NAMES.items())
-def test_a_former_name_ends_with_the_name_of_its_successor(
-    former: str, successor: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert former not in COMMANDS
-    assert exit_code(monkeypatch, former, "--json", "anything") == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert f"`{successor}`" in line
-    if successor.startswith("backstory "):
-        command, *options = successor.removeprefix("backstory ").split()
-        taken = {name for one in typer.main.get_group(cli.app).commands[command].params for name in one.opts}
-        assert set(options) <= taken
-
-
 def test_version_is_that_of_the_package() -> None:
     assert run("--version").stdout == f"backstory {VERSION}\n"
 
