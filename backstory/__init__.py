@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from backstory.pipeline.workspace import Workspace, open_workspace
     from backstory.retrieval.assessment import evaluate_retrieval
     from backstory.settings.models import RAGSettings, Settings
-    from backstory.settings.template import init_workspace
+    from backstory.settings.paths import init_workspace
     from backstory.settings.yaml_file import read_settings
     from backstory.storage.tables.views import connect
 
@@ -72,7 +72,7 @@ _MODULES = {
     "consolidate_messages_to_markdown": "interfaces.original.consolidation",
     "deduplicate_by_document": "interfaces.original.deduplication",
     "evaluate_retrieval": "retrieval.assessment",
-    "init_workspace": "settings.template",
+    "init_workspace": "settings.paths",
     "open_workspace": "pipeline.workspace",
     "query_rag_for_context": "interfaces.original.rag_context",
     "query_rag_per_chunk": "interfaces.original.per_chunk",

@@ -19,7 +19,7 @@ from backstory.operations.inspection.windows import list_windows
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import Execute, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.settings.template import OWNER_ONLY
+from backstory.settings.paths import OWNER_ONLY
 from pipelines.__main__ import execute_when_needed
 from pipelines.demo_comparison import BACKSTORY, METHODS, ONE_KEYWORD_QUERY, ONE_VECTOR
 from pipelines.demo_comparison import compare_with_whole_windows as compare

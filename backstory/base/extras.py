@@ -9,25 +9,9 @@ from typing import Final, Literal, TypeAlias
 from backstory.base.errors import MissingExtraError
 
 Extra: TypeAlias = Literal[
-    "celery",
-    "code",
-    "dagster",
-    "drive",
-    "gemini",
-    "ibis",
-    "langchain",
-    "llamaindex",
-    "mcp",
-    "milvus",
-    "multilingual",
-    "office",
-    "openai",
-    "otel",
-    "postgres",
-    "remote",
-    "s3",
-    "serve",
-]
+    "celery", "code", "dagster", "drive", "gemini", "ibis", "langchain", "llamaindex", "mcp", "milvus", "multilingual",
+    "office", "openai", "otel", "postgres", "remote", "s3", "serve",
+]  # fmt: skip
 
 MODULES: dict[Extra, tuple[str, ...]] = {
     "celery": ("dagster_celery", "dagster_postgres", "redis"),

@@ -11,7 +11,7 @@ import Stemmer
 from backstory.base.environment import cache_folder, find_workspace, read_api_key
 from backstory.base.errors import AuthenticationError, InputError, SettingsError, WorkspaceError
 from backstory.settings.models import SERVED_GROUPS, IndexSettings, Settings
-from backstory.settings.template import init_workspace
+from backstory.settings.paths import init_workspace
 from backstory.settings.yaml_file import read_settings
 from backstory.text.words import Words
 from tests.errors import raises

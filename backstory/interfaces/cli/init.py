@@ -83,7 +83,7 @@ def init(
 
     Exit codes: 0 done; 2 bad usage, or an export cannot be read, and nothing was made; else those of `backstory run`.
     """
-    from backstory.settings.template import init_workspace
+    from backstory.settings.paths import init_workspace
 
     if folder is None and documents is None and not chats:
         raise typer.BadParameter("name the folder to create", param_hint="DIR")

@@ -14,8 +14,8 @@ from backstory.interfaces.service.key_file import default_key_file, require_outs
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.tenant_places import ALONE
 from backstory.interfaces.service.tenants import TENANTS_FOLDER, Tenants
+from backstory.settings.paths import OWNER_ONLY
 from backstory.settings.storage import StorageSettings
-from backstory.settings.template import OWNER_ONLY
 from backstory.settings.yaml_file import read_settings
 from backstory.storage.conversations import ConversationStore
 from backstory.storage.schema import ACCOUNTS, STATE

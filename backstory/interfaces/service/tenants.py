@@ -37,9 +37,8 @@ from backstory.interfaces.service.tenant_places import (
 )
 from backstory.models.choice import LocalModels
 from backstory.pipeline.workspace import open_workspace
-from backstory.settings.paths import INDEX_FOLDER, STATE_FOLDER
+from backstory.settings.paths import INDEX_FOLDER, OWNER_ONLY, STATE_FOLDER, init_workspace
 from backstory.settings.storage import StorageSettings
-from backstory.settings.template import OWNER_ONLY, init_workspace
 from backstory.storage.schema import STATE
 from backstory.storage.state import State
 from backstory.storage.state_places import open_state

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstory.operations.inspection.doctor import examine
-from backstory.settings.template import init_workspace
+from backstory.settings.paths import init_workspace
 
 NAME = "workspace closed to others"
 

@@ -23,7 +23,7 @@ from backstory.interfaces.service.job_process import JobProcesses
 from backstory.interfaces.service.opening import ServiceFolder
 from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.tenant_places import RECORD
-from backstory.settings.template import init_workspace
+from backstory.settings.paths import init_workspace
 from tests.interfaces.service.running import running
 from tests.interfaces.service.several_machines import (
     MARK,
