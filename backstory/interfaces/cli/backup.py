@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,8 @@ import typer
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import InputError, SettingsError, WorkspaceError
 from backstory.base.wording import count, write_size
-from backstory.interfaces.cli.options import WorkspaceOption
-from backstory.interfaces.cli.terminal import open_console, plain
+from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
+from backstory.interfaces.cli.terminal import print_record
 from backstory.settings.yaml_file import read_settings
 
 
@@ -38,6 +39,7 @@ def backup(
         ),
     ] = None,
     workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Back up the workspace. A run may be under way.
 
@@ -62,7 +64,7 @@ def backup(
     held += ["chats and posts as they are"] if done.holds_inputs else []
     if held:
         lines.append(f"It contains {' and '.join(held)}: keep it where only you can read it.")
-    _print(lines)
+    print_record(asdict(done), lines, as_json=as_json)
 
 
 def restore(
@@ -85,6 +87,7 @@ def restore(
             "--replace", help="If the folder is not empty, move its content aside. Nothing is deleted."
         ),
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Restore a workspace from a backup. Every file is verified first."""
     from backstory.operations.backup.restoring import restore_backup, restore_from_store
@@ -101,7 +104,8 @@ def restore(
     if _is_shared(done.root):
         settings = done.root / SETTINGS_FILE
         lines.append(f"It was shared: remove storage from {settings}, or it works on what is shared now.")
-    _print([*lines, f"Next: backstory run --workspace {done.root}"])
+    lines.append(f"Next: backstory run --workspace {done.root}")
+    print_record(asdict(done), lines, as_json=as_json)
 
 
 def _is_shared(root: Path) -> bool:
@@ -111,8 +115,3 @@ def _is_shared(root: Path) -> bool:
     except (SettingsError, WorkspaceError):
         return False
     return bool(storage.files or storage.database)
-
-
-def _print(lines: list[str]) -> None:
-    for line in lines:
-        open_console().print(plain(line), soft_wrap=True)

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from backstory.base.errors import InputError
 from backstory.base.wording import count
-from backstory.interfaces.cli.failure import BAD_USAGE, FAILED
+from backstory.interfaces.cli.failure import FAILED
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
-from backstory.interfaces.cli.terminal import open_console, plain, print_json
+from backstory.interfaces.cli.terminal import print_record
 
 if TYPE_CHECKING:
     from backstory.ingest.privacy.erasure_list import Kind
@@ -39,20 +40,14 @@ def forget(
     """
     named: dict[Kind, str | None] = {"conversation": conversation, "member": member, "document": document}
     given = [(kind, name) for kind, name in named.items() if name]
-    console = open_console()
     if len(given) != 1:
-        console.print("give one of --conversation, --member and --document")
-        raise typer.Exit(BAD_USAGE)
+        raise InputError("give one of --conversation, --member and --document")
     from backstory.operations.forgetting.forget import forget as forget_everywhere
     from backstory.pipeline.workspace import open_workspace
 
     [(kind, name)] = given
     done = forget_everywhere(open_workspace(workspace), kind, name)
-    if as_json:
-        print_json(done.model_dump())
-    else:
-        for line in _describe(done):
-            console.print(plain(line), soft_wrap=True)
+    print_record(done.model_dump(), _describe(done), as_json=as_json)
     raise typer.Exit(FAILED if done.left else 0)
 
 

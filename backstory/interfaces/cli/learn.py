@@ -10,7 +10,7 @@ import typer
 from backstory.base.errors import InputError
 from backstory.base.wording import count
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
-from backstory.interfaces.cli.terminal import open_console, plain, print_json
+from backstory.interfaces.cli.terminal import print_record
 
 if TYPE_CHECKING:
     from backstory.operations.learning.labels import Labels
@@ -56,11 +56,7 @@ def learn(
         lesson = learn_links(opened, labelled_set)
         record = lesson.model_dump(mode="json")
         lines = [*_describe_labels(lesson.labels), *_describe_trial(lesson)]
-    if as_json:
-        print_json(record)
-        return
-    for line in lines:
-        open_console().print(plain(line), soft_wrap=True)
+    print_record(record, lines, as_json=as_json)
 
 
 def _describe_labels(labels: Labels) -> list[str]:

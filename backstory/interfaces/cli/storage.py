@@ -10,7 +10,7 @@ import typer
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.wording import count, write_size
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
-from backstory.interfaces.cli.terminal import open_console, plain, print_json
+from backstory.interfaces.cli.terminal import print_record
 from backstory.settings.storage import DATABASE_SCHEMES
 
 if TYPE_CHECKING:
@@ -48,9 +48,6 @@ def copy(
 
     opened = open_workspace(workspace, follows=False)
     done = copy_workspace(opened, to)
-    if as_json:
-        print_json(asdict(done))
-        return
     place = f"the folder {opened.root}" if to == LOCAL else to
     said = []
     if done.files:
@@ -63,8 +60,7 @@ def copy(
             f"{count(done.rows, 'row')} of state are in {place}; {copied} copied, and what was there before stays"
         )
     said.append(_describe_next_step(opened, to))
-    for line in filter(None, said):
-        open_console().print(plain(line), soft_wrap=True)
+    print_record(asdict(done), filter(None, said), as_json=as_json)
 
 
 def _describe_next_step(workspace: Workspace, to: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -138,6 +138,15 @@ def print_fitting(
     if left_out:
         note = f"Not shown on {console.width} columns: {', '.join(left_out)}; --json has them"
         console.print(Padding(plain(note, "dim"), (0, 0, 0, indent), expand=False))
+
+
+def print_record(record: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print what a command did: as JSON, or in lines for people."""
+    if as_json:
+        print_json(record)
+        return
+    for line in lines:
+        open_console().print(plain(line), soft_wrap=True)
 
 
 def print_json(record: Any) -> None:

@@ -14,7 +14,7 @@ from backstory.base.wording import count, write_size
 from backstory.interfaces.cli.failure import BAD_USAGE, FAILED
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
 from backstory.interfaces.cli.runs import show_runs
-from backstory.interfaces.cli.terminal import make_table, open_console, plain, print_json
+from backstory.interfaces.cli.terminal import make_table, open_console, plain, print_json, print_record
 
 if TYPE_CHECKING:
     from backstory.operations.inspection.inventory import Status
@@ -118,7 +118,10 @@ def doctor(
     if alerts:
         _show_alerts(open_workspace(workspace), as_json=as_json)
     elif test_alert:
-        _send_test_alert(open_workspace(workspace), as_json=as_json)
+        from backstory.operations.alerts.sending import send_test
+
+        told = send_test(open_workspace(workspace))
+        print_record(told, told, as_json=as_json)
     elif prune_caches:
         _show_caches(open_workspace(workspace), prune=True, as_json=as_json)
     else:
@@ -158,30 +161,12 @@ def _show_alerts(workspace: Workspace, *, as_json: bool) -> None:
     from backstory.operations.alerts.sending import read_open
 
     sent = read_open(workspace)
-    if as_json:
-        print_json(
-            {name: [one.model_dump(exclude_defaults=True) for one in found] for name, found in sent.items()}
-        )
-        return
-    console = open_console()
-    if not sent:
-        console.print("No alert is set up: neither alerts.command nor alerts.webhook is set.")
+    lines = [] if sent else ["No alert is set up: neither alerts.command nor alerts.webhook is set."]
     for name, problems in sent.items():
-        console.print(f"{name}: {len(problems)} open" if problems else f"{name}: no open problem")
-        for problem in problems:
-            console.print(plain(f"  since {problem.since}: {problem.sentence}"), soft_wrap=True)
-
-
-def _send_test_alert(workspace: Workspace, *, as_json: bool) -> None:
-    """Send a test alert to every hook of a workspace, and print each that received it."""
-    from backstory.operations.alerts.sending import send_test
-
-    sentences = send_test(workspace)
-    if as_json:
-        print_json(sentences)
-        return
-    for sentence in sentences:
-        open_console().print(plain(sentence), soft_wrap=True)
+        lines.append(f"{name}: {len(problems)} open" if problems else f"{name}: no open problem")
+        lines += [f"  since {problem.since}: {problem.sentence}" for problem in problems]
+    record = {name: [one.model_dump(exclude_defaults=True) for one in found] for name, found in sent.items()}
+    print_record(record, lines, as_json=as_json)
 
 
 def _require_one(**options: bool) -> None:
