@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from backstory.interfaces.adapters.rag_engine import BaseEmbeddingProvider, RAGConfig, RAGEngine
-from backstory.interfaces.library.file_stamps import FileStamps
+from backstory.interfaces.library.freshness import FileStamps
 from backstory.interfaces.library.names import list_all_files
 from benchmarks.peers.file_search import CHUNK_CHARACTERS, HITS, OVERLAP_CHARACTERS, embed, run
 

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from backstory.base.errors import AnswerError, InputError
 from backstory.index.request import Filters
 from backstory.interfaces.library.answer import Answer, AnsweredClaim, AnswerTimings, CitedPlace
-from backstory.interfaces.library.expansion import main_stemmer
 from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.results import Confidence, DocumentEntry, Hit
-from backstory.interfaces.library.search import SearchPlan, cut_long, search
+from backstory.interfaces.library.search import SearchPlan, cut_long, main_stemmer, search
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.interfaces.library.text_positions import cite
 from backstory.pipeline.query_index import embed_queries

@@ -6,24 +6,26 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
 from backstory.base.errors import NoIndexError, ReadError
 from backstory.base.ids import digest
 from backstory.base.wording import count
 from backstory.ingest.documents.file_hashes import FileHashes
+from backstory.ingest.documents.file_rules import IGNORE_FILE
 from backstory.ingest.documents.files import DocumentFile, FolderListing
 from backstory.ingest.documents.written import is_unlisted, name_source
 from backstory.ingest.sources.roots import list_sources
-from backstory.interfaces.library.file_stamps import FileStamps
 from backstory.interfaces.library.names import list_all_files
 from backstory.pipeline.history.record import LOST, RUNNING
 from backstory.pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
     from backstory.pipeline.history.record import RunRecord
+
 
 LOOK_AGAIN_SECONDS: Final = 2.0
 """Seconds after which a search checks the files again."""
@@ -239,3 +241,53 @@ def _describe(changed: Sequence[str], hidden: Collection[str] = frozenset()) -> 
         f"{count(len(changed), 'file')} changed since the documents were indexed "
         f"({', '.join(named)}{more}); index again to search the present state"
     )
+
+
+_Stamp: TypeAlias = tuple[int, int, int, int]
+"""Size, both times of change in nanoseconds, and inode."""
+
+_COARSEST_CLOCK_NS: Final = 2_000_000_000
+"""Longest step of the clocks of file systems: two changes within it may have the same time."""
+
+
+@dataclass(frozen=True)
+class FileStamps:
+    """The sizes and times of everything that a listing of files depends on.
+
+    Attributes:
+        stamps: The stamp of each path; None for what is not there.
+        is_certain: Whether any later change would show in them.
+    """
+
+    stamps: dict[Path, _Stamp | None]
+    is_certain: bool
+
+    @classmethod
+    def take(cls, listing: FolderListing, others: Iterable[Path], began_ns: int) -> Self:
+        """Record the stamps of the files of a listing and of their folders.
+
+        Args:
+            listing: The listing.
+            others: Further files that decide which files are listed.
+            began_ns: When the listing began, by :func:`time.time_ns`.
+        """
+        paths = {*others, *(file.path for file in listing.files)}
+        for folder in listing.looked_into:
+            paths |= {folder, folder / IGNORE_FILE}
+        stamps = {path: _stamp(path) for path in paths}
+        latest = max((max(each[1:3]) for each in stamps.values() if each is not None), default=0)
+        # A file that could not be opened may be repaired in a place without a stamp.
+        is_whole = not listing.unlisted and all(entry.status != "failed" for entry in listing.left_out)
+        return cls(stamps, is_whole and latest + _COARSEST_CLOCK_NS < began_ns)
+
+    def hold(self) -> bool:
+        """Return whether everything is certain to be unchanged."""
+        return self.is_certain and all(_stamp(path) == stamp for path, stamp in self.stamps.items())
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino

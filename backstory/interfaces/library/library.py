@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from backstory.base.errors import NoIndexError, naming_faults_of_system
 from backstory.base.ids import is_written
 from backstory.index.request import describe_unknown_settings
-from backstory.interfaces.library.expansion import main_stemmer
 from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.freshness import (
     StaleNote,
@@ -42,7 +41,7 @@ from backstory.interfaces.library.results import (
     Style,
     Summary,
 )
-from backstory.interfaces.library.search import SearchPlan, search
+from backstory.interfaces.library.search import SearchPlan, main_stemmer, search
 from backstory.interfaces.library.snapshots import OpenSnapshot, Snapshots
 from backstory.interfaces.library.watching import POLL_SECONDS, SETTLE_SECONDS, Watcher
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -56,10 +55,10 @@ if TYPE_CHECKING:
     from backstory.ingest.documents.file_hashes import FileHashes
     from backstory.interfaces.library.answer import Answer
     from backstory.interfaces.library.corpus import Corpus, CorpusReader
-    from backstory.interfaces.library.file_states import FileState
     from backstory.interfaces.library.indexing import MakeTables
     from backstory.interfaces.library.messages import Message
     from backstory.interfaces.library.mutations import Change
+    from backstory.interfaces.library.status import FileState
     from backstory.writing.answers.answer import Turn
 
 _NO_FILTERS = SearchFilters()
@@ -424,7 +423,7 @@ class Library:
         Returns:
             The states, by path; also where nothing is indexed yet.
         """
-        from backstory.interfaces.library.file_states import list_file_states
+        from backstory.interfaces.library.status import list_file_states
 
         self._workspace.follower.follow()
         corpus = self._corpus.read_mine() if is_made(self._workspace) else None
@@ -559,7 +558,7 @@ class Library:
             InputError: No document has this name or several have it, or the file cannot be written there.
             NoIndexError: Nothing is indexed yet.
         """
-        from backstory.interfaces.library.dump import dump_text
+        from backstory.interfaces.library.corpus import dump_text
         from backstory.pipeline.chats.copies import record_copy
 
         text = self.text(document, pages)

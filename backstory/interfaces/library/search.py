@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -11,7 +12,6 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex, SearchResult
-from backstory.interfaces.library.expansion import expand_question, main_stemmer
 from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.results import Hit, Mode, SearchAnswer
 from backstory.interfaces.library.snapshots import OpenSnapshot
@@ -20,6 +20,9 @@ from backstory.pipeline.query_index import embed_queries
 from backstory.retrieval.depth import Depth
 from backstory.retrieval.evidence.pair_model import SERVES
 from backstory.retrieval.evidence.question_hits import COMPARED, estimate_questions
+from backstory.text.content_words import list_content_words
+from backstory.text.stemmers import NO_LANGUAGE
+from backstory.text.words import find_words
 
 _SPECIAL_TOKENS: Final = 8
 """More than the special tokens that any model adds."""
@@ -282,3 +285,48 @@ def make_hit(
         line_end=last_line,
         cite=cite(chunk["uri"], pages=pages, lines=lines, characters=characters),
     )
+
+
+_TEMPLATES: Final = (
+    (r"what(?: is|'s| are| was| were) (?:an? |the )?(?P<x>.+)", "{x} definition"),
+    (r"what does (?P<x>.+) mean", "{x} definition"),
+    (r"who(?: is|'s| was| are| were) (?P<x>.+)", "{x} person"),
+    (r"when(?: is| was| did| does| will) (?P<x>.+)", "{x} date"),
+    (r"where(?: is| was| are| were| do| does| did) (?P<x>.+)", "{x} place"),
+    (r"why (?:is |are |was |were |do |does |did )?(?P<x>.+)", "{x} reason"),
+    (r"how (?:do|does|can|should) (?:i|we|you|one) (?P<x>.+)", "{x} steps"),
+    (r"how (?:many|much) (?P<x>.+)", "{x} number"),
+    (r"was (?:ist|sind|war|waren) (?:ein |eine |der |die |das )?(?P<x>.+)", "{x} Definition"),
+)
+_FORMS: Final = tuple((re.compile(form, re.IGNORECASE | re.DOTALL), made) for form, made in _TEMPLATES)
+_ENDS: Final = " \t\n?!.,;:¿¡\"'“”‘’«»"
+_LEAST_WORDS: Final = 2
+
+
+def main_stemmer(index: SearchIndex) -> str:
+    """Name the stemmer of most chunks of an index."""
+    languages = index.manifest.languages
+    return max(languages, key=lambda each: each.rows).stemmer if languages else NO_LANGUAGE
+
+
+def expand_question(question: str, stemmer: str) -> tuple[str, ...]:
+    """Build the search keys of a question.
+
+    Args:
+        question: Any text.
+        stemmer: Name of the stemmer whose stop words are no content.
+
+    Returns:
+        The question itself; its content words, if it has others; and the result of a template. Each key once.
+    """
+    keys = [question]
+    content = list_content_words(question, stemmer)
+    if len(content) >= _LEAST_WORDS and len(content) < len(find_words(question)):
+        keys.append(" ".join(content))
+    bare = " ".join(question.split()).strip(_ENDS)
+    for form, made in _FORMS:
+        found = form.fullmatch(bare)
+        if found is not None:
+            keys.append(made.format(x=found["x"]))
+            break
+    return tuple(dict.fromkeys(keys))

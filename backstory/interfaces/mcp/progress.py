@@ -14,7 +14,7 @@ from mcp.server.mcpserver import Context
 
 from backstory.base.errors import StoppedError
 from backstory.base.progress import listening
-from backstory.interfaces.library.indexing_place import IndexingPlace
+from backstory.interfaces.library.indexing import IndexingPlace
 
 _T = TypeVar("_T")
 

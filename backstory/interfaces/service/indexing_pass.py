@@ -13,7 +13,7 @@ from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import BackstoryError, StoppedError
 from backstory.base.progress import STEP_OF_TABLES, listening
 from backstory.base.telemetry import log_event
-from backstory.interfaces.library.indexing_place import IndexingPlace
+from backstory.interfaces.library.indexing import IndexingPlace
 from backstory.interfaces.library.job_store import JobProgress, JobStore, JobTurn
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import IndexReport

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from backstory.ingest.documents.written import SOURCE_MARK
 from backstory.ingest.sources.mirror import read_state
 from backstory.ingest.sources.roots import Source, list_sources
-from backstory.interfaces.library.file_states import FileState
 from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Result
+from backstory.interfaces.library.status import FileState
 from backstory.interfaces.mcp.http_serving import is_own_host
 from backstory.interfaces.service.accounts import Caller
 from backstory.interfaces.service.authentication import DESCRIBED, Owner, Reader, Served

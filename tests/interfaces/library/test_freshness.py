@@ -11,7 +11,7 @@ import pytest
 from backstory.base.errors import NoIndexError
 from backstory.base.progress import listening
 from backstory.ingest.documents.files import DocumentFile
-from backstory.interfaces.library import file_stamps
+from backstory.interfaces.library import freshness
 from backstory.interfaces.library.freshness import StaleNote
 from backstory.interfaces.library.library import Library
 from tests.errors import raises
@@ -56,7 +56,7 @@ class Edits:
 def test_any_edit_is_told_as_by_one_who_lists_all_files(
     library: Library, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(file_stamps, "_COARSEST_CLOCK_NS", -(10**18))  # so that stamps are trusted at once
+    monkeypatch.setattr(freshness, "_COARSEST_CLOCK_NS", -(10**18))  # so that stamps are trusted at once
     monkeypatch.setattr("backstory.interfaces.library.freshness._RESTS", 0)
     workspace = library.workspace
     rows = library.documents().documents
@@ -74,7 +74,7 @@ def test_any_edit_is_told_as_by_one_who_lists_all_files(
 def test_files_are_not_listed_again_while_they_stay(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_stamps, "_COARSEST_CLOCK_NS", -(10**18))
+    monkeypatch.setattr(freshness, "_COARSEST_CLOCK_NS", -(10**18))
     monkeypatch.setattr("backstory.interfaces.library.freshness._RESTS", 0)
     note = StaleNote(library.workspace, seconds=0)
     (library.workspace.documents_dir / "fresh.md").write_text("Fresh bread.", encoding="utf-8")

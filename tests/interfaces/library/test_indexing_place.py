@@ -1,7 +1,7 @@
 """The place of an indexing, which its announcements move."""
 
 from backstory.base.progress import STEP_OF_TABLES
-from backstory.interfaces.library.indexing_place import IndexingPlace
+from backstory.interfaces.library.indexing import IndexingPlace
 
 
 def test_a_place_never_goes_back_and_ends_at_the_whole() -> None:
