@@ -7,11 +7,10 @@ from typing import Final, Protocol, Self, TypeAlias
 import dagster as dg
 
 from assets import tags
-from assets.metadata import Metadata, describe_picture, describe_posts, describe_rows
+from assets.metadata import Metadata, describe_posts, describe_rows
 from assets.tags import tag_input
 from backstory.base.ids import digest, digest_json
 from backstory.interfaces.dagster_specs.asset_keys import DOCUMENT_FILES, asset_key, name_of
-from backstory.interfaces.pages.report.thumbnail import picture_windows
 from backstory.pipeline.run.builder import find_broken
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.workspace import Workspace
@@ -26,7 +25,6 @@ BY_NAME: Final = (tags.BACKFILL, tags.PARTITION)
 
 _NO_ROWS = "no rows"
 _CHARACTERS = 16
-_PICTURED = "window_contexts"
 _WRITTEN = "posts"
 _READS = {stage.table: stage.reads for stage in STAGES}
 _STAGES = {stage.table: stage for stage in STAGES}
@@ -355,9 +353,7 @@ def _name_versions(workspace: Workspace, table: str) -> dict[str, str]:
 def _show_partition(workspace: Workspace, table: str, key: str) -> Metadata:
     rows = workspace.tables.read(table, [key])
     shown = describe_rows(rows)
-    if table == _WRITTEN:
-        return shown | describe_posts(workspace, rows)
-    return shown | describe_picture(picture_windows(workspace, [key])) if table == _PICTURED else shown
+    return shown | describe_posts(workspace, rows) if table == _WRITTEN else shown
 
 
 def _name_in_catalog(table: str) -> str:

@@ -72,11 +72,6 @@ def describe_posts(workspace: Workspace, rows: pl.DataFrame) -> Metadata:
     }
 
 
-def describe_picture(markdown: str) -> Metadata:
-    """Return the metadata of a picture; the UI renders the image in the Markdown."""
-    return {"picture": dg.MetadataValue.md(markdown)}
-
-
 def describe_cases(cases: pl.DataFrame, rows: int | None, by_partition: Mapping[str, int]) -> Metadata:
     """Return the metadata of a check: how many rows fail, their share if it is known, and the first failing rows.
 

@@ -17,6 +17,17 @@ _CHECKSUM_BYTES: Final = 8
 logger = logging.getLogger(__name__)
 
 
+def require_whole_values(state: State) -> None:
+    """Compare every value of a cache, of whatever kind, with its checksum.
+
+    Raises:
+        StateError: A value differs.
+    """
+    with state.reading() as session:
+        for key, sealed in session.execute("SELECT key, value FROM kv"):
+            _unseal(state, key, sealed)
+
+
 class Cache:
     """The values of one kind, each with a checksum. Threads and processes may share them.
 
@@ -44,10 +55,7 @@ class Cache:
                 block = keys[start : start + _KEYS_AT_ONCE]
                 query = f"SELECT key, value FROM kv WHERE kind = ? AND key IN ({', '.join('?' * len(block))})"  # noqa: S608
                 for key, sealed in session.execute(query, (self._kind, *block)):
-                    value = sealed[_CHECKSUM_BYTES:]
-                    if sealed != _seal(key, value):
-                        raise self.state.damaged("a value differs from its checksum")
-                    yield key, value
+                    yield key, _unseal(self.state, key, sealed)
 
     def put_rows(self, rows: Iterable[tuple[bytes, bytes, bytes]], *, replace: bool) -> None:
         """Store rows of key, owner and value, all or none; a value replaces that of the same key, or leaves it there.
@@ -98,3 +106,11 @@ class Cache:
 
 def _seal(key: bytes, value: bytes) -> bytes:
     return hashlib.blake2b(key + value, digest_size=_CHECKSUM_BYTES).digest() + value
+
+
+def _unseal(state: State, key: bytes, sealed: bytes) -> bytes:
+    """Return the value of a key, if it is the one that was stored."""
+    value = sealed[_CHECKSUM_BYTES:]
+    if sealed != _seal(key, value):
+        raise state.damaged("a value differs from its checksum")
+    return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import select
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -278,9 +279,7 @@ def _convert(values: Sequence[Any]) -> list[Any]:
 
 
 def _answers(connection: psycopg.Connection[Any]) -> bool:
-    """Return whether the server of a connection is still there."""
-    try:
-        connection.execute("SELECT 1")
-    except psycopg.OperationalError:
-        return False
-    return True
+    """Return whether the server of an unused connection is still there: one that has ended has closed it."""
+    incoming = select.poll()
+    incoming.register(connection.fileno(), select.POLLIN)
+    return not incoming.poll(0)

@@ -15,13 +15,12 @@ from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.workspace import open_workspace
 from backstory.writing.draft import Draft
 from tests.errors import raises
-from tests.forms import BOTH_FORMS, is_shared
+from tests.forms import BOTH_FORMS, ONE_MACHINE
 from tests.interfaces.cli.invocation import exit_code
 from tests.interfaces.cli.invocation import run as invoke
 from tests.models.rerankers.rerank_requests import RATED
-from tests.survival.conftest import flip
 from tests.workspaces import find_file
-from tests.world import describe, run
+from tests.world import describe, flip, run
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +54,7 @@ def test_a_restored_workspace_finds_nothing_to_do(
     assert open_workspace(root).tables.list_files() == tables
 
 
+@ONE_MACHINE
 def test_what_a_run_is_replacing_is_made_again_after_a_restore(root: Path, tmp_path: Path) -> None:
     before = describe(root)
     flip(find_file(root, "hits", "2025-03-13"))
@@ -64,10 +64,8 @@ def test_what_a_run_is_replacing_is_made_again_after_a_restore(root: Path, tmp_p
     assert any(reason.startswith("the search index") for reason in done.left_out)
     restored = restore_backup(Path(done.place), tmp_path / "again")
     outcome = run(restored.root)
-    # Where others may make the day before, the first run makes its messages, too, which windows may overlap.
-    before_it = {"messages", "windows", "window_chunks", "window_contexts"} if is_shared(root) else set()
     computed = {report.table for report in outcome.made.values() if report.computed}
-    assert computed == {"search_index", "hits"} | before_it
+    assert computed == {"search_index", "hits"}
     assert describe(restored.root) == before
 
 
@@ -76,7 +74,7 @@ def test_inputs_can_be_left_out(root: Path, tmp_path: Path) -> None:
     restored = restore_backup(Path(done.place), tmp_path / "again")
     assert not (restored.root / "chats").exists()
     assert any("chats and posts" in reason for reason in restored.left_out)
-    for folder in ("chats", "posts"):
+    for folder in ("chats", "posts", "written"):
         shutil.copytree(root / folder, restored.root / folder)
     assert run(restored.root).fresh
 

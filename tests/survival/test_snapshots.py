@@ -1,68 +1,23 @@
 """Snapshots that are damaged, or open elsewhere while others are published, and clocks that are set back."""
 
 import os
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from backstory.base.errors import BackstoryError, NoIndexError
+from backstory.base.errors import NoIndexError
 from backstory.index.request import SearchRequest
 from backstory.index.search import open_index
 from backstory.index.snapshot import current_version, find_damage
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import SearchAnswer
-from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import open_workspace
 from tests.forms import BOTH_FORMS
-from tests.interfaces.cli.invocation import run as invoke
 from tests.models.embeddings.local.tiny_bert import write_tiny_bert
-from tests.survival.conftest import flip
-from tests.world import describe, run
-
-
-def damage(root: Path) -> None:
-    """Cut a file of the current snapshot."""
-    path = root / "index" / current_version(root / "index") / "vectors.npy"
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def cut_pointer(root: Path) -> None:
-    (root / "index" / "CURRENT").write_text("5", encoding="ascii")
-
-
-@pytest.mark.parametrize(
-    "harm",
-    [damage, cut_pointer, lambda root: (root / "index" / "CURRENT").unlink()],
-    ids=["a file", "the pointer", "no pointer"],
-)
-def test_a_damaged_index_is_an_error_until_a_run_builds_it_again(
-    root: Path, harm: Callable[[Path], object]
-) -> None:
-    before = describe(root)
-    harm(root)
-    answer = invoke("search", "a sourdough starter", "-w", str(root), "--json")
-    assert answer.exit_code != 0
-    assert isinstance(answer.exception, BackstoryError)
-    assert [found.name for found in examine(root, deep=True) if not found.passed] == ["search index"]
-    assert run(root).success
-    assert describe(root) == before
-    assert search(root, "a sourdough starter").notes == ()
-
-
-@BOTH_FORMS
-def test_a_changed_byte_is_found_by_doctor_which_says_what_to_do(root: Path) -> None:
-    folder = root / "index" / current_version(root / "index")
-    flip(folder / "texts.npy")
-    found = [each.name for each in (*examine(root), *examine(root, deep=True)) if not each.passed]
-    assert found == ["search index", "search index"]
-    shutil.rmtree(folder)
-    assert run(root).success
-    assert [found.name for found in examine(root, deep=True) if not found.passed] == []
+from tests.world import run
 
 
 @pytest.mark.parametrize("name", ["documents.arrow", "chunks.arrow", "vectors.npy", "manifest.json"])

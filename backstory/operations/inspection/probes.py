@@ -34,6 +34,7 @@ from backstory.pipeline.history.record import describe_status, describe_trouble,
 from backstory.pipeline.run.pending import find_outdated
 from backstory.pipeline.stages.post_folder import FILES
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.cache import require_whole_values
 from backstory.storage.conversations import ConversationStore
 from backstory.storage.schema import STATE
 from backstory.storage.state_places import open_state
@@ -147,6 +148,12 @@ def _describe_cache(workspace: Workspace) -> str:
     )
     held = ", ".join(f"{cache.count():,} {name}" for cache, name in caches)
     return f"{held} can be read"
+
+
+def _describe_values(workspace: Workspace) -> str:
+    """Compare what the cache holds with its checksums."""
+    require_whole_values(workspace.cache)
+    return "every value has its checksum"
 
 
 def _describe_views(workspace: Workspace) -> str:
@@ -324,6 +331,7 @@ def _describe_names(workspace: Workspace) -> str:
 PROBES: Final = (
     Probe("catalog", _describe_catalog, is_replaced=True),
     Probe("cache", _describe_cache),
+    Probe("cached values", _describe_values, "deep"),
     Probe("views", _describe_views, is_replaced=True),
     Probe("copies", _describe_copies, is_replaced=True),
     Probe("history of runs", _describe_history, is_replaced=True),

@@ -87,11 +87,6 @@ def render_page(
     )
 
 
-def render_picture(template: str, **values: Any) -> str:
-    """Render a template without the frame, such as an SVG file. All values are escaped."""
-    return open_templates(_ROOM).get_template(template).render(hues=HUES, inks=INK_ON_HUE, **values)
-
-
 @cache
 def open_templates(room: str) -> Environment:
     """Open the templates of a package, and those of this one. They escape all values, and drop controls.

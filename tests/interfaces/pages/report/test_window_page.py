@@ -12,7 +12,6 @@ from backstory.interfaces.pages.report.documents import link_sources, list_chunk
 from backstory.interfaces.pages.report.heatmap import DROPPED_COLUMNS, draw_heatmap
 from backstory.interfaces.pages.report.page import write_page
 from backstory.interfaces.pages.report.palette import HUES, PATTERNS, name_paint
-from backstory.interfaces.pages.report.thumbnail import PICTURE_BYTES, draw_thumbnail
 from backstory.interfaces.pages.report.timeline import draw_timeline
 from backstory.interfaces.pages.report.window_page import name_page, render_window_page
 from backstory.interfaces.pages.report.window_tables import WindowTables, make_window_report
@@ -77,11 +76,11 @@ def test_the_list_says_why_in_words_and_links_what_stands_instead(make_tables: M
 
 def test_texts_stay_texts(make_tables: MakeTables) -> None:
     report = make_window_report(make_tables(text=HOSTILE, title=HOSTILE, granularity=HOSTILE))
-    for document in (render_window_page(report, {}), draw_thumbnail([report])):
-        assert "<script" not in document
-        assert "<img" not in document
-        assert document.count("</style>") <= 1
-        assert HOSTILE[:60] in unescape(document)
+    document = render_window_page(report, {})
+    assert "<script" not in document
+    assert "<img" not in document
+    assert document.count("</style>") <= 1
+    assert HOSTILE[:60] in unescape(document)
 
 
 def test_no_text_commands_the_terminal_or_turns_the_page(make_tables: MakeTables) -> None:
@@ -143,11 +142,3 @@ def test_a_page_is_replaced_at_once(tmp_path: Path) -> None:
         assert reader.read() == "old"
     assert path.read_text(encoding="utf-8") == "half a pair: ?"
     assert [file.name for file in path.parent.iterdir()] == ["page.html"]
-
-
-def test_the_picture_keeps_small(make_tables: MakeTables) -> None:
-    report = make_window_report(make_tables())
-    assert len(draw_thumbnail([report, report])) > len(draw_thumbnail([report]))
-    long = replace(report, messages=tuple(replace(report.messages[0], document=n % 2) for n in range(500)))
-    assert len(draw_thumbnail([long, long])) <= PICTURE_BYTES
-    assert draw_thumbnail([report]).count('d="M0.0 0h213.3v30h-213.3z"') == 1
