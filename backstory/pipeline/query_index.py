@@ -33,9 +33,6 @@ def open_for_queries(workspace: Workspace) -> QueryIndex:
     While the settings name another embedder than that of the snapshot, queries are embedded with the former one, and
     ``degraded`` says so.
 
-    Args:
-        workspace: A workspace with a published snapshot.
-
     Returns:
         The open index, to be closed by the caller.
 

@@ -190,9 +190,6 @@ class Corpus:
     def find_chunk(self, name: str) -> Chunk:
         """Return a chunk.
 
-        Args:
-            name: Its id, whole or short.
-
         Raises:
             InputError: No document has this name, several have it, or it has no such chunk.
         """

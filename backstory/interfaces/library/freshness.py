@@ -60,11 +60,7 @@ def list_pending(workspace: Workspace, revisions: Mapping[str, str]) -> list[str
 
 
 def name_state(workspace: Workspace) -> str:
-    """Name the state of the files by their names, sizes and times of change; no file is read.
-
-    Args:
-        workspace: The workspace.
-    """
+    """Name the state of the files by their names, sizes and times of change; no file is read."""
     listing = list_all_files(workspace)
     lines = [f"{entry.uri} {entry.status} {entry.reason}" for entry in listing.left_out]
     for file in listing.files:
@@ -143,11 +139,7 @@ class StaleNote:
 
 
 def describe_indexing(workspace: Workspace) -> str | None:
-    """Describe how far the run that is under way is; None without one.
-
-    Args:
-        workspace: The workspace.
-    """
+    """Describe how far the run that is under way is; None without one."""
     if _find_holder(workspace) != "running":
         return None
     latest: list[RunRecord] = workspace.state_reader.read(lambda: workspace.runs.read(_NAMED), list)
@@ -157,11 +149,7 @@ def describe_indexing(workspace: Workspace) -> str | None:
 
 
 def explain_absence(workspace: Workspace) -> NoIndexError:
-    """Explain why nothing can be searched: nothing is indexed yet, or the first indexing is under way.
-
-    Args:
-        workspace: A workspace without an index.
-    """
+    """Explain why nothing can be searched: nothing is indexed yet, or the first indexing is under way."""
     if indexing := describe_indexing(workspace):
         return NoIndexError(
             f"{indexing}, and nothing can be searched yet; ask again when it has ended, which the status tells",
@@ -179,13 +167,7 @@ def explain_absence(workspace: Workspace) -> NoIndexError:
 
 
 def describe_change(workspace: Workspace, uri: str, revision: str) -> str | None:
-    """Describe the change of a document's file since it was indexed; None if there is none.
-
-    Args:
-        workspace: The workspace.
-        uri: Path of the document.
-        revision: Its revision.
-    """
+    """Describe the change of a document's file since it was indexed; None if there is none."""
     listing = list_all_files(workspace)
     own = replace(listing, files=tuple(file for file in listing.files if file.uri == uri))
     return _describe([uri]) if _find_changed(workspace, own, {uri: revision}) else None

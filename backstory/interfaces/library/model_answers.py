@@ -32,12 +32,7 @@ class ModelAnswers:
     """Asks the chat model about one question: an :class:`backstory.writing.answers.answer.Answerer`."""
 
     def __init__(self, workspace: Workspace, models: AnswerModels) -> None:
-        """Set the model.
-
-        Args:
-            workspace: An open workspace.
-            models: Its models that answer questions.
-        """
+        """Set the model."""
         self._models = models
         self._view = ModelView(workspace, workspace.settings.answers)
         self.id = models.answerer.id

@@ -204,11 +204,6 @@ _SPECIAL: Final = re.compile(r"([\\*?\[\]])")
 def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
     """Exclude the file of a document from reading. The file stays as it is.
 
-    Args:
-        workspace: The workspace.
-        uri: Path of the document, as the table ``documents`` has it.
-        path: Its file.
-
     Returns:
         How to revert the exclusion.
 
@@ -227,10 +222,6 @@ def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
 
 def require_excludable(workspace: Workspace, uri: str) -> None:
     """Check that the file of a document can be excluded. Nothing changes.
-
-    Args:
-        workspace: The workspace.
-        uri: Path of the document, as the table ``documents`` has it.
 
     Raises:
         InputError: It cannot be excluded, and what to do instead.

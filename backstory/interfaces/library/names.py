@@ -85,10 +85,6 @@ def find_document(documents: Sequence[NamedDocument], name: str) -> NamedDocumen
     to the current folder), the end of the path from the beginning of a folder or file name on, the slug, the title, the
     beginning of the id, and the id of one of its chunks. The first kind of name that fits any document decides.
 
-    Args:
-        documents: All documents.
-        name: A name.
-
     Raises:
         InputError: No document has this name, or several have it; the message lists them.
     """
@@ -196,11 +192,7 @@ def list_all_files(workspace: Workspace) -> FolderListing:
 
 
 def make_locator(workspace: Workspace) -> Callable[[str], Path]:
-    """Build a function that returns the absolute path of a document's file, existing or not.
-
-    Args:
-        workspace: The workspace, whose sources are read once.
-    """
+    """Build a function that returns the absolute path of a document's file, existing or not."""
     roots = {source.name: source.root for source in list_sources(workspace)}
 
     def locate_file(uri: str) -> Path:
@@ -214,12 +206,7 @@ def make_locator(workspace: Workspace) -> Callable[[str], Path]:
 
 
 def name_documents(workspace: Workspace, documents: pl.DataFrame) -> list[NamedDocument]:
-    """Return documents by all their names.
-
-    Args:
-        workspace: The workspace.
-        documents: Their ``document_id``, ``uri``, ``title`` and ``slug``.
-    """
+    """Return documents by all their names."""
     locate_file = make_locator(workspace)
     return [
         NamedDocument(document_id, uri, title, slug, locate_file(uri))

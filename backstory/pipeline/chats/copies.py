@@ -80,11 +80,6 @@ def clear_copies_of_messages(
 ) -> str | None:
     """Delete the copies of messages that a run drops or replaces, before it does.
 
-    Args:
-        workspace: An open workspace.
-        messages: What the tables will hold.
-        partitions: Keys of the partitions that the run makes again.
-
     Returns:
         What was deleted, and what holds them still; None if the run drops none.
     """
@@ -94,10 +89,6 @@ def clear_copies_of_messages(
 
 def clear_copies_of_names(workspace: Workspace, names: Collection[str]) -> str | None:
     """Delete the copies that show the names of people who have withdrawn their agreement.
-
-    Args:
-        workspace: An open workspace.
-        names: The names.
 
     Returns:
         As :func:`clear_copies_of_messages`.

@@ -135,12 +135,7 @@ def make_contact_scrub(workspace: Workspace) -> Callable[[str], str]:
 
 
 def make_page_view(workspace: Workspace, conversations: Mapping[str, str]) -> ShowText:
-    """Make what shows a text of a document on a page: with the names that readers see, and without contact data.
-
-    Args:
-        workspace: An open workspace.
-        conversations: The conversation of each window in question.
-    """
+    """Make what shows a text of a document on a page: with the names that readers see, and without contact data."""
     view = DocumentView(workspace, {one: one for one in conversations.values()})
     scrub_text = make_contact_scrub(workspace)
 

@@ -23,11 +23,7 @@ from backstory.text.stemmers import find_stemmer, list_stop_words
 
 
 class MemberNames:
-    """The real names of all members, as the exports write them, with the pseudonyms that the tables hold.
-
-    Args:
-        workspace: An open workspace with exports, which are read.
-    """
+    """The real names of all members, as the exports write them, with the pseudonyms that the tables hold."""
 
     def __init__(self, workspace: Workspace) -> None:
         settings = workspace.settings.conversations

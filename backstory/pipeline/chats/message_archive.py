@@ -41,11 +41,6 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
 
     Added messages have a negative ``seq``, because their position in an export is no longer known.
 
-    Args:
-        workspace: An open workspace.
-        reading: What the exports hold.
-        files: The exports.
-
     Raises:
         WorkspaceError: The archive cannot be used.
     """

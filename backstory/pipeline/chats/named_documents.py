@@ -62,12 +62,7 @@ class NamedDocument:
 
 
 class DocumentView:
-    """Shows the texts of documents as readers see them.
-
-    Args:
-        workspace: An open workspace.
-        conversations: The conversation of each window in question.
-    """
+    """Shows the texts of documents as readers see them."""
 
     def __init__(self, workspace: Workspace, conversations: Mapping[str, str]) -> None:
         self._workspace = workspace

@@ -115,11 +115,6 @@ class FoundPeople:
 def find_people(workspace: Workspace, read: ExportRead, messages: pl.DataFrame) -> FoundPeople:
     """Name the people of all conversations for readers.
 
-    Args:
-        workspace: An open workspace.
-        read: The exports, with real names.
-        messages: All messages as the tables hold them.
-
     Raises:
         SettingsError: A chosen name is that of another member.
     """

@@ -35,12 +35,6 @@ def refuse_removals(
 ) -> None:
     """Stop a run that would remove messages, unless the caller or the settings allow it.
 
-    Args:
-        workspace: An open workspace.
-        reading: What the tables would hold, with the kept messages.
-        files: The exports.
-        partitions: Keys of the partitions that would be written.
-
     Raises:
         RemovalError: The run would lose messages. The error names the conversations, days and files, and what to do.
     """

@@ -57,12 +57,6 @@ def find_replaced(
 ) -> pl.DataFrame:
     """Find the stored messages that a run drops, or replaces by others.
 
-    Args:
-        workspace: An open workspace.
-        stored: The messages in the tables.
-        messages: All messages that the tables would hold.
-        partitions: Keys of the partitions that the run makes again.
-
     Returns:
         Rows of ``stored`` of which the id, the author or the text is in no row of ``messages``.
     """
@@ -80,12 +74,7 @@ def are_written(
 
 
 def drop_outside(workspace: Workspace, messages: pl.DataFrame) -> None:
-    """Empty the partitions of all tables before the first message or after the last one.
-
-    Args:
-        workspace: An open workspace.
-        messages: All messages.
-    """
+    """Empty the partitions of all tables before the first message or after the last one."""
     first, last = span_of(workspace, messages)
     workspace.tables.commit(
         {},

@@ -219,12 +219,7 @@ class RunHistory:
             )
 
     def follow(self, what: str, report: Callable[[int, int], None]) -> Callable[[int, int], None]:
-        """Make every call of a progress function a heartbeat, too.
-
-        Args:
-            what: What is counted, such as ``texts embedded``.
-            report: The function, called with the number done and the total.
-        """
+        """Make every call of a progress function a heartbeat, too."""
 
         def report_both(done: int, total: int) -> None:
             report(done, total)

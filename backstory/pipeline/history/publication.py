@@ -18,13 +18,7 @@ _MONTHS = 12
 
 
 def publish_runs(tables: Tables, state: State, months: Iterable[str]) -> None:
-    """Write months of the table anew.
-
-    Args:
-        tables: The tables.
-        state: What the history lies in.
-        months: The months, YYYY-MM. One without runs loses its file.
-    """
+    """Write months of the table anew."""
     # The transaction makes rival processes write one after another, each what the history holds then.
     with state.begin() as session:
         for month in sorted(months):
@@ -40,12 +34,7 @@ def publish_damaged(tables: Tables, state: State) -> None:
 
 
 def find_damaged_months(tables: Tables, state: State) -> list[str]:
-    """Compare the runs that have ended with the table, and return the months in which they differ.
-
-    Args:
-        tables: The tables.
-        state: What the history lies in.
-    """
+    """Compare the runs that have ended with the table, and return the months in which they differ."""
     with state.reading() as session:
         records = read_records(session, "status != ?", (RUNNING,))
     months = {month_of(record.started_at) for record in records}

@@ -63,10 +63,6 @@ class Earlier(NamedTuple):
 def name_earlier_documents(workspace: Workspace, partitions: Sequence[str]) -> dict[str, Earlier]:
     """Hash the documents that the windows of each partition may see.
 
-    Args:
-        workspace: An open workspace with the table ``documents``.
-        partitions: Keys of the partitions.
-
     Returns:
         The hashes for each partition.
     """

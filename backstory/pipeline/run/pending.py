@@ -56,9 +56,6 @@ class Pending:
 def hash_messages(workspace: Workspace) -> dict[str, str]:
     """Read the exports, and hash the rows that each partition of ``messages`` must have.
 
-    Args:
-        workspace: An open workspace.
-
     Returns:
         The hash of the file of each partition that has messages, in order.
 
@@ -233,10 +230,6 @@ def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
     had other settings therefore need no special case. Every byte of exports and tables is hashed; their sizes and times
     are not trusted. A document is hashed if its state on the disk has changed
     (:mod:`backstory.ingest.documents.file_hashes`). Of the snapshot, the sizes of the files are compared.
-
-    Args:
-        workspace: An open workspace.
-        partitions: Keys of the wanted partitions.
 
     Returns:
         True if a run would rebuild nothing and the current tables passed their checks.

@@ -216,13 +216,7 @@ def may_divide_days(workspace: Workspace) -> bool:
 
 
 def _publish(workspace: Workspace, run: Run, files: Collection[str]) -> None:
-    """Let other programs read the tables; what holds rows that the run has removed does not stay for a while.
-
-    Args:
-        workspace: An open workspace.
-        run: What was built.
-        files: The names of the files of the tables before the run.
-    """
+    """Let other programs read the tables; what holds rows that the run has removed does not stay for a while."""
     if not any(CLEARED in made.counts for made in run.made.values()):
         workspace.publish_tables()
     elif may_divide_days(workspace):

@@ -94,9 +94,6 @@ def open_scratch(workspace: Workspace) -> Iterator[ScratchWorkspace]:
 
     Vectors, drafts and snapshots are not copied. If a run is under way, the copy is made when it has ended.
 
-    Args:
-        workspace: An open workspace, before or after its first run.
-
     Yields:
         The copy. Its folder is deleted at the end.
     """

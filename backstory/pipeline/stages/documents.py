@@ -236,13 +236,7 @@ def hash_refusals(workspace: Workspace) -> str:
 
 
 def leave_out_refused(workspace: Workspace, read: DocumentRead, folder: str) -> DocumentRead:
-    """Drop documents whose text the embedder refuses; their files are ``failed`` in ``sources``, with the reason.
-
-    Args:
-        workspace: An open workspace.
-        read: All documents.
-        folder: The folder of documents as ``sources`` names it.
-    """
+    """Drop documents whose text the embedder refuses; their files are ``failed`` in ``sources``, with the reason."""
     refused = workspace.catalog.read(_REFUSED)
     served = read.documents.filter(pl.col("status") == "ok", pl.col("uri").is_in(list(refused)))
     reasons = {

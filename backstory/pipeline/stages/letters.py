@@ -63,12 +63,7 @@ class _Home(NamedTuple):
 
 
 def find_neighbours(workspace: Workspace, partition: str) -> Neighbours:
-    """Find the partitions that decide the posts of one.
-
-    Args:
-        workspace: A workspace with table ``windows``.
-        partition: Key of the partition.
-    """
+    """Find the partitions that decide the posts of one."""
     grains = workspace.settings.writers.letter_grains
     if not grains:
         return Neighbours([partition], [])

@@ -63,9 +63,6 @@ logger = logging.getLogger(__name__)
 def find_partitions(workspace: Workspace) -> list[str]:
     """List the partitions that the chat exports span, without gaps.
 
-    Args:
-        workspace: An open workspace.
-
     Returns:
         Keys from the first message's partition to the last one's.
 
@@ -260,12 +257,7 @@ class MessagesStage(TableStage):
 
 
 def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]) -> _AllMessages:
-    """Read all messages, refuse to lose any, and write the archive, ``quarantine`` and ``sources``.
-
-    Args:
-        workspace: An open workspace.
-        partitions: Keys of the wanted partitions.
-    """
+    """Read all messages, refuse to lose any, and write the archive, ``quarantine`` and ``sources``."""
     read, files = read_chats(workspace)
     reading = _keep_archived(workspace, read, files)
     keys = partition_keys(reading.messages, workspace.settings.partitions.grain)

@@ -78,10 +78,6 @@ def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]
 
     A letter goes, too, if its period has another last window now: no window is given the letter of its own period. A
     file that a person has edited stays, as a document of that person. The stage of the posts names it.
-
-    Args:
-        workspace: A workspace with the windows of these partitions.
-        partitions: Keys of partitions.
     """
     files = workspace.catalog.read(FILES)
     made = workspace.catalog.read("windows")

@@ -166,10 +166,6 @@ class Stage(ABC):
 
         A full disk is named in the error.
 
-        Args:
-            resources: What the stages of the run share.
-            partitions: Keys of the wanted partitions.
-
         Returns:
             What was done.
         """
