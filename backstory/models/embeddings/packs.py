@@ -82,7 +82,6 @@ _E5_PARTS: Final = {
 # Japanese uses beside the narrow one and which is therefore kept.
 _DROPPED: Final = "[\u0001-\u0008\u000b\u000e-\u001f\u007f\u008f\u009f]"
 _SPACES: Final = "[\t\n\f\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]"
-_AS_WRITTEN: Final = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
 _WIDE_TILDE, _KEPT_TILDE = "\uff5e", "\ue000"
 
 
@@ -251,49 +250,30 @@ def _read_e5_directory(content: bytes) -> _E5Pack:
 
 def _write_e5_tokenizer(pack: _E5Pack) -> bytes:
     """Write the ``tokenizer.json`` of the pack's vocabulary: a unigram model (Kudo 2018) over marked spaces."""
-    begin, end, padding, unknown = pack.special
+    from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    begin, end, _padding, unknown = pack.special
+    vocabulary = list(zip(pack.pieces, pack.scores.tolist(), strict=True))
+    tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=unknown))
     mask = len(pack.pieces) - 1
-    spaces = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
-    content = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {"id": number, "content": pack.pieces[number], "special": True, **_AS_WRITTEN}
-            for number in sorted({begin, end, padding, unknown, mask})
-        ],
-        "normalizer": {
-            "type": "Sequence",
-            "normalizers": [
-                _replace(_DROPPED, ""),
-                _replace(_SPACES, " "),
-                _replace(_WIDE_TILDE, _KEPT_TILDE),
-                {"type": "NFKC"},
-                _replace(_KEPT_TILDE, _WIDE_TILDE),
-                _replace(" {2,}", " "),
-            ],
-        },
-        "pre_tokenizer": spaces,
-        "post_processor": {
-            "type": "RobertaProcessing",
-            "sep": [pack.pieces[end], end],
-            "cls": [pack.pieces[begin], begin],
-            "trim_offsets": False,
-            "add_prefix_space": False,
-        },
-        "decoder": spaces,
-        "model": {
-            "type": "Unigram",
-            "unk_id": unknown,
-            "vocab": list(zip(pack.pieces, pack.scores.tolist(), strict=True)),
-            "byte_fallback": False,
-        },
-    }
-    return json.dumps(content).encode()
-
-
-def _replace(pattern: str, content: str) -> dict[str, Any]:
-    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+    tokenizer.add_special_tokens(
+        [AddedToken(pack.pieces[number], normalized=False) for number in sorted({*pack.special, mask})]
+    )
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.Replace(Regex(_DROPPED), ""),
+            normalizers.Replace(Regex(_SPACES), " "),
+            normalizers.Replace(_WIDE_TILDE, _KEPT_TILDE),
+            normalizers.NFKC(),
+            normalizers.Replace(_KEPT_TILDE, _WIDE_TILDE),
+            normalizers.Replace(Regex(" {2,}"), " "),
+        ]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace("▁", prepend_scheme="always", split=True)
+    tokenizer.post_processor = processors.RobertaProcessing(
+        (pack.pieces[end], end), (pack.pieces[begin], begin), trim_offsets=False, add_prefix_space=False
+    )
+    return tokenizer.to_str().encode()
 
 
 def _read_e5_weights(path: Path, checksum: str) -> Weights:
