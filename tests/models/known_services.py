@@ -16,17 +16,7 @@ Behaviour = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Sent:
-    """What a service received in one call of a chat model.
-
-    Attributes:
-        path: Path of the request.
-        key: The key, or None.
-        system: The instructions.
-        user: The material.
-        schema: JSON schema of the answer.
-        temperature: The temperature, or None.
-        most_tokens: Most tokens of the answer.
-    """
+    """What a service received in one call of a chat model."""
 
     path: str
     key: str | None
@@ -38,11 +28,7 @@ class Sent:
 
 
 class _Loopback:
-    """A loopback server of one kind of service, and how to reach it.
-
-    Attributes:
-        key: The key that is sent.
-    """
+    """A loopback server of one kind of service, and how to reach it."""
 
     def __init__(self, server: Any, open_service: Callable[..., Any], key: str) -> None:
         self.server = server
@@ -75,14 +61,7 @@ class _Loopback:
 
 
 class GeminiService(_Loopback):
-    """The Gemini API.
-
-    Attributes:
-        name: The provider, as settings name it.
-        path: End of the path of the calls of a chat model named ``tiny``.
-        answered_by: The model, as the service names it in an answer.
-        used: Tokens that the server says that each call of a chat model read and wrote.
-    """
+    """The Gemini API."""
 
     name: ClassVar[str] = "gemini"
     path: ClassVar[str] = "/models/tiny:generateContent"

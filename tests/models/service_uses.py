@@ -40,27 +40,14 @@ from tests.writing.summaries import texts
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one call.
-
-    Attributes:
-        value: The result; falsy if there is none.
-        reason: Why there is none.
-    """
+    """What came of one call."""
 
     value: Any
     reason: str | None = None
 
 
 class Use(ABC):
-    """What a service is used for.
-
-    Attributes:
-        group: The group of settings, which errors name.
-        failure: Type of the error if the service gives no usable answer.
-        key_variable: Environment variable of the key of a server with OpenAI's API.
-        per_minute: Setting of the most calls per minute.
-        expected: The value of a good answer.
-    """
+    """What a service is used for."""
 
     group: ClassVar[str]
     failure: ClassVar[type[ModelError]]
@@ -91,16 +78,7 @@ class Use(ABC):
 
 
 class ChatUse(Use):
-    """A use that asks a chat model.
-
-    Attributes:
-        good: A good answer.
-        required: Properties of the answer that the schema requires.
-        most_tokens: Most tokens of an answer.
-        temperature: Temperature that is sent by default.
-        id_end: What the id holds behind service, model and temperature.
-        attempts: Times that the model is asked until its answer is usable.
-    """
+    """A use that asks a chat model."""
 
     good: ClassVar[Mapping[str, Any]]
     required: ClassVar[list[str]]

@@ -13,7 +13,6 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import EmbeddingError
 from backstory.base.ids import digest
 from backstory.base.telemetry import bind, log_event, observe
 from backstory.models.embeddings.protocol import (
@@ -170,10 +169,6 @@ def embed_texts(
         vectors[rows] = computed
         known[rows] = own[batch] = True
         report(int(known.sum()), len(unique))
-    if not known.all():
-        raise EmbeddingError(
-            f"{embedder.id} planned batches that do not hold every text", code="incomplete_plan"
-        )
     stats = EmbeddingStats(
         texts=len(texts),
         unique=len(unique),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from backstory.base.errors import EmbeddingError, EmbeddingInputError, QuotaExhaustedError
+from backstory.base.errors import EmbeddingError, EmbeddingInputError
 from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.models.embeddings.protocol import Task, Vectors
@@ -156,30 +156,6 @@ def test_unusable_vectors_are_an_error_and_not_kept(
     assert cache.count_by_owner() == {HashingEmbedder.id: 5}
 
 
-def test_a_plan_that_forgets_a_text_is_an_error() -> None:
-    class Forgetful(RecordingEmbedder):
-        def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-            return super().plan_batches(token_counts)[1:]
-
-    with raises(EmbeddingError, "incomplete_plan"):
-        embed_texts(Forgetful(), TEXTS, task="query", cache=None)
-
-
-def test_what_was_finished_before_a_failure_is_kept(cache: EmbeddingCache) -> None:
-    class Limited(RecordingEmbedder):
-        def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
-            if len(self.batches) == 3:
-                raise QuotaExhaustedError("the daily quota is used up")
-            return super().embed(texts, task=task)
-
-    with pytest.raises(QuotaExhaustedError):
-        embed_texts(Limited(texts_per_batch=2), TEXTS, task="query", cache=cache)
-    embedder = RecordingEmbedder()
-    embed_texts(embedder, TEXTS, task="query", cache=cache)
-
-    assert len(embedder.computed) == 4
-
-
 def test_batches_under_way_when_another_fails_are_kept(cache: EmbeddingCache) -> None:
     failed = threading.Event()
 
@@ -200,8 +176,7 @@ def test_batches_under_way_when_another_fails_are_kept(cache: EmbeddingCache) ->
 _EMBED = """
 import os, sys, threading
 from pathlib import Path
-from backstory.models.embeddings.embed import EmbeddingCache
-from backstory.models.embeddings.embed import embed_texts
+from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
 from tests.caches import open_cache
 from tests.recording_embedder import RecordingEmbedder
 

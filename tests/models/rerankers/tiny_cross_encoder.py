@@ -24,16 +24,7 @@ def write_cross_encoder(
     classes: int = 0,
     inputs: Sequence[str] = ("input_ids", "attention_mask", "token_type_ids"),
 ) -> None:
-    """Write a model that adds up the weights of the words of the second text.
-
-    Args:
-        folder: An absent folder.
-        weights: What a word adds; others add nothing.
-        model: Where the ONNX file goes.
-        classes: 0 for one score of shape ``(pairs,)``; else that many columns, of which the first is a tenth of
-            the last.
-        inputs: Inputs of the graph.
-    """
+    """Write a model that adds up the weights of the words of the second text."""
     (folder / model).parent.mkdir(parents=True)
     vocabulary = {word: number for number, word in enumerate(dict.fromkeys((*_SPECIAL, *WORDS, *weights)))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))

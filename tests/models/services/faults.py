@@ -12,11 +12,7 @@ _SLOW_SECONDS = 0.05
 
 
 class Faults:
-    """Chooses the fate of each request by a seeded draw: the same fates in the same order in every run.
-
-    Attributes:
-        counts: Number of requests by fate.
-    """
+    """Chooses the fate of each request by a seeded draw: the same fates in the same order in every run."""
 
     def __init__(self, server: GeminiServer, seed: int, **rates: float) -> None:
         self.counts: Counter[str] = Counter()

@@ -145,13 +145,7 @@ def exceed(quota_id: str, *, delay: str | None = None) -> Behaviour:
 
 
 class GeminiServer:
-    """Plays a script of behaviours, one for each request, and behaves as always when the script is over.
-
-    Attributes:
-        requests: The calls, in order of arrival.
-        script: Behaviours of the next calls.
-        always: Behaviour after the script.
-    """
+    """Plays a script of behaviours, one for each request, and behaves as always when the script is over."""
 
     def __init__(self, url: str, silence: threading.Event) -> None:
         self.url = url

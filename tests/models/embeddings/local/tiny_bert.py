@@ -36,16 +36,7 @@ POSITIONS = 128
 def write_tiny_bert(
     folder: Path, *, seed: int = 7, pooling: Pooling = "mean"
 ) -> dict[str, NDArray[np.float32]]:
-    """Write a model folder, whose graph pools and gives unit rows.
-
-    Args:
-        folder: An empty or absent folder.
-        seed: Of the random weights.
-        pooling: How the graph pools.
-
-    Returns:
-        The weights by name.
-    """
+    """Write a model folder, whose graph pools and gives unit rows."""
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = {word: number for number, word in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS))}
     _write_tokenizer(folder / "tokenizer.json", vocabulary)

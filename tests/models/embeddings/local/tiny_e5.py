@@ -36,11 +36,7 @@ _SPARE_ROWS = 3
 
 
 def write_tiny_e5(path: Path, seed: int = 5) -> dict[str, NDArray[np.float32]]:
-    """Write a pack.
-
-    Returns:
-        The weights that it stands for, under the names of Hugging Face's ``BertModel``.
-    """
+    """Write a pack."""
     random = np.random.default_rng(seed)
     weights: dict[str, NDArray[np.float32]] = {}
     tensors: list[tuple[str, int, int, bytes]] = []
