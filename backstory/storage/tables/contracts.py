@@ -12,7 +12,7 @@ import polars as pl
 from backstory.base.errors import ContractError
 
 if TYPE_CHECKING:
-    from pandera.errors import SchemaError, SchemaErrors
+    from pandera.errors import SchemaErrors
     from pandera.polars import DataFrameSchema
 
 _SHOWN: Final = 8
@@ -70,11 +70,11 @@ def validate(frame: pl.DataFrame, model: type[Table]) -> pl.DataFrame:
     """
     if keeps_contract(frame, model):
         return frame
-    from pandera.errors import SchemaError, SchemaErrors
+    from pandera.errors import SchemaErrors
 
     try:
         make_schema(model).validate(frame, lazy=True)
-    except (SchemaErrors, SchemaError) as error:
+    except SchemaErrors as error:
         raise ContractError(f"{model.__name__}: {_describe(error)}") from error
     return frame
 
@@ -128,14 +128,11 @@ def _keeps(columns: tuple[Column, ...], unique: tuple[str, ...]) -> pl.Expr:
     return pl.all_horizontal(rules)
 
 
-def _describe(error: SchemaErrors | SchemaError) -> str:
-    cases = error.failure_cases
-    if not isinstance(cases, pl.DataFrame):
-        return str(error)
-    first_cases = cases.unique(["column", "check"], keep="first", maintain_order=True).head(_SHOWN)
+def _describe(error: SchemaErrors) -> str:
+    cases = error.failure_cases.unique(["column", "check"], keep="first", maintain_order=True)
     return "; ".join(
         f"the table fails {row['check']}"
         if row["schema_context"] == "DataFrameSchema"
         else f"{row['column']} fails {row['check']} (for example {str(row['failure_case'])[:80]!r})"
-        for row in first_cases.to_dicts()
+        for row in cases.head(_SHOWN).to_dicts()
     )

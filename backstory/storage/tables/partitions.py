@@ -27,13 +27,8 @@ _EXAMPLES: dict[Grain, str] = {
     "week": "the Monday that the week begins with, such as 2025-03-03",
     "month": "the first day of the month, such as 2025-03-01",
 }
-# From the first of a month, 32 days later is in the next month.
-_STEPS: dict[Grain, timedelta] = {
-    "hour": timedelta(hours=1),
-    "day": timedelta(days=1),
-    "week": timedelta(weeks=1),
-    "month": timedelta(days=32),
-}
+_HOURS: dict[Grain, int] = {"hour": 1, "day": 24, "week": 7 * 24, "month": 32 * 24}
+"""After that many hours from the start of a partition, the next one has begun."""
 _KEY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:T([0-9]{2}))?")
 
 
@@ -67,7 +62,7 @@ def previous_partition(key: str, grain: Grain) -> str:
 
 def next_partition(key: str, grain: Grain) -> str:
     """Return the key of the partition that begins where the given one ends."""
-    return _name(_parse(key, grain) + _STEPS[grain], grain)
+    return _name(_parse(key, grain) + timedelta(hours=_HOURS[grain]), grain)
 
 
 def partition_range(first: str, last: str, grain: Grain) -> list[str]:

@@ -161,8 +161,11 @@ class Tables:
         """
         for table, key in made:
             _require_key(table, key)
-        for table in dict.fromkeys(table for table, _ in made):
-            _check([one.rows for (name, _), one in made.items() if name == table], _model(table))
+        # Those of a table together, since one check takes milliseconds even for few rows.
+        for table in {table for table, _ in made}:
+            frames, model = [one.rows for (name, _), one in made.items() if name == table], _model(table)
+            other = next((frame for frame in frames if frame.schema != model.schema), None)
+            validate(pl.concat(frames, rechunk=False) if other is None else other, model)
         there: dict[str, bytes] = {}
 
         def write(key: Key) -> Entry:
@@ -322,9 +325,3 @@ def _require_key(table: str, key: str) -> None:
             f"{table}: {key!r} cannot name a partition; begin with a letter or digit, then also _ . : + -",
             code="invalid_partition",
         )
-
-
-def _check(frames: Sequence[pl.DataFrame], model: type[Table]) -> None:
-    """Check frames against a contract: together, since one check takes milliseconds even for few rows."""
-    other = next((frame for frame in frames if frame.schema != model.schema), None)
-    validate(pl.concat(frames, rechunk=False) if other is None else other, model)
