@@ -181,9 +181,8 @@ def _find_changed(workspace: Workspace, listing: FolderListing, revisions: Mappi
     failed: dict[str, str] = {}
     refused: set[str] = set()
     if is_made(workspace):
-        documents = workspace.tables.scan("documents").select("uri", "content_hash", "status")
-        rows = documents.filter(status="error").collect(engine="in-memory")
-        failed = dict(rows.select("uri", "content_hash").iter_rows())
+        documents = workspace.tables.read("documents", columns=("uri", "content_hash", "status"))
+        failed = dict(documents.filter(status="error").select("uri", "content_hash").iter_rows())
         sources = workspace.tables.read("sources").filter(folder="documents")
         refused = set(sources.filter(sources["status"] != "read")["source"])
     hashes = FileHashes(workspace.catalog)

@@ -49,17 +49,13 @@ def list_windows(
     Raises:
         InputError: The workspace has windows, but none of them began in this range.
     """
-    states = workspace.tables.scan("window_contexts").select(
-        *("window_id", "status", "kept_count", "part_count", "served_count", "coverage")
-    )
-    windows = workspace.tables.scan("windows").select(
-        "window_id", "conversation_id", "partition", "started_at", "ended_at", "timezone", "message_count"
-    )
+    of_context = ("window_id", "status", "kept_count", "part_count", "served_count", "coverage")
+    states = workspace.tables.read("window_contexts", columns=of_context)
+    windows = workspace.tables.read("windows").drop("token_count", "message_ids")
     table = (
         windows.join(states, on="window_id", how="left")
         .with_columns(pl.col("status").fill_null("not made"))
         .sort("started_at", "window_id")
-        .collect()
     )
     table.insert_column(1, shorten_ids(table["window_id"]))
     began = read_clocks(table, "started_at").dt.date()
@@ -88,7 +84,7 @@ def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
     Raises:
         InputError: The reference matches no window, or several; the message lists them.
     """
-    windows = workspace.tables.scan("windows").sort("started_at", "window_id").collect()
+    windows = workspace.tables.read("windows").sort("started_at", "window_id")
     windows = windows.with_columns(shorten_ids(windows["window_id"]))
     if windows.is_empty():
         raise InputError("there are no windows yet; run `backstory run`", code="no_windows")

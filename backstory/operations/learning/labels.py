@@ -114,12 +114,11 @@ def gather_labels(workspace: Workspace) -> Labels:
         WorkspaceError: No run has made the windows yet, or the file of corrections is damaged.
     """
     windows = workspace.tables.read("windows").select("window_id", "started_at", "ended_at", "timezone")
+    columns = ("document_id", "uri", "slug", "published_at", "text", "status")
     documents = (
-        workspace.tables.scan("documents")
+        workspace.tables.read("documents", columns=columns)
         .filter(pl.col("status") == "ok", ~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
-        .select("document_id", "uri", "slug", "published_at", "text")
         .sort("uri")
-        .collect()
     )
     places = Places.of_documents(documents, workspace.settings.documents.folder, make_linker(workspace))
     said = _list_corrections(workspace)

@@ -99,15 +99,15 @@ def record_named_documents(workspace: Workspace) -> None:
     made_by = all_of_them.inputs
     if workspace.catalog.read(_SEARCHED).get(WHOLE) == all_of_them:
         return
-    documents = _scan_texts(workspace)
+    documents = _read_texts(workspace)
     # The file of a revision may have another text: that of another program or version of a reader.
-    texts = documents.select("document_id", "text").collect(engine="in-memory")
-    inputs = {key: digest([made_by, text]) for key, text in texts.iter_rows()}
+    texts = documents.select("document_id", "text").iter_rows()
+    inputs = {key: digest([made_by, text]) for key, text in texts}
     known = workspace.catalog.read(_NAMED)
     workspace.catalog.forget(_NAMED, known.keys() - inputs.keys())
     pending = [key for key, value in inputs.items() if key not in known or known[key].inputs != value]
     if pending:
-        rows = documents.filter(pl.col("document_id").is_in(pending)).collect(engine="in-memory")
+        rows = documents.filter(pl.col("document_id").is_in(pending))
         found = _search_those_of_people(workspace, rows)
         workspace.catalog.record(
             _NAMED,
@@ -143,13 +143,17 @@ def _describe_search(workspace: Workspace) -> str:
     )
 
 
-def _scan_texts(workspace: Workspace) -> pl.LazyFrame:
-    """Scan what is searched of the documents: id, uri, and title, tags and text as one text."""
-    documents = workspace.tables.scan("documents").filter(status="ok")
-    return documents.select(
-        "document_id",
-        "uri",
-        text=pl.concat_str("title", pl.col("tags").list.join("\n"), "text", separator="\n\n"),
+def _read_texts(workspace: Workspace) -> pl.DataFrame:
+    """Read what is searched of the documents: id, uri, and title, tags and text as one text."""
+    columns = ("document_id", "uri", "title", "tags", "text", "status")
+    return (
+        workspace.tables.read("documents", columns=columns)
+        .filter(status="ok")
+        .select(
+            "document_id",
+            "uri",
+            text=pl.concat_str("title", pl.col("tags").list.join("\n"), "text", separator="\n\n"),
+        )
     )
 
 
@@ -169,11 +173,7 @@ def search_documents(workspace: Workspace, document_ids: Collection[str]) -> dic
 
     Nothing is recorded, since a run may be under way in another process.
     """
-    rows = (
-        _scan_texts(workspace)
-        .filter(pl.col("document_id").is_in(list(document_ids)))
-        .collect(engine="in-memory")
-    )
+    rows = _read_texts(workspace).filter(pl.col("document_id").is_in(list(document_ids)))
     return {key: found for key, found in _search_those_of_people(workspace, rows).items() if found.is_named}
 
 

@@ -103,8 +103,8 @@ def find_posts_of(workspace: Workspace) -> PostsOf | None:
     @cache
     def read() -> pl.DataFrame:
         is_post = (pl.col("status") == "ok") & pl.col("uri").str.starts_with(WRITTEN_PREFIX)
-        documents = workspace.tables.scan("documents").filter(is_post)
-        return documents.select("conversation_id", "document_id").collect(engine="in-memory")
+        columns = ("conversation_id", "document_id", "status", "uri")
+        return workspace.tables.read("documents", columns=columns).filter(is_post)
 
     def list_ids(conversation: str) -> list[str]:
         return read().filter(_is_seen_by(conversation))["document_id"].to_list()
@@ -192,10 +192,9 @@ def _name_documents(
     A run asks for each table and partition: the answer is kept as long as the table has the same content.
     """
     documents = (
-        tables.scan("documents")
+        tables.read("documents", columns=(*_COLUMNS, "status"))
         .filter(pl.col("status") == "ok")
         .select(_COLUMNS)
-        .collect(engine="in-memory")
         .sort("published_at", "uri", nulls_last=False)
     )
     is_dated_post = pl.col("uri").str.starts_with(WRITTEN_PREFIX) & pl.col("published_at").is_not_null()
@@ -215,10 +214,9 @@ def _name_documents(
 def _find_beginnings(tables: Tables, _content: str) -> Mapping[str, Sequence[tuple[str, datetime]]]:
     """Find when the last window of each conversation began in each partition."""
     last = (
-        tables.scan("windows")
+        tables.read("windows", columns=("partition", "conversation_id", "started_at"))
         .group_by("partition", "conversation_id")
         .agg(pl.col("started_at").max())
-        .collect(engine="in-memory")
         .sort("partition", "conversation_id")
     )
     found: dict[str, list[tuple[str, datetime]]] = {}

@@ -286,13 +286,9 @@ def _read_served_posts(workspace: Workspace) -> Mapping[str, str] | None:
     """Return the revision of each written post that is a document, by its slug; None if posts are no documents."""
     if not workspace.feeds_back:
         return None
-    documents = workspace.tables.scan("documents").filter(pl.col("status") == "ok")
-    posts = (
-        documents.filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX))
-        .select("uri", "revision")
-        .collect(engine="in-memory")
-    )
-    return {PurePosixPath(uri).stem: revision for uri, revision in posts.iter_rows()}
+    documents = workspace.tables.read("documents", columns=("uri", "revision", "status"))
+    posts = documents.filter(pl.col("status") == "ok", pl.col("uri").str.starts_with(WRITTEN_PREFIX))
+    return {PurePosixPath(uri).stem: revision for uri, revision, _ in posts.iter_rows()}
 
 
 def _count(rows: pl.DataFrame) -> dict[str, int]:
@@ -306,7 +302,7 @@ def _describe_unknown_grains(workspace: Workspace) -> list[str]:
     named = workspace.settings.writers.grains
     if not named or workspace.writer is None:
         return []
-    windows = workspace.tables.scan("windows").select("conversation_id").unique().collect(engine="in-memory")
+    windows = workspace.tables.read("windows", columns=("conversation_id",)).unique()
     unknown = sorted(named.keys() - set(windows["conversation_id"]))
     if not unknown:
         return []

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -14,7 +14,6 @@ from io import BytesIO
 from typing import Final, NamedTuple
 
 import polars as pl
-from polars.io.plugins import register_io_source
 
 from backstory.base.errors import ContractError, InputError
 from backstory.storage.state import copy_state
@@ -108,27 +107,6 @@ class Tables:
             return {key: self._read_file(table, name, wanted) for key, name in names.items()}
         frames = at_once(lambda name: self._read_file(table, name, wanted), names.values())
         return dict(zip(names, frames, strict=True))
-
-    def scan(self, table: str, partitions: Sequence[str] | None = None) -> pl.LazyFrame:
-        """Read what :meth:`read` reads, but only the columns and rows that the query needs, when it runs.
-
-        A stage, whose rows are in memory anyway, collects with Polars' engine in memory, which starts faster.
-        """
-        names = _name_files(table, self._find(table, partitions))
-
-        def read(
-            columns: list[str] | None, predicate: pl.Expr | None, row_limit: int | None, _: int | None
-        ) -> Iterator[pl.DataFrame]:
-            for name in names.values():
-                if row_limit == 0:
-                    return
-                frame = self._read_file(table, name, None if columns is None else tuple(columns))
-                if row_limit is not None:
-                    frame = frame.head(row_limit)
-                    row_limit -= frame.height
-                yield frame if predicate is None else frame.filter(predicate)
-
-        return register_io_source(read, schema=_model(table).schema, validate_schema=True)
 
     def stale(self, table: str, inputs: Mapping[str, str]) -> list[str]:
         """List those of wanted partitions whose inputs have changed, or whose file is not the one that was written."""

@@ -81,13 +81,11 @@ def _read_all_material(
 
 def _read_ids(workspace: Workspace) -> dict[str, str]:
     """Read the document ids of the written posts, by their path in the workspace."""
-    documents = workspace.tables.scan("documents").filter(
+    documents = workspace.tables.read("documents", columns=("uri", "document_id", "status")).filter(
         pl.col("status") == "ok", pl.col("uri").str.starts_with(WRITTEN_PREFIX)
     )
     folder = workspace.settings.documents.folder
-    return {
-        locate(uri, folder): key for uri, key in documents.select("uri", "document_id").collect().iter_rows()
-    }
+    return {locate(uri, folder): key for uri, key, _ in documents.iter_rows()}
 
 
 def _make_post(
@@ -167,10 +165,9 @@ def _read_documents(
     unlinked = list_unlinked(workspace)
     addresses = WebAddresses(workspace)
     rows = (
-        workspace.tables.scan("documents")
+        workspace.tables.read("documents")
         .filter(pl.col("status") == "ok", pl.col("document_id").is_in(list(wanted)))
         .sort("published_at", "document_id", nulls_last=False)
-        .collect()
     )
     folder = workspace.settings.documents.folder
 

@@ -46,8 +46,8 @@ def _list(
 ) -> Iterator[tuple[str, Page]]:
     posts = {one: address_post(post.slug) for post in library.posts for one in post.window.window_ids}
     shown = posts.keys() | {window.window_id for window in library.without_post}
-    with_context = set(workspace.tables.scan("window_contexts").select("window_id").collect()["window_id"])
-    stored = set(workspace.tables.scan("messages").select("message_id").collect()["message_id"])
+    with_context = set(workspace.tables.read("window_contexts", columns=("window_id",))["window_id"])
+    stored = set(workspace.tables.read("messages", columns=("message_id",))["message_id"])
     found = _read_found(workspace)
     documents = _hash_documents(workspace)
     people, named = read_people(workspace), hash_named_documents(workspace)
@@ -93,7 +93,7 @@ def _render(
 
 def _read_found(workspace: Workspace) -> dict[str, tuple[str, ...]]:
     """Read the ids of the documents that were found for each window."""
-    pairs = workspace.tables.scan("decisions").select("window_id", "document_id").unique().collect()
+    pairs = workspace.tables.read("decisions", columns=("window_id", "document_id")).unique()
     found: dict[str, list[str]] = defaultdict(list)
     for window_id, document_id in pairs.sort("window_id", "document_id").iter_rows():
         found[window_id].append(document_id)
@@ -103,8 +103,8 @@ def _read_found(workspace: Workspace) -> dict[str, tuple[str, ...]]:
 def _hash_documents(workspace: Workspace) -> dict[str, str]:
     """Hash what a report reads of each document. The text of a stored chunk follows from its id."""
     rows: dict[str, list[str]] = defaultdict(list)
-    documents = workspace.tables.scan("documents").select(DOCUMENT_COLUMNS)
-    for row in documents.sort("document_id", "revision").collect().iter_rows():
+    documents = workspace.tables.read("documents", columns=DOCUMENT_COLUMNS)
+    for row in documents.sort("document_id", "revision").iter_rows():
         rows[row[0]].append(repr(row))
     return {key: digest(lines) for key, lines in rows.items()}
 
