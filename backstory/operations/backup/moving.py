@@ -41,24 +41,15 @@ class Copied:
 def copy_workspace(workspace: Workspace, target: str) -> Copied:
     """Copy the tables with the snapshot, or the state of a workspace.
 
-    The call waits for a run that is under way. One that was stopped goes on where it was. A database that holds state
-    of other machines takes this one's up. The limits of calls are not copied: they are grants of the last minute, by
-    the clock of one machine.
-
-    Args:
-        workspace: An open workspace.
-        target: An address such as ``s3://bucket/prefix`` or ``file:///folder``, for the files; that of a Postgres
-            database, for the databases; or :data:`LOCAL`, for the workspace folder, to which both come that the
-            settings keep elsewhere.
-
-    Returns:
-        What is in the target.
+    The target is an address such as ``s3://bucket/prefix`` or ``file:///folder``, for the files; that of a Postgres
+    database, for the state; or :data:`LOCAL`, for the folder of the workspace, to which both come that the settings
+    keep elsewhere. The call waits for a run that is under way. One that was stopped goes on where it was. A database
+    that holds state of other machines takes this one's up.
 
     Raises:
         InputError: The target is the folder, and the settings name nothing to copy from (code ``no_store``).
-        StateError: The store cannot be used, or a file is absent (code ``missing_object``).
         SettingsError: The target is no address that may be used, or holds a password or a key.
-        StateError: A database cannot be used.
+        StateError: The store or a database cannot be used, or a file is absent (code ``missing_object``).
     """
     storage = workspace.settings.storage
     is_database = urlsplit(target).scheme in DATABASE_SCHEMES
