@@ -1,7 +1,8 @@
 """What each command of the command line is called with, and calls of all of them in one process.
 
 ``python -m tests.survival.commands WORKSPACE FOLDER KIND`` calls those that look at a workspace (``looking``), those
-that change it (``changing``), or the one that has a number among those that look. It prints a line of JSON for each
+of them that only read (``reading``), those that change it (``changing``), or the one that has a number among those that
+look. It prints a line of JSON for each
 call: its words, its exit code, what it printed if it failed, and the databases of which it opened a descriptor, which
 only SQLite may do.
 """
@@ -46,6 +47,12 @@ LOOKING: Final[tuple[tuple[str, ...], ...]] = (
     ("storage", "copy", "--to", "file://{new}"),
 )
 """Calls of the commands that look at a workspace; ``{new}`` is a path at which nothing lies yet."""
+READING: Final = tuple(
+    call
+    for call in LOOKING
+    if call[0] in {"search", "ask", "grep", "show", "documents", "windows", "context", "explain", "status"}
+)
+"""Those that write no file, which whoever may only read the workspace can call."""
 CHANGING: Final[tuple[tuple[str, ...], ...]] = (
     ("run",),
     ("add", "{root}/posts"),
@@ -80,7 +87,7 @@ def call_all(root: Path, folder: Path, kind: str) -> Iterator[dict[str, Any]]:
 
     sys.addaudithook(watch)
     numbers = count()
-    calls = {"looking": LOOKING, "changing": CHANGING}
+    calls = {"looking": LOOKING, "reading": READING, "changing": CHANGING}
     for call in calls[kind] if kind in calls else (LOOKING[int(kind)],):
         opened.clear()
         result = CliRunner().invoke(app, fill_in(call, root, folder, next(numbers)))

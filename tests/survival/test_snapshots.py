@@ -37,7 +37,11 @@ def test_the_former_embedder_answers_until_a_run_has_built_the_new_index(root: P
     write_tiny_bert(root / "tiny")
     other = "{provider: local, model_dir: tiny}"
     settings.write_text(written.replace("{provider: hashing}", other), encoding="utf-8")
-    between = search(root, "a sourdough starter")
+    with Library.open(root) as library:
+        with library._snapshots.reading() as opened:
+            between = library.search("a sourdough starter")
+        with library._snapshots.reading() as again:
+            assert again is opened
     assert between.hits == before.hits
     assert any("queries are embedded with" in note and "`backstory run`" in note for note in between.notes)
     materialize_documents_and_index(root)
