@@ -96,7 +96,7 @@ def publish_content(folder: Path, content: Content, calibration: Calibration) ->
 def _write_snapshot(folder: Path, content: Content, version: str, calibration: Calibration) -> int:
     """Write the files of a snapshot, and return the number of rows that were sent to a server."""
     rows, dimension, settings = content.chunks.height, content.vectors.shape[1], content.settings
-    _write_vectors(folder / VECTORS_FILE, content)
+    np.save(folder / VECTORS_FILE, content.vectors)
     texts = content.chunks["text"]
     bounds = np.zeros(rows + 1, np.int64)
     np.cumsum(texts.str.len_bytes(), out=bounds[1:])
@@ -136,19 +136,6 @@ def _write_snapshot(folder: Path, content: Content, version: str, calibration: C
     )
     (folder / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return uploaded
-
-
-def _write_vectors(path: Path, content: Content) -> None:
-    """Write the vectors block by block.
-
-    They are written, not mapped: a full disk is an error of a write, and ends a process that writes to a mapping.
-    """
-    shape = (content.chunks.height, content.vectors.shape[1])
-    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-    with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        for block in content.read_vectors():
-            file.write(np.ascontiguousarray(block).data)
 
 
 def _find_version(name: str) -> str:

@@ -64,10 +64,7 @@ _MEASURED: Final[Mapping[str, Calibration]] = MappingProxyType(
         )
     }
 )
-"""Constants of the spaces that labels have measured, by the beginning of the embedder's id.
-
-docs/studies/other-models.md says how those of other spaces are derived.
-"""
+"""Constants that labels have measured, by the beginning of the embedder's id (docs/studies/other-models.md)."""
 
 DEFAULT_CALIBRATION: Final = Calibration(
     temperature=_DEFAULT_TEMPERATURE, keyword_weight=0.1, min_similarity=None, origin="too few documents"

@@ -27,23 +27,15 @@ _DOCUMENT_COLUMNS = [*_KEY, "uri", "title", "slug", "published_at", "tags", "kin
 
 @dataclass(frozen=True)
 class Content:
-    """The content of a snapshot.
+    """The content of a snapshot: documents by id, and chunks with the title and the position of their document.
 
-    Attributes:
-        documents: The searched documents, ordered by id.
-        chunks: Their chunks in the order of the rows, with the document's title and position.
-        vectors: Unit rows in the order of the input.
-        source: Position in ``vectors`` of each row.
-        embedder_id: Name of the vectors' embedding space.
-        settings: Settings of the index.
-        stemmers: Stemmer of each document.
-        main_stemmer: Stemmer of documents whose language is unclear.
+    ``vectors`` are unit rows in the order of the chunks. ``stemmers`` has that of each document,
+    and ``main_stemmer`` is that of documents whose language is unclear.
     """
 
     documents: pl.DataFrame
     chunks: pl.DataFrame
     vectors: Vectors
-    source: pl.Series
     embedder_id: str
     settings: IndexSettings
     stemmers: pl.Series
@@ -72,11 +64,6 @@ class Content:
             texts = self.chunks[some].select(pl.concat_str("title", "heading", "text", separator="\n"))
             yield from zip(some, stemmers[some], texts.to_series(), strict=True)
 
-    def read_vectors(self) -> Iterator[Vectors]:
-        """Read the vectors in the order of the rows, some at a time."""
-        for start in range(0, len(self.source), _ROWS_AT_ONCE):
-            yield self.vectors[self.source[start : start + _ROWS_AT_ONCE].to_numpy()]
-
     def hash(self, calibration: str) -> str:
         """Hash the content, the settings and the calibration, as JSON, into the snapshot's version."""
         state = hashlib.blake2b(digest_size=8)
@@ -91,8 +78,7 @@ class Content:
                 buffer = BytesIO()
                 rows.write_ndjson(buffer)
                 state.update(buffer.getbuffer())
-        for vectors in self.read_vectors():
-            state.update(vectors.tobytes())
+        state.update(self.vectors.data)
         return state.hexdigest()
 
 
@@ -137,8 +123,7 @@ def arrange(
     return Content(
         documents=searched,
         chunks=ordered.drop("source", "published_at"),
-        vectors=vectors,
-        source=ordered["source"],
+        vectors=vectors[ordered["source"].to_numpy()],
         embedder_id=embedder_id,
         settings=settings,
         stemmers=pl.Series("stemmer", choose_stemmers(found, settings.language, main), dtype=pl.String),

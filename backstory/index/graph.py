@@ -35,17 +35,13 @@ _OTHER_SHARE: Final = 0.35
 class Graph(ABC):
     """Fetches candidates, then applies threshold and filters; queries that are left with too few fetch more.
 
-    Args:
-        vectors: The vectors of the snapshot, for true similarities.
-        ef_search: Size of the candidate list while searching the graph, unless a request names another.
-
-    Attributes:
-        name: The engine as results name it.
-        place: What holds the graph, in words.
+    ``ef_search`` is the size of the candidate list while searching the graph, unless a request names another.
     """
 
     name: ClassVar[str]
+    """The engine as results name it."""
     place: str
+    """What holds the graph, in words."""
 
     def __init__(self, vectors: Vectors, ef_search: int) -> None:
         self._vectors = vectors

@@ -92,7 +92,7 @@ class Collection:
 
     def upload(self, version: str, rows: Iterator[dict[str, Any]], dimension: int) -> int:
         """Make the rows those of a snapshot; return how many were sent, when all are indexed."""
-        with self._without_aliases():
+        with self.changing():
             if not self.client.has_collection(self.name, timeout=_CALL_SECONDS):
                 self._create(dimension)
             self.client.load_collection(self.name, timeout=_CALL_SECONDS)
@@ -114,11 +114,6 @@ class Collection:
             self.client.create_alias(self.name, self.name_alias(version), timeout=_CALL_SECONDS)
         return sent
 
-    def drop(self) -> None:
-        """Delete the collection, if it is there."""
-        with self._without_aliases():
-            self.client.drop_collection(self.name, timeout=_CALL_SECONDS)
-
     @contextmanager
     def calling(self) -> Iterator[None]:
         """Raise errors of the client as errors of the index."""
@@ -138,7 +133,7 @@ class Collection:
         )
 
     @contextmanager
-    def _without_aliases(self) -> Iterator[None]:
+    def changing(self) -> Iterator[None]:
         """Change the rows, which are those of no snapshot meanwhile."""
         aliases = self.list_aliases()
         with self.calling():
@@ -367,8 +362,8 @@ def release_collection(folder: Path, *, must_succeed: bool = False) -> None:
         return
     try:
         settings = IndexSettings(engine="milvus", uri=address, allow_http=True)
-        with closing(Collection(settings, name)) as collection:
-            collection.drop()
+        with closing(Collection(settings, name)) as collection, collection.changing():
+            collection.client.drop_collection(name, timeout=_CALL_SECONDS)
     except (SearchIndexError, MissingExtraError) as error:
         if must_succeed:
             raise

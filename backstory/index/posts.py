@@ -39,7 +39,7 @@ def with_posts(index: SearchIndex, content: Content) -> SearchIndex:
     version = content.hash(manifest.calibration.model_dump_json())
     held = HeldRows(
         manifest=manifest.model_copy(update={"version": version, **counts}),
-        vectors=np.concatenate([np.empty((0, manifest.dimension), np.float32), *content.read_vectors()]),
+        vectors=content.vectors,
         documents=content.documents,
         chunks=content.told,
         texts=content.chunks["text"],
@@ -62,7 +62,7 @@ class _IndexWithPosts(SearchIndex):
     def manifest(self) -> Manifest:
         people, posts = self._people.manifest, self._posts.manifest
         version = digest([people.version, posts.version], length=8)
-        counts = {"documents": self.documents.height, "rows": self.rows_by_people + posts.rows}
+        counts = {"documents": self.documents.height, "rows": self.count_admitted(Filters())}
         return people.model_copy(update={"version": version, "hnsw": None, **counts})
 
     def search(

@@ -79,7 +79,7 @@ _NO_FILTERS = Filters()
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRequest:
-    """How to search for a batch of queries.
+    """How to search for a batch of queries; a value out of its range is an :class:`InputError`.
 
     Attributes:
         top_k: Most hits for one query.

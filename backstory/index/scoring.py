@@ -29,7 +29,6 @@ UNIT_TOLERANCE = 1e-3
 _CROWD: Final = 32
 """Rows for each wanted one among which the best are chosen block by block, such as of repeated texts."""
 _BYTES_AT_ONCE = 8 << 20
-_ROWS_AT_ONCE = 8192
 _RUN_OF_ROWS = 64
 _FEW_NUMBERS = 1 << 22
 
@@ -115,13 +114,9 @@ def order_best(
 
 def find_stray_vector(vectors: Vectors) -> int | None:
     """Find the first row that is not a finite unit vector; None if all are."""
-    for start in range(0, len(vectors), _ROWS_AT_ONCE):
-        block = vectors[start : start + _ROWS_AT_ONCE]
-        squared = np.einsum("ij,ij->i", block, block)
-        strays = np.flatnonzero(~(np.abs(squared - 1.0) <= 2 * UNIT_TOLERANCE))
-        if len(strays):
-            return start + int(strays[0])
-    return None
+    squared = np.einsum("ij,ij->i", vectors, vectors)
+    strays = np.flatnonzero(~(np.abs(squared - 1.0) <= 2 * UNIT_TOLERANCE))
+    return int(strays[0]) if len(strays) else None
 
 
 def pair_similarities(

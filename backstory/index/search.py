@@ -237,11 +237,6 @@ class SearchIndex:
         vectors: Vectors = np.array(self.snapshot.vectors[self._rows_of(chunk_ids)])
         return vectors
 
-    @property
-    def rows_by_people(self) -> int:
-        """Number of indexed chunks of documents that people wrote."""
-        return int(np.count_nonzero(self._is_row_by_people))
-
     def list_posts(self, chunk_ids: Iterable[str]) -> list[str]:
         """List those of some chunks, in their order, that are of posts that Backstory wrote."""
         ids = list(chunk_ids)

@@ -6,7 +6,7 @@ import threading
 from contextlib import closing
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import duckdb
 import numpy as np
@@ -19,8 +19,6 @@ from backstory.index.request import Scope, SearchRequest
 from backstory.index.snapshot import damaged
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
-
-VECTOR_INDEX: Final = "rows_vector"
 
 
 class VssGraph(Graph):
@@ -97,7 +95,7 @@ def write_graph(path: Path, vectors: Vectors, settings: IndexSettings) -> None:
         )
         connection.unregister("vector_rows")
         connection.execute(
-            f"CREATE INDEX {VECTOR_INDEX} ON rows USING HNSW (vector) WITH (metric = 'cosine', "
+            f"CREATE INDEX rows_vector ON rows USING HNSW (vector) WITH (metric = 'cosine', "
             f"M = {settings.hnsw_m}, ef_construction = {settings.hnsw_ef_construction})"
         )
         connection.execute("CHECKPOINT attached")

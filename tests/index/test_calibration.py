@@ -116,15 +116,6 @@ def test_written_posts_do_not_count() -> None:
     ) == derive(documents, chunks)
 
 
-def test_deleted_documents_do_not_count() -> None:
-    documents, chunks = write_documents(LEAST_DOCUMENTS)
-    gone = documents.with_columns(
-        status=pl.when(pl.col("document_id") == "d0").then(pl.lit("deleted")).otherwise("status")
-    )
-    assert derive(documents, chunks).origin == "documents"
-    assert derive(gone, chunks).origin == "too few documents"
-
-
 def test_with_too_few_documents_nothing_is_embedded_and_the_constants_are_those_of_the_shipped_model() -> (
     None
 ):

@@ -89,27 +89,13 @@ def test_chunks_are_slices_of_the_documents_that_are_searched() -> None:
         assert row["page_start"] is None
         assert row["page_end"] is None
         assert row["token_count"] == estimate_tokens([row["text"]])[0]
+    assert bread["chunk_id"].str.contains(r"^bread#rev:r1#p:0#m:markdown-[0-9a-f]{8}#c:\d+$").all()
+    assert (
+        bread["chunk_id"].str.extract(r"#c:(\d+)").cast(pl.Int64).to_list() == bread["chunk_index"].to_list()
+    )
     covered = "".join(bread["text"])
     assert "".join(covered.split()) == "".join(BREAD.split())
     assert {"Bread", "Bread > Dough", "Bread > Oven"} >= set(bread["heading"])
-
-
-def test_embedded_text_is_title_headings_empty_line_text() -> None:
-    table = documents(document("bread", BREAD, title="Baking at home"))
-    chunks = cut(table, 60)
-    texts = dict(zip(chunks["text"], embedding_texts(chunks, table), strict=True))
-    (night,) = (text for text in texts if text.startswith("It rests"))
-    assert texts[night] == f"Baking at home\nBread > Dough\n\n{night}"
-
-
-def test_a_heading_is_not_embedded_twice() -> None:
-    text = "# Bread\n\n## Dough\n\nRises."
-    table = documents(document("bread", text, title="Bread"))
-    (embedded,) = embedding_texts(cut(table), table)
-    assert embedded == f"Bread\n\n{text}"
-    untitled = documents(document("bread", text))
-    (embedded,) = embedding_texts(cut(untitled), untitled)
-    assert embedded == text
 
 
 @hypothesis_settings(deadline=None, max_examples=some(60))
@@ -170,16 +156,6 @@ def test_unchanged_revisions_are_not_cut_again() -> None:
     assert_frame_equal(again, cut(second))
 
 
-def test_nothing_new_counts_nothing() -> None:
-    table = documents(document("a", BREAD))
-
-    def refuse(texts: Sequence[str]) -> NDArray[np.int64]:
-        raise AssertionError(f"counted {texts}")
-
-    previous = cut(table)
-    assert_frame_equal(cut(table, count_tokens=refuse, previous=previous), previous)
-
-
 @pytest.mark.parametrize(
     "changed", [{"max_tokens": 41}, {"overlap_tokens": 5}, {"counter_id": "another tokenizer"}]
 )
@@ -191,23 +167,18 @@ def test_other_settings_cut_again(changed: dict[str, object]) -> None:
     assert_frame_equal(again, cut(table, **changed))  # type: ignore[arg-type]
 
 
-def test_chunk_ids_name_document_revision_and_method() -> None:
-    chunks = cut(documents(document("a", BREAD)))
-    pattern = r"^a#rev:r1#p:0#m:markdown-[0-9a-f]{8}#c:\d+$"
-    assert chunks["chunk_id"].str.contains(pattern).all()
-    assert (
-        chunks["chunk_id"].str.extract(r"#c:(\d+)").cast(pl.Int64).to_list()
-        == chunks["chunk_index"].to_list()
-    )
+def test_embedded_text_is_title_headings_empty_line_text_and_no_heading_comes_twice() -> None:
+    table = documents(document("bread", BREAD, title="Baking at home"))
+    (night,) = (text for text in embedding_texts(cut(table, 60), table) if "It rests" in text)
+    assert night.startswith("Baking at home\nBread > Dough\n\nIt rests")
+    text = "# Bread\n\n## Dough\n\nRises."
+    for title, expected in (("Bread", f"Bread\n\n{text}"), ("", text)):
+        table = documents(document("bread", text, title=title))
+        assert embedding_texts(cut(table), table) == [expected]
 
 
-def test_no_documents_give_an_empty_table() -> None:
-    chunks = validate(cut(documents()), DocumentChunks)
-    assert chunks.height == 0
-    assert embedding_texts(chunks, documents()) == []
-
-
-def test_a_chunk_without_its_document_is_an_error() -> None:
-    chunks = cut(documents(document("a", "text")))
+def test_no_documents_give_an_empty_table_and_a_chunk_without_its_document_is_an_error() -> None:
+    nothing = validate(cut(documents()), DocumentChunks)
+    assert (nothing.height, embedding_texts(nothing, documents())) == (0, [])
     with raises(InputError, "unknown_document", "a"):
-        embedding_texts(chunks, documents(document("b", "text")))
+        embedding_texts(cut(documents(document("a", "text"))), documents(document("b", "text")))

@@ -183,18 +183,6 @@ def test_random_edits_leave_what_a_fresh_collection_holds(
     assert list_rows(milvus_uri, collection_of(fresh)) == list_rows(milvus_uri, collection_of(build))
 
 
-def test_an_open_snapshot_is_searched_exactly_while_the_server_has_another(
-    small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any
-) -> None:
-    before = take(small, pl.col("document_id") < "doc00050")
-    build_at(milvus_uri, before, tmp_path)
-    with open_index(tmp_path) as index:
-        build_at(milvus_uri, small, tmp_path)
-        result = index.search(small.queries(5), SearchRequest(top_k=9))
-    assert (result.engine, "another snapshot" in result.reason) == ("exact", True)
-    assert listed(result.hits, 5) == before.nearest(small.queries(5), 9)
-
-
 def test_a_copy_and_its_original_never_search_the_rows_of_each_other(
     small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any
 ) -> None:
@@ -284,23 +272,6 @@ def test_the_search_is_wider_among_more_rows_and_for_more_hits(
             monkeypatch.setattr("backstory.index.milvus.WIDENING", (rows, 0.5, 8, widest))
             assert index.search(small.queries(2), request).engine == "milvus"
     assert widths == [*expected.values()]
-
-
-def test_a_low_recall_is_not_used(small: Corpus, milvus_uri: str, tmp_path: Path, monkeypatch: Any) -> None:
-    fetch = MilvusGraph._fetch
-
-    def lose(self: MilvusGraph, *arguments: Any) -> Any:
-        query, row = fetch(self, *arguments)
-        return query[row % 2 == 0], row[row % 2 == 0]
-
-    monkeypatch.setattr(MilvusGraph, "_fetch", lose)
-    build = build_at(milvus_uri, small, tmp_path)
-    assert build.recall is not None
-    assert build.recall < 0.9
-    with open_index(tmp_path) as index:
-        result = index.search(small.queries(1), SearchRequest(top_k=5))
-    assert result.engine == "exact"
-    assert "of the best five when it was built" in result.reason
 
 
 def test_a_server_that_is_gone_is_an_error_and_no_other_search(small: Corpus, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.ids import digest_json
+from backstory.index.request import Filters
 from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.messages import Message, read_messages
 from backstory.interfaces.library.results import ContextAnswer, ContextDocument, ContextPart
@@ -210,7 +211,7 @@ def _cover(
         chunks,
         judged,
         settings=rag,
-        searchable=(index.rows_by_people if workspace.feeds_back else index.rows) > 0,
+        searchable=index.count_admitted(Filters(by_people=True if workspace.feeds_back else None)) > 0,
         embedder_id=workspace.embedder.id,
         known_languages=workspace.embedder.languages,
     ).row(0, named=True)

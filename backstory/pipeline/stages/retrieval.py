@@ -12,7 +12,7 @@ import polars as pl
 
 from backstory.base.ids import digest, digest_json
 from backstory.base.progress import show_progress
-from backstory.index.request import describe_unknown_settings
+from backstory.index.request import Filters, describe_unknown_settings
 from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
 from backstory.pipeline.chats.leaks import make_leak_finder
 from backstory.pipeline.chats.model_view import ModelView
@@ -293,7 +293,7 @@ class WindowContextsStage(RetrievalStage):
             chunks,
             parts,
             settings=settings.rag,
-            searchable=(index().rows_by_people if workspace.feeds_back else index().rows) > 0,
+            searchable=index().count_admitted(Filters(by_people=True if workspace.feeds_back else None)) > 0,
             embedder_id=workspace.embedder.id,
             known_languages=workspace.embedder.languages,
         )
