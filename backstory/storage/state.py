@@ -13,6 +13,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from backstory.base.errors import StateError
@@ -77,6 +78,12 @@ class State(ABC):
         Who does not wait may get none. Locks that are shared have several holders, and ``by`` tells those who wait whom
         for.
         """
+
+    def read_clock(self) -> float:
+        """Return the time by the clock of the database: those of the machines that share one may differ."""
+        with self.reading() as session:
+            moment = datetime.fromisoformat(str(session.execute("SELECT CURRENT_TIMESTAMP").fetchone()[0]))
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
     @abstractmethod
     def find_holder(self, name: str) -> str | None:

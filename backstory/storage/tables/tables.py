@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import time
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -184,13 +183,13 @@ class Tables:
         folders = [*SERVED_TABLES, *([SNAPSHOTS] if isinstance(self.store, Bucket) else [])]
         for folder in folders:
             self.store.clear(folder)
+        now = self.catalog.state.read_clock()
         with self.catalog.changing() as (entries, changes):
             used = {name for names in _list_files(entries).values() for name in names.values()}
             found = {name for folder in folders for name in self.store.list_names(folder)} - used
             snapshots = tuple(f"{SNAPSHOTS}/{entry.content}/" for entry in entries.get(_INDEX, {}).values())
             found = {name for name in found if not name.startswith(snapshots)}
             noticed = {name: float(entry.inputs) for name, entry in entries.get(_UNUSED, {}).items()}
-            now = time.time()
             due = {name for name in found if now - noticed.get(name, now) >= older_than.total_seconds()}
             due |= found.intersection(at_once)
             self.store.delete(due)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +25,9 @@ from backstory.base.errors import (
     WorkspaceError,
     naming_faults_of_system,
 )
-from backstory.storage.stores import open_store
+from backstory.storage.schema import CATALOG
+from backstory.storage.state_places import open_state
+from backstory.storage.stores import Folder, open_store
 from backstory.storage.tables import schemas
 from backstory.storage.tables.catalog import Catalog
 from backstory.storage.tables.contracts import empty
@@ -240,6 +243,22 @@ def test_files_that_no_partition_is_are_deleted_after_a_while(tables: Tables) ->
     assert list_names(tables) == set(tables.list_files()[TABLE].values())
     assert read_lines(tables) == [1, 2]
     assert tables.catalog.read("unused files") == {}
+
+
+@pytest.mark.parametrize("storage_address", ["sqlite", "postgres"], indirect=True)
+def test_files_are_deleted_by_the_clock_that_machines_share(
+    tmp_path: Path, storage_address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = Tables(
+        Folder(tmp_path / "data"), Catalog(open_state(tmp_path / "data", storage_address, CATALOG))
+    )
+    write(tables, "a", 1)
+    write(tables, "a", 2)
+    real = time.time
+    for hours in (-1, 1):
+        monkeypatch.setattr(time, "time", lambda hours=hours: real() + hours * 3600)
+        assert (tables.collect(), len(list_names(tables))) == (0, 2)
+    assert tables.collect(timedelta(0)) == 1
 
 
 def test_entries_of_another_catalog_in_the_same_place_are_not_mixed(tmp_path: Path) -> None:
