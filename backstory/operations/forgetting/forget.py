@@ -115,20 +115,23 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
 
 
 def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
+    def name_of(path: Path) -> str:
+        return path.relative_to(workspace.root).as_posix()
+
     find = {"conversation": _find_conversation, "member": _find_member, "document": _find_document}[kind]
     target = find(workspace, name)
     rows = _read_rows(workspace, target)
     wanted = _choose_wanted(workspace, target, rows)
     windows = set(workspace.tables.read("windows")["window_id"])
-    posts = find_holding_posts(workspace, wanted)
+    made, of_people = find_holding_posts(workspace, wanted)
     forgotten = _add_texts(
         workspace, target, rows, read_forgotten(workspace.forgotten).add(kind, target.names)
     )
     # A post that a person has edited is theirs: it stays, and is no document any more.
-    forgotten = forgotten.add("document", posts.list_uris(workspace))
+    forgotten = forgotten.add("document", [f"{WRITTEN_PREFIX}{name_of(path)}" for path in of_people])
     write_forgotten(workspace.forgotten, forgotten)
     _clean_archive(workspace, target, forgotten)
-    for path in posts.made:
+    for path in made:
         path.unlink()  # the run writes it anew if its window is still there
     reports = remove_pages(workspace.root)
     if any(workspace.tables.keys(table) for table in TABLES):
@@ -150,12 +153,9 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     current = current_version(workspace.index)
     old = sorted(path.name for path in workspace.index.iterdir() if path.is_dir() and path.name != current)
 
-    def name_of(path: Path) -> str:
-        return path.relative_to(workspace.root).as_posix()
-
     left_windows = set(workspace.tables.read("windows")["window_id"])
     wanted = replace(wanted, parts=wanted.parts | (windows - left_windows))
-    left = find_holding_posts(workspace, wanted).of_people
+    _, left = find_holding_posts(workspace, wanted)
     keys = list_keys(workspace, workspace.embeddings.count_by_owner())
     workspace.judgements.keep_only(list_windows(workspace), "owner")
     keep_corrections(

@@ -9,7 +9,6 @@ from typing import Final
 
 import polars as pl
 
-from backstory.base.ids import WRITTEN_PREFIX
 from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.pipeline.incremental.document_fingerprint import list_post_folders
 from backstory.pipeline.workspace import Workspace
@@ -75,31 +74,16 @@ def _search(texts: pl.Series, wanted: Wanted) -> set[str]:
     return hits
 
 
-@dataclass(frozen=True)
-class HoldingPosts:
-    """The files in the folders of the posts that hold something forgotten.
+def find_holding_posts(workspace: Workspace, wanted: Wanted) -> tuple[list[Path], list[Path]]:
+    """Find the files of written posts that hold one of the texts or ids.
 
-    Attributes:
-        made: Posts and drafts as Backstory wrote them.
-        of_people: Posts that a person has edited, and files of people.
+    Returns:
+        Posts and drafts as Backstory wrote them; and posts that a person has edited, with files of people.
     """
-
-    made: tuple[Path, ...]
-    of_people: tuple[Path, ...]
-
-    def list_uris(self, workspace: Workspace) -> list[str]:
-        """List the files of people by their uris as documents."""
-        return [f"{WRITTEN_PREFIX}{path.relative_to(workspace.root).as_posix()}" for path in self.of_people]
-
-
-def find_holding_posts(workspace: Workspace, wanted: Wanted) -> HoldingPosts:
-    """Find the files of written posts that hold one of the texts or ids."""
     made: list[Path] = []
     of_people: list[Path] = []
-    parts = list(wanted.parts)
-    paths = [path for folder in list_post_folders(workspace) for path in sorted(folder.rglob("*.md"))]
-    for path in paths:
-        if path.is_file() and any(part in path.read_text("utf-8", "replace") for part in parts):
+    for path in (path for folder in list_post_folders(workspace) for path in sorted(folder.rglob("*.md"))):
+        if path.is_file() and any(part in path.read_text("utf-8", "replace") for part in wanted.parts):
             is_made = path.name.endswith(DRAFT_SUFFIX) or inspect_file(path) == "ours"
             (made if is_made else of_people).append(path)
-    return HoldingPosts(tuple(made), tuple(of_people))
+    return made, of_people
