@@ -110,19 +110,18 @@ def write_views(tables: Tables) -> Path:
         OSError: The disk is full.
     """
     path = Path(tables.store.locate(VIEWS_FILE))
-    views = _list_beside(path, tables)
-    made_of = _name(views)
-    if _read_name(path) == made_of:
+    views, made_of = _list_beside(path, tables)
+    if _read_hash(path) == made_of:
         return path
     building = path.with_name(f".{path.name}.building")
     with exclusive_temporary(path):
         _remove_leftovers(building)
         try:
             with closing(duckdb.connect(str(building), config=_CONFIG)) as connection:
-                for view in [*views, f"CREATE VIEW {_MADE_OF} AS SELECT {_quote(made_of)} AS hash"]:
+                for view in views:
                     connection.execute(view)
             # DuckDB reports no error when it closes an incompletely written database.
-            if _read_name(building) != made_of:
+            if _read_hash(building) != made_of:
                 raise OSError(errno.ENOSPC, f"not all views were written to {path}; is the disk full?", path)
             publish(building, path)
         except (duckdb.IOException, duckdb.InvalidInputException):
@@ -138,24 +137,28 @@ def write_views(tables: Tables) -> Path:
 def find_views_damage(tables: Tables) -> str | None:
     """Return what is wrong with the file of the views and what to do; None if nothing is, or nothing was made yet."""
     path = Path(tables.store.locate(VIEWS_FILE))
-    if not any(tables.list_files().values()) or _read_name(path) == _name(_list_beside(path, tables)):
+    if not any(tables.list_files().values()) or _read_hash(path) == _list_beside(path, tables)[1]:
         return None
     what = "is not that of the present tables" if path.is_file() else "is gone"
     return f"{path} {what}; `backstory run` writes it again"
 
 
-def _list_beside(path: Path, tables: Tables) -> list[str]:
+def _list_beside(path: Path, tables: Tables) -> tuple[list[str], str]:
     """Write the views of a database file over the files of the tables in its folder, wherever that was copied.
+
+    The last one holds a hash of the others, which is given, too.
 
     DuckDB takes relative paths as relative to the folder of its caller, but names its temporary folder after the file
     that it opened. In a file that was attached to another database, the paths are those of this folder.
     """
     opened = "current_setting('temp_directory')"
-    return _list_views(
+    folder = (
         f"CASE parse_filename({opened}) WHEN {_quote(f'{path.name}.tmp')} THEN parse_dirpath({opened}) "
-        f"ELSE {_quote(str(path.parent))} END",
-        tables.list_files(),
+        f"ELSE {_quote(str(path.parent))} END"
     )
+    views = _list_views(folder, tables.list_files())
+    made_of = digest([duckdb.__version__, *views])
+    return [*views, f"CREATE VIEW {_MADE_OF} AS SELECT {_quote(made_of)} AS hash"], made_of
 
 
 def _list_views(folder: str, names: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -173,12 +176,8 @@ def _list_views(folder: str, names: Mapping[str, Mapping[str, str]]) -> list[str
     return [f"CREATE VIEW {name} AS {query}" for name, query in queries.items()]
 
 
-def _name(views: list[str]) -> str:
-    return digest([duckdb.__version__, *views])
-
-
-def _read_name(path: Path) -> str:
-    """Read what the views of a database are named by; empty if it is absent or damaged."""
+def _read_hash(path: Path) -> str:
+    """Read the hash of the views of a database; empty if it is absent or damaged."""
     with closing(duckdb.connect(config=_CONFIG)) as connection:
         try:
             # A database in memory opens it besides whatever else in this process has it open.
