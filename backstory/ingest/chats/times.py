@@ -210,10 +210,11 @@ class _Scale:
         )  # impossible dates are NaN, which does not equal itself
         both = unequal[~np.isnan(best.days[unequal]) & ~np.isnan(rival.days[unequal])]
         parts, _ = self._dates[int(both[0] if len(both) else unequal[0])]
+        first, second = (f"{_write_date(parts, each.order)} ({each.order})" for each in (best, rival))
         return (
-            f"its dates can be read in more than one way: {self._write(parts)} is {_write_date(parts, best.order)} "
-            f"({best.order}) or {_write_date(parts, rival.order)} ({rival.order}), and nothing in the file tells "
-            "which. Set `date_order` of a file under `conversations.overrides`, or `conversations.date_order` for all"
+            f"its dates can be read in more than one way: {self._write(parts)} is {first} or {second}, and nothing in "
+            "the file tells which. Set `date_order` of this file under `conversations.overrides`, or "
+            "`conversations.date_order` for all files"
         )
 
     def describe_misfit(self) -> str:
