@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from backstory.base.errors import SettingsError
 from backstory.ingest.chats.export_files import ListedFile
-from backstory.ingest.chats.file_reading import READERS, read_file, read_opened
+from backstory.ingest.chats.file_reading import ARCHIVED_WHATSAPP, TABLE_FORMATS, read_file, read_opened
 from backstory.ingest.chats.formats.registry import CHAT_FORMATS
 from backstory.ingest.chats.reader import CHAT_SCHEMA, ROW_SCHEMA
 from backstory.settings.inputs import ConversationSettings
@@ -92,11 +92,11 @@ YAML = [
 def check_export(content: bytes, name: str) -> None:
     read = read_opened(io.BytesIO(content), name, name, SETTINGS, 2026)
     assert read.status in ("read", "empty", "failed", "set_aside", "unsupported")
-    assert read.messages.schema in (ROW_SCHEMA, pl.Schema({**ROW_SCHEMA, **CHAT_SCHEMA}))
-    assert read.rows == len(read.messages)
+    assert read.rows.schema in (ROW_SCHEMA, pl.Schema({**ROW_SCHEMA, **CHAT_SCHEMA}))
+    assert read.rows == len(read.rows)
     assert (read.reason or "").encode() is not None
-    assert read.messages["timestamp"].null_count() == 0
-    for moment in (read.messages["timestamp"].min(), read.messages["timestamp"].max()):
+    assert read.rows["timestamp"].null_count() == 0
+    for moment in (read.rows["timestamp"].min(), read.rows["timestamp"].max()):
         assert moment is None or str(moment)
 
 
@@ -109,7 +109,11 @@ def test_every_format_of_chats_has_a_sample_that_is_read() -> None:
         ("a.parquet", PARQUETS[0]),
     ]
     read = {read_opened(io.BytesIO(content), name, name, SETTINGS, 2026).format for name, content in samples}
-    assert read == {*(chat_format.name for chat_format in CHAT_FORMATS), *(reader.name for reader in READERS)}
+    assert read == {
+        *(chat_format.name for chat_format in CHAT_FORMATS),
+        *(each.name for each in TABLE_FORMATS),
+        ARCHIVED_WHATSAPP,
+    }
 
 
 @fuzz

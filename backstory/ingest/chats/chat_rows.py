@@ -156,8 +156,8 @@ class _Collected:
         rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"))
         aliases, shared = split_aliases(self._aliases)
         return ParsedExport(
-            rows.select(*ROW_SCHEMA, *CHAT_SCHEMA),
-            unread_frame(self._unread),
+            rows=rows.select(*ROW_SCHEMA, *CHAT_SCHEMA),
+            unread=unread_frame(self._unread),
             encoding=UTF8,
             timezone=timezone if is_local else None,
             chats=self._chats,

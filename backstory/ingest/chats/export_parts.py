@@ -43,8 +43,8 @@ class ExportParts:
     """The files of one export.
 
     Attributes:
-        names: Paths relative to the export, with ``/``, sorted: JSON files, mailboxes and mails. A single file has its
-            own name, whatever it is.
+        names: Paths relative to the export, with ``/``, sorted: JSON files, mailboxes, texts and mails. A single file
+            has its own name, whatever it is.
         open: Opens a part by its name, for reading bytes. It raises :class:`backstory.base.errors.ReadError` if the
             part has a password.
         is_single: Whether the export is one file, which may have any name.
@@ -74,7 +74,7 @@ def conversation_of(source: str) -> str:
 
 @contextmanager
 def open_parts(opened: IO[bytes], source: str) -> Iterator[ExportParts]:
-    """Return the parts of a file: the JSON files and mailboxes of a ZIP archive, else the file itself.
+    """Return the parts of a file: the JSON files, mailboxes and texts of a ZIP archive, else the file itself.
 
     It raises ``zipfile.BadZipFile`` if the archive is damaged. Reading its directory may raise any error of
     :data:`backstory.ingest.chats.file_kinds.DAMAGED_ARCHIVE`.
@@ -93,13 +93,13 @@ def open_parts(opened: IO[bytes], source: str) -> Iterator[ExportParts]:
         members = {
             entry.filename: entry
             for entry in archive.infolist()
-            if _has_suffix(PurePosixPath(entry.filename), (".json", ".mbox"))
+            if _has_suffix(PurePosixPath(entry.filename), (".json", ".mbox", ".txt"))
         }
 
         def unpack(part: str) -> IO[bytes]:
             if members[part].flag_bits & 0x1:
                 raise ReadError(
-                    "the archive has a password; unpack it and put its folder here", code="protected"
+                    "the archive has a password; unpack it and put its files here", code="protected"
                 )
             if sum(entry.file_size for entry in members.values()) > MAX_UNPACKED_BYTES:
                 raise ReadError(

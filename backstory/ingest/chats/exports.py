@@ -32,7 +32,7 @@ from backstory.text.languages import detect_language
 def name_chats(read: Sequence[ReadFile]) -> dict[str, str]:
     """Name each chat as the export with its latest message does, so that a renamed chat stays one conversation."""
     latest = [
-        row.messages.filter(pl.col("chat").is_not_null())
+        row.rows.filter(pl.col("chat").is_not_null())
         .group_by("chat")
         .agg(pl.col("timestamp").max())
         .with_columns(pl.lit(row.source).alias("source"))
@@ -141,7 +141,7 @@ def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSett
     _tell_people_apart(read)
     chats = name_chats(read)
     messages = pl.concat(
-        [pl.DataFrame(schema=RAW_SCHEMA), *(_with_source(row.messages, row.source, chats) for row in read)]
+        [pl.DataFrame(schema=RAW_SCHEMA), *(_with_source(row.rows, row.source, chats) for row in read)]
     )
     merged = merge_exports(messages)
     quarantine = [_with_unread_source(row.unread, row.source) for row in read]
@@ -151,7 +151,7 @@ def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSett
         quarantine=pl.concat([empty(Quarantine), *quarantine]),
         sources=_make_sources(read, merged.merges, settings.folder),
         aliases=aliases,
-        unread_authors=shared.union(*(row.authors for row in read)),
+        unread_authors=shared.union(*(row.people for row in read)),
         unused_overrides=_find_unused(settings, [row.source for row in read]),
         files=tuple(
             _sign(file, row) for file, row in zip(listed, read, strict=True) if file.status != "ignored"
@@ -182,7 +182,7 @@ def read_export(
     if read.is_refused:
         error = ExportSettingError if read.status == "set_aside" else ReadError
         raise error(f"{source}: {read.reason}", code=read.code or read.status)
-    return _with_source(read.messages, source, read.chats), _with_unread_source(read.unread, source)
+    return _with_source(read.rows, source, read.chats), _with_unread_source(read.unread, source)
 
 
 def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl.Series:
@@ -237,13 +237,13 @@ def _tell_people_apart(read: Sequence[ReadFile]) -> None:
         told = {name: tell_apart(name, identifier, ids) for name, identifier in row.ids.items()}
         told = {name: other for name, other in told.items() if name != other}
         if told:
-            row.messages = row.messages.with_columns(pl.col("author").replace(told))
-            row.authors = frozenset(told.get(name, name) for name in row.authors)
+            row.rows = row.rows.with_columns(pl.col("author").replace(told))
+            row.people = frozenset(told.get(name, name) for name in row.people)
             row.aliases = {alias: told.get(name, name) for alias, name in row.aliases.items()}
 
 
 def _first_moment(row: ReadFile) -> tuple[bool, Any, str]:
-    first = row.messages["timestamp"].min()
+    first = row.rows["timestamp"].min()
     return first is None, first, row.source
 
 
@@ -256,14 +256,14 @@ def _make_sources(read: Sequence[ReadFile], merges: Sequence[Merge], folder: str
             "status": row.status,
             "format": row.format,
             "reason": "; ".join(filter(None, [merged.get(row.source), row.reason])) or None,
-            "rows": row.rows,
+            "rows": len(row.rows),
             "unread": int((row.unread["line"] > 0).sum()),
-            "first": row.messages["timestamp"].min(),
-            "last": row.messages["timestamp"].max(),
+            "first": row.rows["timestamp"].min(),
+            "last": row.rows["timestamp"].max(),
             "encoding": row.encoding,
             "date_order": row.date_order,
             "timezone": row.timezone,
-            "language": detect_language(row.messages.filter(kind="message")["text"]),
+            "language": detect_language(row.rows.filter(kind="message")["text"]),
         }
         for row in read
     ]

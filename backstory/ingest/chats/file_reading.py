@@ -8,8 +8,8 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 import polars as pl
@@ -21,6 +21,7 @@ from backstory.base.wording import count
 from backstory.ingest.chats.chat_rows import collect_items
 from backstory.ingest.chats.export_files import ListedFile
 from backstory.ingest.chats.export_parts import (
+    ZIP_MAGIC,
     ExportParts,
     conversation_of,
     folder_parts,
@@ -30,27 +31,24 @@ from backstory.ingest.chats.export_parts import (
     open_parts,
 )
 from backstory.ingest.chats.file_kinds import DAMAGED_ARCHIVE, describe_foreign, describe_unsupported
-from backstory.ingest.chats.formats.csv_table import CsvReader
-from backstory.ingest.chats.formats.jsonl_table import JsonLinesReader
-from backstory.ingest.chats.formats.parquet_table import ParquetReader
+from backstory.ingest.chats.formats.csv_table import CSV
+from backstory.ingest.chats.formats.jsonl_table import JSON_LINES
+from backstory.ingest.chats.formats.parquet_table import PARQUET
 from backstory.ingest.chats.formats.registry import find_format, is_line_export
-from backstory.ingest.chats.formats.whatsapp import WhatsAppTextReader
-from backstory.ingest.chats.formats.whatsapp_zip import WhatsAppZipReader
-from backstory.ingest.chats.reader import ROW_SCHEMA, ExportReader, ParsedExport, unread_frame
+from backstory.ingest.chats.formats.whatsapp import WHATSAPP, is_whatsapp
+from backstory.ingest.chats.reader import ParsedExport, TableFormat, unread_frame
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.encoding import describe_encoding
 
-_WHATSAPP_TEXT: Final = WhatsAppTextReader()
+TABLE_FORMATS: Final = (PARQUET, WHATSAPP, JSON_LINES, CSV)
+"""The formats of files that are read as a whole, in the order in which they are tried."""
 
-READERS: tuple[ExportReader, ...] = (
-    ParquetReader(),
-    WhatsAppZipReader(),
-    _WHATSAPP_TEXT,
-    JsonLinesReader(),
-    CsvReader(),
-)
-"""The readers, in the order in which they are tried on a file."""
+ARCHIVED_WHATSAPP: Final = "whatsapp_zip"
+"""What the table ``sources`` calls the text of WhatsApp in a ZIP archive."""
+
+MOST_ARCHIVED_BYTES: Final = 256 << 20
+"""Maximum size of such a text, unpacked: enough for a chat of several million messages."""
 
 SMALL_BYTES: Final = 1 << 20
 """Maximum size of a WhatsApp text that is read in this process: reading time grows only with its length."""
@@ -58,32 +56,23 @@ SMALL_BYTES: Final = 1 << 20
 _READINGS: Final = 3
 """How often a file is read that is written meanwhile."""
 
-_BINARY: Final = (b"PK\x03\x04", b"PAR1")
+_BINARY: Final = (ZIP_MAGIC, b"PAR1")
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 _NOTHING: Final = "the file is empty"
+_HEAD_BYTES: Final = 65_536
 _LENGTH_BYTES: Final = 8
 _TASK: Final = f"{__name__}:read_request"
 
 
-@dataclass
-class ReadFile:
-    """The status of one file, and its messages.
+@dataclass(kw_only=True)
+class ReadFile(ParsedExport):
+    """The status of one file, and what was read of it.
 
     Attributes:
         source: Path relative to the folder of exports.
         status: As in :class:`backstory.storage.tables.schemas.Sources`; ``media`` until their chat is known.
         reason: Why the file was not fully read, and what to do; for media, the type.
-        format: Name of the reader for the file's format.
-        rows: Number of messages.
-        unread: ``line`` and ``reason`` of each unreadable line; line 0 means the whole file.
-        messages: The messages of the file.
-        encoding: As in :class:`backstory.ingest.chats.reader.ParsedExport`, like the next two.
-        date_order: Order used to read the dates.
-        timezone: Time zone used to read the timestamps.
-        authors: Names of people who wrote none of the messages, or wrote in a file that waits for a setting.
-        chats: As in :class:`backstory.ingest.chats.reader.ParsedExport`, like the next one.
-        aliases: Further names of authors.
-        ids: Ids of people by their names, as in that class.
+        format: Name of the file's format.
         sha256: As in :class:`backstory.ingest.chats.export_files.ExportFile`, of the bytes that were read; None if
             nothing could be read, so that no message depends on them.
         latest_year: As in that class.
@@ -95,16 +84,6 @@ class ReadFile:
     status: str
     reason: str | None = None
     format: str | None = None
-    rows: int = 0
-    unread: pl.DataFrame = field(default_factory=lambda: unread_frame({}))
-    messages: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ROW_SCHEMA))
-    encoding: str | None = None
-    date_order: str | None = None
-    timezone: str | None = None
-    authors: frozenset[str] = frozenset()
-    chats: Mapping[str, str] = field(default_factory=dict)
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    ids: Mapping[str, str] = field(default_factory=dict)
     sha256: str | None = None
     latest_year: int = KNOWN_YEAR
     code: str | None = None
@@ -117,7 +96,7 @@ class ReadFile:
 
 
 _RECORDED_FIELDS: Final = tuple(
-    each.name for each in fields(ReadFile) if each.name not in ("unread", "messages", "authors")
+    each.name for each in fields(ReadFile) if each.name not in ("unread", "rows", "people")
 )
 
 
@@ -131,7 +110,7 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
     if file.status == "failed":
         return _refuse(file.source, file.status, file.reason)
     if file.status != "candidate":
-        return ReadFile(file.source, file.status, file.reason)
+        return ReadFile(source=file.source, status=file.status, reason=file.reason)
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
     settings = settings.override(file.source, conversation_of(file.source))
     try:
@@ -194,7 +173,7 @@ def _read_steadily(path: Path, root: Path | None, source: str, settings: Convers
 def read_folder(parts: ExportParts, settings: ConversationSettings) -> ReadFile:
     """Read a folder that is one export in the current process."""
     if parts.is_maildir and not parts.names:
-        return ReadFile(parts.source, "empty", "its folders cur and new hold no mail")
+        return ReadFile(source=parts.source, status="empty", reason="its folders cur and new hold no mail")
     return _read_parts(parts, parts.source, settings) or _refuse(
         parts.source,
         "unsupported",
@@ -207,11 +186,17 @@ def read_opened(
     opened: IO[bytes], name: str, source: str, settings: ConversationSettings, latest_year: int
 ) -> ReadFile:
     """Read one file in the current process: as a stream if it is the export of a chat platform, else as a whole."""
+    is_archive = opened.read(len(ZIP_MAGIC)) == ZIP_MAGIC
+    opened.seek(0)
     try:
         with open_parts(opened, source) as parts:
             read = _read_parts(parts, source, settings)
-    except DAMAGED_ARCHIVE:  # the reader of archives says what is wrong
-        read = None
+            if read is None and is_archive:
+                read = _read_archived(parts, source, settings, latest_year)
+    except DAMAGED_ARCHIVE:
+        if not is_archive:
+            raise
+        return _refuse(source, "failed", "a damaged ZIP archive; export the chat again", ARCHIVED_WHATSAPP)
     if read is not None:
         return read
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
@@ -231,13 +216,47 @@ def parse_content(
 ) -> ReadFile:
     """Read a file that is read as a whole; see :func:`read_opened`."""
     if not content.strip(_BLANK):
-        return ReadFile(source, "empty", _NOTHING)
+        return ReadFile(source=source, status="empty", reason=_NOTHING)
     if foreign := describe_foreign(content):
         return _refuse(source, "unsupported", foreign)
-    reader = next((reader for reader in READERS if reader.detects(content, name, settings)), None)
-    if reader is None:
+    found = next((each for each in TABLE_FORMATS if each.detects(content, name, settings)), None)
+    if found is None:
         return _refuse(source, "unsupported", describe_unsupported(content, name))
-    return _parse(reader, content, source, settings, latest_year)
+    return _parse(found, content, source, settings, latest_year)
+
+
+def _read_archived(
+    parts: ExportParts, source: str, settings: ConversationSettings, latest_year: int
+) -> ReadFile | None:
+    """Read the text of WhatsApp in an archive: ``_chat.txt`` from iOS, ``WhatsApp Chat with ….txt`` from Android.
+
+    It returns None if there is none. The media of a chat may include other texts, so that these names go first.
+    """
+    chats = []
+    try:
+        for name in parts.names:
+            if name.lower().endswith(".txt"):
+                with parts.open(name) as file:
+                    chats += [name] if is_whatsapp(file.read(_HEAD_BYTES)) else []
+        named = [
+            name for name in chats if PurePosixPath(name).name == "_chat.txt" or "whatsapp" in name.casefold()
+        ]
+        chosen = named or chats
+        if len(chosen) > 1:
+            reason = f"the archive holds {len(chosen)} chats; put each into a file of its own"
+            return _refuse(source, "failed", reason, ARCHIVED_WHATSAPP, ReadError(reason, code="wrong_count"))
+        for name in chosen:
+            with parts.open(name) as file:
+                content = file.read(MOST_ARCHIVED_BYTES + 1)
+            if len(content) <= MOST_ARCHIVED_BYTES:
+                return _parse(
+                    replace(WHATSAPP, name=ARCHIVED_WHATSAPP), content, source, settings, latest_year
+                )
+            reason = f"the chat in it unpacks to more than {MOST_ARCHIVED_BYTES:,} bytes; unpack it if it is a chat"
+            return _refuse(source, "failed", reason, ARCHIVED_WHATSAPP, ReadError(reason, code="too_large"))
+    except ReadError as error:
+        return _refuse(source, "failed", str(error), ARCHIVED_WHATSAPP, error)
+    return None
 
 
 def _read_small(
@@ -245,14 +264,9 @@ def _read_small(
 ) -> ReadFile | None:
     """Read a small file that is blank or a WhatsApp text; None for any other."""
     if not content.strip(_BLANK):
-        return ReadFile(file.source, "empty", _NOTHING)
-    if (
-        describe_foreign(content) is None
-        and _WHATSAPP_TEXT.detects(content, file.path.name, settings)
-        and not is_line_export(content)
-    ):
-        return _parse(_WHATSAPP_TEXT, content, file.source, settings, latest_year)
-    return None
+        return ReadFile(source=file.source, status="empty", reason=_NOTHING)
+    is_chat = describe_foreign(content) is None and is_whatsapp(content) and not is_line_export(content)
+    return _parse(WHATSAPP, content, file.source, settings, latest_year) if is_chat else None
 
 
 def _read_beginning(file: ListedFile) -> tuple[int, int, bytes | None]:
@@ -288,13 +302,13 @@ def _read_parts(parts: ExportParts, source: str, settings: ConversationSettings)
 
 
 def _parse(
-    reader: ExportReader, content: bytes, source: str, settings: ConversationSettings, latest_year: int
+    read_by: TableFormat, content: bytes, source: str, settings: ConversationSettings, latest_year: int
 ) -> ReadFile:
     try:
-        parsed = reader.read(content, settings, source, latest_year=latest_year)
+        parsed = read_by.read(content, settings, source, latest_year)
     except ReadError as error:
-        return _refuse_export(source, error, reader.name)
-    return _accept(source, reader.name, parsed)
+        return _refuse_export(source, error, read_by.name)
+    return _accept(source, read_by.name, parsed)
 
 
 def _accept(source: str, reader: str, parsed: ParsedExport) -> ReadFile:
@@ -311,22 +325,7 @@ def _accept(source: str, reader: str, parsed: ParsedExport) -> ReadFile:
     if parsed.wordless:
         kinds = ", ".join(f"{number:,} of type {kind}" for kind, number in sorted(parsed.wordless.items()))
         reason = "; ".join(filter(None, [reason, f"records without words were not read: {kinds}"]))
-    return ReadFile(
-        source,
-        status,
-        reason,
-        reader,
-        len(parsed.rows),
-        parsed.unread,
-        parsed.rows,
-        parsed.encoding,
-        parsed.date_order,
-        parsed.timezone,
-        parsed.people,
-        parsed.chats,
-        parsed.aliases,
-        parsed.ids,
-    )
+    return ReadFile(**vars(parsed), source=source, status=status, reason=reason, format=reader)
 
 
 def _refuse(
@@ -335,7 +334,8 @@ def _refuse(
     writable = reason.encode(
         "utf-8", "backslashreplace"
     ).decode()  # the reason may contain a column name with an unpaired surrogate
-    refused = ReadFile(source, status, writable, reader, unread=unread_frame({0: writable}))
+    unread = unread_frame({0: writable})
+    refused = ReadFile(source=source, status=status, reason=writable, format=reader, unread=unread)
     if error is not None:
         refused.code = error.code
     return refused
@@ -346,7 +346,7 @@ def _refuse_export(source: str, error: ReadError, reader: str) -> ReadFile:
     if not isinstance(error, ExportSettingError):
         return _refuse(source, "failed", reason, reader, error)
     refused = _refuse(source, "set_aside", reason, reader, error)
-    refused.authors = error.authors
+    refused.people = error.authors
     return refused
 
 
@@ -360,9 +360,9 @@ def _refuse_unopened(source: str, error: OSError) -> ReadFile:
 def _encode(read: ReadFile) -> bytes:
     """Encode the result as two compressed tables (Arrow streams), a line of JSON, and the line's length."""
     answer = io.BytesIO()
-    read.messages.write_ipc_stream(answer, compression="zstd")
+    read.rows.write_ipc_stream(answer, compression="zstd")
     record: dict[str, object] = {name: getattr(read, name) for name in _RECORDED_FIELDS}
-    record |= {"authors": sorted(read.authors), "messages_size": answer.tell()}
+    record |= {"people": sorted(read.people), "rows_size": answer.tell()}
     read.unread.write_ipc_stream(answer, compression="zstd")
     line = json.dumps(record).encode()
     answer.write(line + len(line).to_bytes(_LENGTH_BYTES))
@@ -373,11 +373,11 @@ def _decode(answer: bytes) -> ReadFile:
     end = len(answer) - _LENGTH_BYTES
     begin = end - int.from_bytes(answer[end:])
     record = json.loads(answer[begin:end])
-    authors, size = frozenset(record.pop("authors")), record.pop("messages_size")
+    people, size = frozenset(record.pop("people")), record.pop("rows_size")
     tables = memoryview(answer)
     return ReadFile(
         **record,
-        authors=authors,
-        messages=pl.read_ipc_stream(io.BytesIO(tables[:size])),
+        people=people,
+        rows=pl.read_ipc_stream(io.BytesIO(tables[:size])),
         unread=pl.read_ipc_stream(io.BytesIO(tables[size:begin])),
     )

@@ -20,6 +20,7 @@ Events: TypeAlias = Iterator[tuple[str, Any]]
 OPENED: Final = object()
 """Stands for an object whose content follows."""
 
+_JSON_NAME: Final = re.compile(r".*\.json", re.IGNORECASE)
 _MOST_DEPTH: Final = 64
 _BUFFER_BYTES: Final = 1 << 16
 _HEAD_BYTES: Final = 1 << 16
@@ -147,7 +148,7 @@ def find_marked(
     """
     found = []
     for name in parts.names:
-        if named is not None and not parts.is_single and not named.fullmatch(PurePosixPath(name).name):
+        if not parts.is_single and not (named or _JSON_NAME).fullmatch(PurePosixPath(name).name):
             continue
         with parts.open(name) as file:
             paths = find_paths(read_head(file))

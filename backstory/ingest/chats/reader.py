@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
-from backstory.ingest.chats.times import KNOWN_YEAR
-
-if TYPE_CHECKING:
-    from backstory.settings.inputs import ConversationSettings
+from backstory.settings.inputs import ConversationSettings
 
 ROW_SCHEMA = pl.Schema(
     {
@@ -42,7 +38,7 @@ and of the message that it answers (all null without ids), reactions, and time o
 UNREAD_SCHEMA = pl.Schema({"line": pl.Int64(), "reason": pl.String()})
 
 
-@dataclass(frozen=True)
+@dataclass(kw_only=True)
 class ParsedExport:
     """The content of one export.
 
@@ -62,8 +58,8 @@ class ParsedExport:
         wordless: Number of records by kind that were not read, since they hold no words.
     """
 
-    rows: pl.DataFrame
-    unread: pl.DataFrame
+    rows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ROW_SCHEMA))
+    unread: pl.DataFrame = field(default_factory=lambda: unread_frame({}))
     encoding: str | None = None
     date_order: str | None = None
     timezone: str | None = None
@@ -74,27 +70,21 @@ class ParsedExport:
     wordless: Mapping[str, int] = field(default_factory=dict)
 
 
-class ExportReader(Protocol):
-    """Reads one format; the registry calls :meth:`detects` of each reader until one accepts the file."""
+@dataclass(frozen=True)
+class TableFormat:
+    """A format of files that are read as a whole: texts of WhatsApp, and tables.
 
-    @property
-    def name(self) -> str:
-        """Short name of the format."""
-        ...
+    Attributes:
+        name: Name of the format in the table ``sources``.
+        detects: Tells by content, name and the names of columns whether a file has the format.
+        read: Reads content by the settings, with the name of the file for errors, and the latest year in which a
+            message can have been sent. It raises ``ExportSettingError`` if the file is ambiguous; the message names the
+            setting that resolves it; and ``ReadError`` if the file as a whole cannot be read.
+    """
 
-    def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:
-        """Return whether a file has this format, by its content."""
-        ...
-
-    def read(
-        self, content: bytes, settings: ConversationSettings, source: str, *, latest_year: int = KNOWN_YEAR
-    ) -> ParsedExport:
-        """Read a file of this format.
-
-        It raises ``ExportSettingError`` if the file is ambiguous; the message names the setting that resolves it. It
-        raises ``ReadError`` if the file as a whole cannot be read.
-        """
-        ...
+    name: str
+    detects: Callable[[bytes, str, ConversationSettings], bool]
+    read: Callable[[bytes, ConversationSettings, str, int], ParsedExport]
 
 
 def unread_frame(unread: dict[int, str]) -> pl.DataFrame:

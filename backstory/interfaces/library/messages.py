@@ -16,12 +16,13 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError
 from backstory.base.errors import InputError, ReadError
 from backstory.ingest.chats.chat_rows import collect_items
 from backstory.ingest.chats.export_parts import ZIP_MAGIC, open_parts
-from backstory.ingest.chats.formats.csv_table import CsvReader
+from backstory.ingest.chats.formats.csv_table import CSV
 from backstory.ingest.chats.formats.mail import MAIL
 from backstory.ingest.chats.formats.registry import find_format
 from backstory.ingest.chats.formats.whatsapp import find_messages
 from backstory.ingest.chats.formats.whatsapp_markers import classify_messages
 from backstory.ingest.chats.reader import ParsedExport
+from backstory.ingest.chats.times import KNOWN_YEAR
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.layout import are_messages, join_wrapped, list_lines
 from backstory.text.message_markdown import find_markdown_messages
@@ -181,8 +182,9 @@ def _parse_export(content: bytes, settings: ConversationSettings) -> ParsedExpor
         if found is not None and found[0].name != MAIL.name:  # a mail is prose
             chat_format, names = found
             return collect_items(chat_format.read(parts, names), settings.timezone)
-    table = CsvReader()
-    return table.read(content, settings, _SOURCE) if table.detects(content, _SOURCE, settings) else None
+    return (
+        CSV.read(content, settings, _SOURCE, KNOWN_YEAR) if CSV.detects(content, _SOURCE, settings) else None
+    )
 
 
 def _read_lines(text: str) -> list[_Row] | None:

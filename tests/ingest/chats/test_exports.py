@@ -19,7 +19,7 @@ from backstory.ingest.chats.exports import (
     read_listed_exports,
     replace_sources,
 )
-from backstory.ingest.chats.file_reading import READERS
+from backstory.ingest.chats.file_reading import TABLE_FORMATS
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Quarantine, Sources
@@ -373,7 +373,7 @@ def test_single_file_that_no_reader_knows_is_an_error(tmp_path: Path) -> None:
 
 
 def test_readers_have_names_of_their_own() -> None:
-    assert len({reader.name for reader in READERS}) == len(READERS)
+    assert len({each.name for each in TABLE_FORMATS}) == len(TABLE_FORMATS)
 
 
 def test_formats_are_told_apart_by_content(tmp_path: Path) -> None:

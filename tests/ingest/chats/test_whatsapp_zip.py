@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import ReadError
+from backstory.ingest.chats import file_reading
 from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.formats.whatsapp_zip import WhatsAppZipReader
+from backstory.ingest.chats.times import KNOWN_YEAR
 from backstory.settings.inputs import ConversationSettings
 from tests.errors import raises
 from tests.ingest.chats.conftest import ReadText
@@ -55,21 +56,12 @@ def test_archive_without_a_chat_is_no_export(read_text: ReadText) -> None:
         read_text(archive_of({"channels.json": "[]"}), name="slack.zip")
 
 
-def test_text_over_the_limit_is_not_unpacked() -> None:
-    content = archive_of({"_chat.txt": CHAT + "a" * 1_000_000})
-    reader = WhatsAppZipReader(max_unpacked_bytes=100_000)
-
-    with raises(ReadError, "too_large"):
-        reader.read(content, ConversationSettings(), "bomb.zip")
-    assert len(content) < 10_000
-
-
-def test_text_at_the_limit_is_unpacked() -> None:
-    reader = WhatsAppZipReader(max_unpacked_bytes=len(CHAT))
-
-    parsed = reader.read(archive_of({"_chat.txt": CHAT}), ConversationSettings(), "chat.zip")
-
-    assert parsed.rows["text"].to_list() == ["hello"]
+@pytest.mark.parametrize("most", [len(CHAT), len(CHAT) - 1])
+def test_text_over_the_limit_is_not_unpacked(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_reading, "MOST_ARCHIVED_BYTES", most)
+    content = io.BytesIO(archive_of({"_chat.txt": CHAT}))
+    read = file_reading.read_opened(content, "a.zip", "a.zip", ConversationSettings(), KNOWN_YEAR)
+    assert (read.code, len(read.rows)) == ((None, 1) if most == len(CHAT) else ("too_large", 0))
 
 
 def test_damaged_archive_is_reported_and_costs_only_itself(tmp_path: Path) -> None:

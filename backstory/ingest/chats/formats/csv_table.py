@@ -3,57 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.formats.csv_records import DELIMITERS, find_stated_delimiter, split_records
 from backstory.ingest.chats.formats.tabular import Record, parse_records, require_columns
-from backstory.ingest.chats.reader import ParsedExport
+from backstory.ingest.chats.reader import ParsedExport, TableFormat
 from backstory.ingest.chats.text_lines import decode_head, decode_lines
-from backstory.ingest.chats.times import KNOWN_YEAR
 from backstory.settings.inputs import ConversationSettings
 
 _SUFFIXES = (".csv", ".tsv")
 
 
-class CsvReader:
-    """Reads a table with a line of column names; fields may be quoted and hold line breaks.
+def _is_table(content: bytes, name: str, settings: ConversationSettings) -> bool:
+    """Return whether the first line names the configured columns, or any columns if the suffix is a table's."""
+    head = decode_head(content)
+    names = _split_names(head)
+    if name.lower().endswith(_SUFFIXES):
+        return bool(names)
+    return {settings.timestamp_column, settings.message_column} <= set(names)
 
-    If a record is malformed, for example because a quote is never closed, only its first line is skipped.
-    Reading continues at the next line.
-    """
 
-    name = "csv"
-
-    def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:
-        """Return whether the first line names the configured columns, or any columns if the suffix is a table's."""
-        head = decode_head(content)
-        names = _split_names(head)
-        if name.lower().endswith(_SUFFIXES):
-            return bool(names)
-        return {settings.timestamp_column, settings.message_column} <= set(names)
-
-    def read(
-        self,
-        content: bytes,
-        settings: ConversationSettings,
-        source: str,
-        *,
-        latest_year: int = KNOWN_YEAR,  # noqa: ARG002 - ISO 8601 and epochs leave no choice
-    ) -> ParsedExport:
-        """Read the messages; see :class:`backstory.ingest.chats.reader.ExportReader`."""
-        text = decode_lines(content)
-        lines = text.lines.to_list()
-        if not lines:
-            raise ReadError(f"{source}: the table is empty; its first line must name the columns")
-        names = _split_names(lines)
-        require_columns(names, settings, source)
-        unread = dict(text.undecodable)
-        positions = [
-            names.index(column)
-            for column in (settings.timestamp_column, settings.author_column, settings.message_column)
-        ]
-        records = _read_records(lines, len(names), positions, unread)
-        return parse_records(records, unread, settings, encoding=text.encoding)
+def _read(content: bytes, settings: ConversationSettings, source: str, _: int = 0) -> ParsedExport:
+    text = decode_lines(content)
+    lines = text.lines.to_list()
+    if not lines:
+        raise ReadError(f"{source}: the table is empty; its first line must name the columns")
+    names = _split_names(lines)
+    require_columns(names, settings, source)
+    unread = dict(text.undecodable)
+    positions = [
+        names.index(column)
+        for column in (settings.timestamp_column, settings.author_column, settings.message_column)
+    ]
+    records = _read_records(lines, len(names), positions, unread)
+    return parse_records(records, unread, settings, encoding=text.encoding)
 
 
 def _read_records(
@@ -88,3 +72,6 @@ def _find_delimiter(lines: Sequence[str]) -> tuple[str, int]:
     if stated := find_stated_delimiter(lines):
         return stated, 1
     return max(DELIMITERS, key=lines[0].count), 0
+
+
+CSV: Final = TableFormat("csv", _is_table, _read)

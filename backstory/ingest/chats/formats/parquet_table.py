@@ -11,8 +11,7 @@ import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.formats.tabular import Record, parse_records, require_columns
-from backstory.ingest.chats.reader import ParsedExport
-from backstory.ingest.chats.times import KNOWN_YEAR
+from backstory.ingest.chats.reader import ParsedExport, TableFormat
 
 if TYPE_CHECKING:
     from backstory.settings.inputs import ConversationSettings
@@ -28,43 +27,31 @@ _FIRST_DAY: Final = (datetime(1, 1, 2) - datetime(1970, 1, 1)).days
 _LAST_DAY: Final = (datetime(9999, 12, 30) - datetime(1970, 1, 1)).days
 
 
-class ParquetReader:
-    """Reads a Parquet table; records are numbered from 1."""
+def _is_parquet(content: bytes, *_: object) -> bool:
+    """Return whether the file begins with Parquet's magic bytes."""
+    return content.startswith(_MAGIC)
 
-    name = "parquet"
 
-    def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:  # noqa: ARG002
-        """Return whether the file begins with Parquet's magic bytes."""
-        return content.startswith(_MAGIC)
-
-    def read(
-        self,
-        content: bytes,
-        settings: ConversationSettings,
-        source: str,
-        *,
-        latest_year: int = KNOWN_YEAR,  # noqa: ARG002 - ISO 8601 and epochs leave no choice
-    ) -> ParsedExport:
-        """Read the messages; see :class:`backstory.ingest.chats.reader.ExportReader`."""
-        columns = [settings.timestamp_column, settings.author_column, settings.message_column]
-        damaged = f"{source}: a damaged Parquet file; write it again"
-        try:
-            names = list(pl.read_parquet_schema(io.BytesIO(content)))
-            rows = pl.scan_parquet(io.BytesIO(content)).select(pl.len()).collect().item()
-        except _DAMAGED as error:
-            raise ReadError(damaged, code="damaged_file") from error
-        require_columns(names, settings, source)
-        if rows > MOST_RECORDS:
-            raise ReadError(
-                f"{source}: the table has {rows:,} rows, more than the {MOST_RECORDS:,} that are read of one file; "
-                "split it",
-                code="too_many_rows",
-            )
-        try:
-            table = pl.read_parquet(io.BytesIO(content), columns=columns).select(columns)
-        except _DAMAGED as error:
-            raise ReadError(damaged, code="damaged_file") from error
-        return parse_records(_list_records(table), {}, settings)
+def _read(content: bytes, settings: ConversationSettings, source: str, _: int = 0) -> ParsedExport:
+    columns = [settings.timestamp_column, settings.author_column, settings.message_column]
+    damaged = f"{source}: a damaged Parquet file; write it again"
+    try:
+        names = list(pl.read_parquet_schema(io.BytesIO(content)))
+        rows = pl.scan_parquet(io.BytesIO(content)).select(pl.len()).collect().item()
+    except _DAMAGED as error:
+        raise ReadError(damaged, code="damaged_file") from error
+    require_columns(names, settings, source)
+    if rows > MOST_RECORDS:
+        raise ReadError(
+            f"{source}: the table has {rows:,} rows, more than the {MOST_RECORDS:,} that are read of one file; "
+            "split it",
+            code="too_many_rows",
+        )
+    try:
+        table = pl.read_parquet(io.BytesIO(content), columns=columns).select(columns)
+    except _DAMAGED as error:
+        raise ReadError(damaged, code="damaged_file") from error
+    return parse_records(_list_records(table), {}, settings)
 
 
 _DAMAGED: Final = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
@@ -97,3 +84,6 @@ def _units_per_day(dtype: pl.DataType) -> int | None:
     if isinstance(dtype, pl.Datetime):
         return _UNITS_PER_DAY.get(dtype.time_unit)
     return 1 if isinstance(dtype, pl.Date) else None
+
+
+PARQUET: Final = TableFormat("parquet", _is_parquet, _read)

@@ -56,8 +56,8 @@ def parse_records(
         authors.append((name or "").strip() or None)
         texts.append(text)
     return ParsedExport(
-        _make_rows(zoned, naive, authors, texts, settings.timezone),
-        unread_frame(unread),
+        rows=_make_rows(zoned, naive, authors, texts, settings.timezone),
+        unread=unread_frame(unread),
         encoding=encoding,
         timezone=settings.timezone if any(naive) else None,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import polars as pl
 
 from backstory.base.errors import ExportSettingError, ReadError
@@ -9,7 +11,7 @@ from backstory.ingest.chats.formats.signal_text import HEADER, clean_messages
 from backstory.ingest.chats.formats.whatsapp_header import find_headers, time_of_day
 from backstory.ingest.chats.formats.whatsapp_locales import BIDI_MARKS
 from backstory.ingest.chats.formats.whatsapp_markers import classify_messages, find_told
-from backstory.ingest.chats.reader import ROW_SCHEMA, ParsedExport, unread_frame
+from backstory.ingest.chats.reader import ROW_SCHEMA, ParsedExport, TableFormat, unread_frame
 from backstory.ingest.chats.text_lines import TextLines, decode_head, decode_lines
 from backstory.ingest.chats.times import (
     FIRST_YEAR,
@@ -28,30 +30,18 @@ _MAX_AUTHOR_LENGTH = 100
 _AUTHOR = f"^(.{{1,{_MAX_AUTHOR_LENGTH}}}?):(?:[ \u00a0\u202f]|$)"
 
 
-class WhatsAppTextReader:
-    """Reads the text file of a WhatsApp export.
-
-    A message extends from its header to the next header. A header must have the style of the whole file, so a
-    message may contain lines that begin with a date. A line with a header but without an author is a system line.
-    """
-
-    name = "whatsapp_text"
-
-    def detects(self, content: bytes, name: str, settings: ConversationSettings) -> bool:  # noqa: ARG002
-        """Return whether one of the first lines is the header of a message."""
-        return not find_headers(pl.Series(decode_head(content), dtype=pl.String)).is_empty()
-
-    def read(
-        self, content: bytes, settings: ConversationSettings, source: str, *, latest_year: int = KNOWN_YEAR
-    ) -> ParsedExport:
-        """Read the messages; see :class:`backstory.ingest.chats.reader.ExportReader`."""
-        return parse_whatsapp(decode_lines(content), settings, source, latest_year=latest_year)
+def is_whatsapp(content: bytes, *_: object) -> bool:
+    """Return whether one of the first lines of a text is the header of a message."""
+    return not find_headers(pl.Series(decode_head(content), dtype=pl.String)).is_empty()
 
 
 def parse_whatsapp(
     lines: TextLines, settings: ConversationSettings, source: str, *, latest_year: int = KNOWN_YEAR
 ) -> ParsedExport:
     """Read the lines of a WhatsApp export.
+
+    A message extends from its header to the next header. A header must have the style of the whole file, so a message
+    may contain lines that begin with a date. A line with a header but without an author is a system line.
 
     It raises ``ExportSettingError`` if the date order must be set, or the dates belong to another calendar. It raises
     ``ReadError`` if the file contains no message.
@@ -99,8 +89,8 @@ def parse_whatsapp(
     if written.gather(headers["line"]).str.contains(HEADER).all():
         rows = clean_messages(rows)
     return ParsedExport(
-        rows.select(ROW_SCHEMA.names()).cast(ROW_SCHEMA),
-        unread_frame(dict(unread.iter_rows())),
+        rows=rows.select(ROW_SCHEMA.names()).cast(ROW_SCHEMA),
+        unread=unread_frame(dict(unread.iter_rows())),
         encoding=lines.encoding,
         date_order=order,
         timezone=settings.timezone,
@@ -243,3 +233,10 @@ def _has_open_quote(name: str) -> bool:
     if "„" in name:
         return name.count("„") > name.count("“") + name.count("”")
     return name.count("“") > name.count("”") or name.count("«") > name.count("»") or name.count('"') % 2 == 1
+
+
+def _read(content: bytes, settings: ConversationSettings, source: str, latest_year: int) -> ParsedExport:
+    return parse_whatsapp(decode_lines(content), settings, source, latest_year=latest_year)
+
+
+WHATSAPP: Final = TableFormat("whatsapp_text", is_whatsapp, _read)
