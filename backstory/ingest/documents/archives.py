@@ -8,7 +8,7 @@ import struct
 import weakref
 import zipfile
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
@@ -38,6 +38,12 @@ _ENCRYPTED: Final = 0x1
 _SEVERAL: Final = "several members of the archive have this name; unpack the archive"
 
 
+_MOST_OPEN: Final = 64
+"""Fewer than the files that a process may have open; 256 on macOS."""
+
+_opened: Final[deque[weakref.ReferenceType[Archive]]] = deque()
+
+
 class Archive:
     """An open archive within the limits, whose members are read from the file that was listed.
 
@@ -53,25 +59,47 @@ class Archive:
         gone.
         """
         self.uri = uri
+        self._place = root, path
+        self._open()
+
+    def _open(self) -> None:
+        root, path = self._place
         with ExitStack() as stack:
-            file = stack.enter_context(open_inside(root, path, uri))
-            self.state: Final = os.fstat(file.fileno())
+            file = stack.enter_context(open_inside(root, path, self.uri))
+            self.state = os.fstat(file.fileno())
             self._file = file
             self._before = state_of(file)
             size = file.seek(0, 2)
-            _require_small_directory(file, size, uri)
+            _require_small_directory(file, size, self.uri)
             try:
                 self._zip = zipfile.ZipFile(file)
             except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OSError) as error:
-                raise ReadError(f"{uri}: the ZIP archive is not complete ({error}); copy it again") from error
-            _require_limits(self._zip.infolist(), size, uri)
+                raise ReadError(
+                    f"{self.uri}: the ZIP archive is not complete ({error}); copy it again"
+                ) from error
+            _require_limits(self._zip.infolist(), size, self.uri)
             self._closing = weakref.finalize(self, stack.pop_all().close)
+        _opened.append(weakref.ref(self))
+        if len(_opened) > _MOST_OPEN and (oldest := _opened.popleft()()) is not None:
+            oldest.close()
+
+    def _open_again(self) -> None:
+        """Open the archive if it was closed for others, or raise ``ChangedFileError`` if it is another one now."""
+        if self._file.closed:
+            before = self._before
+            self._open()
+            require_unchanged(self._file, before)
+
+    def close(self) -> None:
+        """Close the file until a member is read again."""
+        self._closing()
 
     def sha256(self) -> str:
         """Return the hash of the archive that all members were read from, in hexadecimal digits.
 
         It raises ``ChangedFileError`` if it was written meanwhile. It raises ``OSError`` if it cannot be read.
         """
+        self._open_again()
         return hash_unchanged(self._file, self._before)
 
     def list_members(self) -> Iterator[tuple[str, zipfile.ZipInfo, str | None]]:
@@ -101,6 +129,7 @@ class Archive:
                 code="too_large",
             )
         try:
+            self._open_again()
             with self._zip.open(info) as member:
                 # No more is unpacked than the archive says, whatever its data would give.
                 content = member.read(size if size >= 0 else info.file_size)

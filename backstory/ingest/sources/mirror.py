@@ -129,12 +129,14 @@ def _fetch(
     paths = {key: path for path, key in known.keys.items()}
     failed = {paths.get(name, name): why for name, why in listing.refused.items()}
     stamps = _list_copied(folder, known)
+    left_out = {path: why for path in listing.files if (why := _explain_left_out(path, rules)) is not None}
+    ignored |= left_out
+    wanted = {path: file for path, file in sorted(listing.files.items()) if path not in left_out}
+    for path in stamps.keys() - wanted.keys() - failed.keys():
+        _remove(folder / COPIES, path)  # before the others come, since a file may have become a folder
+        del stamps[path]
     fetched = 0
-    for path, file in sorted(listing.files.items()):
-        reason = _explain_left_out(path, rules)
-        if reason is not None:
-            ignored[path] = reason
-            continue
+    for path, file in wanted.items():
         if not _is_changed(path, file, stamps):
             continue
         announce_name(path)
@@ -148,11 +150,18 @@ def _fetch(
         fetched += 1
         if fetched % _FILES_BETWEEN_RECORDS == 0:
             _write_state(folder, replace(known, stamps=stamps, keys=_list_keys(known, listing, stamps)))
-    for path in stamps.keys() - (listing.files.keys() - ignored.keys()) - failed.keys():
-        (folder / COPIES / path).unlink(missing_ok=True)
-        del stamps[path]
     keys = _list_keys(known, listing, stamps)
     return MirrorState(known.origin, stamps, keys, ignored, failed, problem="")
+
+
+def _remove(copies: Path, path: str) -> None:
+    """Remove a copy, and the folders that are empty without it."""
+    (copies / path).unlink(missing_ok=True)
+    for parent in list(PurePosixPath(path).parents)[:-1]:
+        try:
+            (copies / parent).rmdir()
+        except OSError:  # it holds other copies
+            return
 
 
 def _list_copied(folder: Path, known: MirrorState) -> dict[str, str]:

@@ -177,3 +177,12 @@ def test_what_an_archive_held_is_kept_while_it_is_damaged(tmp_path: Path) -> Non
         ("pack.zip/a.md", "ok"),
         ("pack.zip/b.md", "deleted"),
     ]
+
+
+def test_more_archives_than_a_process_may_open_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "_MOST_OPEN", 2)
+    packs = {f"{number}.zip": pack({"a.md": f"# {number}\n", "b.md": "# B\n"}) for number in range(5)}
+    found = read_documents(make_writer(tmp_path)(packs), DEFAULTS)
+    assert sorted(found.documents["title"]) == sorted([*"01234", *["B"] * 5])

@@ -260,6 +260,12 @@ def test_nothing_partial_is_kept_and_a_fetch_goes_on_where_it_stopped(tmp_path: 
     assert copies(tmp_path) == remote.contents
 
 
+def test_a_folder_that_becomes_a_file_and_a_file_that_becomes_a_folder_are_fetched(tmp_path: Path) -> None:
+    for contents in ({"a/b.md": b"1", "c": b"2"}, {"a": b"3", "c/d.md": b"4"}):
+        state = update_mirror(tmp_path, "x", Scripted(contents), FileRules(), MOST)
+        assert (copies(tmp_path), state.failed) == (contents, {})
+
+
 def test_a_fetch_that_was_killed_leaves_whole_files_only(tmp_path: Path) -> None:
     class Killed(Scripted):
         def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
