@@ -1,16 +1,10 @@
-"""Chunks and vectors -> a published snapshot of the search index.
-
-A publishing process holds the folder's lock. All snapshots are deleted but the current one and those that a process
-has open.
-"""
+"""Chunks and vectors -> a published snapshot of the search index."""
 
 from __future__ import annotations
 
 import logging
-import shutil
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,14 +12,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from backstory.base.files.arrays import map_array
-from backstory.base.files.atomic import flush, lock
 from backstory.base.telemetry import log_event
 from backstory.index.calibration import Calibration
 from backstory.index.content import Content
 from backstory.index.milvus import Collection, choose_collection, is_served, release_collection, upload_rows
 from backstory.index.snapshot import (
     CHUNKS_FILE,
-    CURRENT_FILE,
     DOCUMENTS_FILE,
     FORMAT,
     GRAPH_FILE,
@@ -33,11 +25,15 @@ from backstory.index.snapshot import (
     TERMS_FOLDER,
     TEXT_BOUNDS_FILE,
     TEXTS_FILE,
+    UNPUBLISHED,
     VECTORS_FILE,
     HnswRecord,
     Manifest,
     current_version,
     find_damage,
+    prune,
+    publish,
+    publishing,
     read_manifest,
     record_files,
 )
@@ -46,10 +42,6 @@ from backstory.index.vss import VssGraph, write_graph
 
 logger = logging.getLogger(__name__)
 
-_UNPUBLISHED: Final = ".building-"
-"""Start of the names of what is not published yet, which the next publication removes."""
-_DISCARDED: Final = ".discarded-"
-_LOCK_FILE: Final = ".lock"
 _MADE_WITH: Final = ("backstory", "duckdb", "duckdb-extension-vss")
 
 
@@ -78,7 +70,7 @@ def publish_content(folder: Path, content: Content, calibration: Calibration) ->
         target = folder / version
         is_built = find_damage(target, checksums=False) is not None or not is_served(target)
         if is_built:
-            unpublished = folder / f"{_UNPUBLISHED}{version}"
+            unpublished = folder / f"{UNPUBLISHED}{version}"
             unpublished.mkdir()
             uploaded = _write_snapshot(unpublished, content, version, calibration)
             publish(folder, version, unpublished)
@@ -143,72 +135,3 @@ def _find_version(name: str) -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return "not installed"
-
-
-@contextmanager
-def publishing(folder: Path) -> Iterator[None]:
-    """Hold the lock of an index's folder, which is made if absent; wait while another process publishes.
-
-    Leftovers of a killed publication are removed, and at the end those of one that failed.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK_FILE).open("ab") as lock_file:
-        lock(lock_file)
-        _remove_leftovers(folder)
-        try:
-            yield
-        finally:
-            _remove_leftovers(folder)
-
-
-def publish(folder: Path, version: str, built: Path | None) -> None:
-    """Make a snapshot the current one, durably and in one step.
-
-    ``built`` is the hidden folder of the built snapshot, which replaces a damaged one of the same version; None if the
-    snapshot is in its final folder.
-    """
-    target = folder / version
-    if built is not None:
-        for path in [*built.rglob("*"), built]:
-            flush(path)
-        if target.exists():
-            _discard(folder, target)
-        built.rename(target)
-        flush(folder)
-    pointer = folder / f"{_UNPUBLISHED}{CURRENT_FILE}"
-    pointer.write_text(f"{version}\n", encoding="utf-8")
-    flush(pointer)
-    pointer.replace(folder / CURRENT_FILE)
-    flush(folder)
-
-
-def prune(folder: Path) -> None:
-    """Delete all snapshots but the current one and those that a process has open."""
-    current = current_version(folder)
-    for path in sorted(folder.glob("[!.]*/")):
-        if path.name == current:
-            continue
-        try:
-            file = (path / MANIFEST_FILE).open("rb")
-        except FileNotFoundError:
-            _discard(folder, path)
-            continue
-        with file:
-            if lock(file, wait=False):
-                _discard(folder, path)
-
-
-def _remove_leftovers(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.name.startswith((_UNPUBLISHED, _DISCARDED)):
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-
-
-def _discard(folder: Path, snapshot: Path) -> None:
-    # Renamed before deletion, so that a killed process never leaves half a snapshot under its name.
-    discarded = folder / f"{_DISCARDED}{snapshot.name}"
-    snapshot.rename(discarded)
-    shutil.rmtree(discarded)

@@ -5,8 +5,9 @@ another with their bounds, and the BM25 scores. ``chunks.arrow`` and ``documents
 told of a hit. ``graph.duckdb`` holds the HNSW index, if DuckDB has one. Rows are ordered by the document's date of
 publication, undated rows first, then by chunk id.
 
-The ``CURRENT`` file names the published snapshot and is replaced atomically. Readers need no lock to find it, and a
-shared lock of its manifest keeps one that they have open.
+The ``CURRENT`` file names the published snapshot and is replaced atomically. A publishing process holds the folder's
+lock. Readers need no lock to find the current snapshot, and a shared lock of its manifest keeps one that they have
+open. All others are deleted.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import threading
 import weakref
 from collections.abc import Iterator
@@ -31,7 +33,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from backstory.base.errors import NoIndexError, SearchIndexError
 from backstory.base.files.arrays import map_array, view_array
-from backstory.base.files.atomic import lock
+from backstory.base.files.atomic import flush, lock
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
 from backstory.index.keywords import KeywordIndex
 from backstory.index.terms import LanguageTerms, read_terms
@@ -50,6 +52,10 @@ DOCUMENTS_FILE: Final = "documents.arrow"
 TERMS_FOLDER: Final = "terms"
 GRAPH_FILE: Final = "graph.duckdb"
 REBUILD_COMMAND: Final = "backstory run"
+UNPUBLISHED: Final = ".building-"
+"""Start of the names of what is not published yet, which the next publication removes."""
+_DISCARDED: Final = ".discarded-"
+_LOCK_FILE: Final = ".lock"
 _VERSION: Final = re.compile(rb"([0-9a-f]{16})\n")
 _ROW_COLUMNS: Final = ["chunk_id", "document"]
 
@@ -305,3 +311,72 @@ def find_moment(folder: Path) -> datetime | None:
         return datetime.fromtimestamp(int((folder / CURRENT_FILE).stat().st_mtime), UTC)
     except FileNotFoundError:
         return None
+
+
+@contextmanager
+def publishing(folder: Path) -> Iterator[None]:
+    """Hold the lock of an index's folder, which is made if absent; wait while another process publishes.
+
+    Leftovers of a killed publication are removed, and at the end those of one that failed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK_FILE).open("ab") as lock_file:
+        lock(lock_file)
+        _remove_leftovers(folder)
+        try:
+            yield
+        finally:
+            _remove_leftovers(folder)
+
+
+def publish(folder: Path, version: str, built: Path | None) -> None:
+    """Make a snapshot the current one, durably and in one step.
+
+    ``built`` is the hidden folder of the built snapshot, which replaces a damaged one of the same version; None if the
+    snapshot is in its final folder.
+    """
+    target = folder / version
+    if built is not None:
+        for path in [*built.rglob("*"), built]:
+            flush(path)
+        if target.exists():
+            _discard(folder, target)
+        built.rename(target)
+        flush(folder)
+    pointer = folder / f"{UNPUBLISHED}{CURRENT_FILE}"
+    pointer.write_text(f"{version}\n", encoding="utf-8")
+    flush(pointer)
+    pointer.replace(folder / CURRENT_FILE)
+    flush(folder)
+
+
+def prune(folder: Path) -> None:
+    """Delete all snapshots but the current one and those that a process has open."""
+    current = current_version(folder)
+    for path in sorted(folder.glob("[!.]*/")):
+        if path.name == current:
+            continue
+        try:
+            file = (path / MANIFEST_FILE).open("rb")
+        except FileNotFoundError:
+            _discard(folder, path)
+            continue
+        with file:
+            if lock(file, wait=False):
+                _discard(folder, path)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.name.startswith((UNPUBLISHED, _DISCARDED)):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def _discard(folder: Path, snapshot: Path) -> None:
+    # Renamed before deletion, so that a killed process never leaves half a snapshot under its name.
+    discarded = folder / f"{_DISCARDED}{snapshot.name}"
+    snapshot.rename(discarded)
+    shutil.rmtree(discarded)

@@ -16,8 +16,7 @@ from typing import Final, TypeVar
 from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, Keys, find_key
 from backstory.base.errors import BackstoryError, StateError, WorkspaceError
 from backstory.base.files.atomic import write_file
-from backstory.index.build import publish, publishing
-from backstory.index.snapshot import current_version, read_manifest, require_files
+from backstory.index.snapshot import current_version, publish, publishing, read_manifest, require_files
 from backstory.settings.paths import WorkspacePaths
 from backstory.storage.tables.tables import SNAPSHOTS, WHOLE, Tables
 

@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from backstory.base.errors import InputError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import name_some
-from backstory.index.build import prune, publishing
-from backstory.index.snapshot import current_version
+from backstory.index.snapshot import current_version, prune, publishing
 from backstory.ingest.chats.archive import drop_archived, read_archive, write_archive
 from backstory.ingest.chats.export_parts import conversation_of
 from backstory.ingest.chats.merging.message_ids import NAMED_SCHEMA

@@ -15,14 +15,14 @@ from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import EmbeddingInputError, SettingsError
 from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.progress import show_progress
-from backstory.index.build import prune, publish_content, publishing
+from backstory.index.build import publish_content
 from backstory.index.calibration import calibrate, describe_calibration
 from backstory.index.chunks import cut_document_chunks, embedding_texts
 from backstory.index.content import arrange
 from backstory.index.milvus import is_served
 from backstory.index.posts import with_posts
 from backstory.index.search import open_index
-from backstory.index.snapshot import Manifest, current_version, find_damage, read_manifest
+from backstory.index.snapshot import Manifest, current_version, find_damage, prune, publishing, read_manifest
 from backstory.ingest.documents.folder import name_reading
 from backstory.ingest.documents.reader import READERS
 from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
