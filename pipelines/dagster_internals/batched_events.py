@@ -3,15 +3,37 @@
 The public API stores one event at a time. For a year of days that took minutes (``docs/decisions/0007``).
 """
 
+import select
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import dagster as dg
+import sqlalchemy as sa
 from dagster._core.events import DagsterEvent, DagsterEventBatchMetadata, StepMaterializationData
 from dagster._core.instance import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 
 from assets.materialization_events import Event
+
+_MOST_CONNECTIONS = 20
+_SECONDS_KEPT = 3600
+
+
+def keep_connections(instance: dg.DagsterInstance) -> None:
+    """Let this process keep its connections to tables of Dagster in Postgres, which opens two for each event else."""
+    instance.optimize_for_webserver(
+        statement_timeout=0, pool_recycle=_SECONDS_KEPT, max_overflow=_MOST_CONNECTIONS
+    )
+    if not sa.event.contains(sa.pool.QueuePool, "checkout", _replace_closed):
+        sa.event.listen(sa.pool.QueuePool, "checkout", _replace_closed)
+
+
+def _replace_closed(connection: Any, *_: object) -> None:
+    """Have a connection that its server has closed, as when it started again, replaced before it is used."""
+    incoming = select.poll()
+    incoming.register(connection.fileno(), select.POLLIN)
+    if incoming.poll(0):
+        raise sa.exc.DisconnectionError
 
 
 @dataclass(frozen=True)
@@ -35,6 +57,7 @@ class BatchedEvents:
     @classmethod
     def of_step(cls, context: dg.AssetExecutionContext) -> Self:
         """Name the step that is executing."""
+        keep_connections(context.instance)
         run, step = context.run, str(context.op_execution_context.op_handle)
         return cls(context.instance, run.run_id, run.job_name, step, run.tags)
 

@@ -24,6 +24,7 @@ from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace
 from pipelines import run_plan
 from pipelines.dagster_internals import public_api
+from pipelines.dagster_internals.batched_events import keep_connections
 from pipelines.dagster_internals.event_log import BatchedEventLog, WorkspaceStorage
 from pipelines.dagster_internals.instance import open_instance, prepare_home
 from pipelines.dagster_internals.public_api import PUBLIC_VARIABLE
@@ -32,6 +33,7 @@ from pipelines.dagster_internals.webserver import GuardedWebserver
 from tests.errors import raises
 from tests.long_tests import LONG_TESTS
 from tests.pipelines.test_days import make_alone
+from tests.postgres import PostgresServer
 from tests.workspaces import run_job
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -189,3 +191,19 @@ def test_another_release_is_refused_unless_the_public_api_is_chosen(monkeypatch:
         public_api.require_tested_release()
     monkeypatch.setenv(PUBLIC_VARIABLE, "1")
     public_api.require_tested_release()
+
+
+def test_kept_connections_are_replaced_where_their_server_has_started_again(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    address = postgres_server.make_address().replace("postgresql://", "postgresql+psycopg2://")
+    (tmp_path / "dagster.yaml").write_text(
+        f"storage: {{postgres: {{postgres_url: '{address}'}}}}\n", encoding="utf-8"
+    )
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        keep_connections(instance)
+        for _ in range(2):
+            instance.report_runless_asset_event(dg.AssetMaterialization("messages"))
+            postgres_server.stop()
+            postgres_server.start()
+        assert len(instance.fetch_materializations(dg.AssetKey("messages"), limit=3).records) == 2
