@@ -69,8 +69,6 @@ class WorkspacePaths:
     """Folder of the archive: messages that are kept after the exports lost them."""
     learned = Place(".backstory/learned.json")
     """File of what was learned about documents."""
-    corrections = Place(".backstory/corrections.json")
-    """File of what people said that windows should have been given."""
     forgotten = Place(".backstory/forgotten.json")
     """File of the list of forgotten things."""
     opt_outs = Place(".backstory/opt_outs.json")

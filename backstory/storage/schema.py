@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Number of the format of all parts. State of another format is refused."""
 
 
@@ -136,12 +136,16 @@ JOBS: Final = Table(
     key="number",
     unique=("job_id", "active"),
 )
+CORRECTIONS: Final = Table(
+    "corrections", "window_id TEXT, document_id TEXT, should_be TEXT", key="window_id, document_id"
+)
+ALERTS: Final = Table("alerts", "hook TEXT, sent TEXT", key="hook")
 STATE: Final = Part(
     "state",
     "the state of the workspace",
-    "restore it from a backup, or delete it: the history of runs, the budget of the day, conversations and jobs begin "
-    "anew",
-    (RUNS, USAGE, RESERVATIONS, CONVERSATIONS, TURNS, FEEDBACK, CLEARED, JOBS),
+    "restore it from a backup, or delete it: the history of runs, the budget of the day, conversations, jobs and "
+    "corrections begin anew",
+    (RUNS, USAGE, RESERVATIONS, CONVERSATIONS, TURNS, FEEDBACK, CLEARED, JOBS, CORRECTIONS, ALERTS),
 )
 
 WORKSPACE_PARTS: Final = (CATALOG, CACHE, STATE)

@@ -12,7 +12,7 @@ from backstory.base.ids import is_written
 from backstory.interfaces.library.corpus import Corpus
 from backstory.interfaces.library.results import DocumentEntry, ExplainedDocument, Explanation, ShouldBe
 from backstory.operations.inspection.windows import CAUSES, find_window, read_window_context
-from backstory.operations.learning.corrections import PLACES, read_corrections, record_correction
+from backstory.operations.learning.corrections import PLACES, Corrections, read_corrections, record_correction
 from backstory.pipeline.incremental.visible_documents import find_posts_of
 from backstory.pipeline.workspace import Workspace
 from backstory.text.prompts.entries import cut_line
@@ -43,7 +43,7 @@ def explain_window(
     Raises:
         InputError: There is no such window or document, or several, or the window has no context yet; or there is a
             correction without a document, or about one that can be no label.
-        WorkspaceError: The file of corrections is damaged.
+        StateError: The state of the workspace is damaged.
     """
     workspace = corpus.workspace
     window = find_window(workspace, reference)
@@ -51,7 +51,8 @@ def explain_window(
     wanted = None if document is None else corpus.describe(corpus.find(document))
     if should_be is not None:
         _record(workspace, window, wanted, should_be)
-    corrections = read_corrections(workspace.corrections)
+    corrections: Corrections
+    corrections = workspace.state_reader.read(lambda: read_corrections(workspace.state), dict)
     mine = pl.col("window_id") == window["window_id"]
     decisions, chunks = (
         workspace.tables.read(table, [window["partition"]]).filter(mine)
@@ -96,7 +97,7 @@ def _record(
             code="no_document",
         )
     if should_be == "unsaid":
-        record_correction(workspace.corrections, window["window_id"], entry.document_id, None)
+        record_correction(workspace.state, window["window_id"], entry.document_id, None)
         return
     if should_be not in PLACES:
         raise InputError(
@@ -109,7 +110,7 @@ def _record(
     elif entry.date > window["started_at"]:
         reason = "it is later than the window"
     else:
-        record_correction(workspace.corrections, window["window_id"], entry.document_id, should_be)
+        record_correction(workspace.state, window["window_id"], entry.document_id, should_be)
         return
     raise InputError(
         f"{entry.uri} is no label of this window, wherever it should be: {reason}", code="no_label"

@@ -1,18 +1,12 @@
-"""Alerts already sent to each hook, stored in ``.backstory/alerts.json``."""
+"""Alerts already sent to each hook, in the state of the workspace."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from pydantic import BaseModel, Field
 
-from pydantic import BaseModel, Field, ValidationError
-
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.operations.alerts.problems import Problem
-
-logger = logging.getLogger(__name__)
+from backstory.storage.schema import ALERTS
+from backstory.storage.state import State
 
 
 class SentAlerts(BaseModel):
@@ -27,33 +21,14 @@ class SentAlerts(BaseModel):
     time: str | None = None
 
 
-class Memory(BaseModel):
-    """The alerts already sent, by name of the hook."""
-
-    hooks: dict[str, SentAlerts] = Field(default_factory=dict)
-
-
-def read_memory(path: Path) -> Memory:
-    """Read the file. If it is absent or damaged, the memory is empty, and every open problem is sent again."""
-    try:
-        return Memory.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return Memory()
-    except ValidationError:
-        logger.warning("%s is damaged; the run rewrites it and sends every open problem again", path)
-        return Memory()
+def read_sent(state: State, hook: str) -> SentAlerts:
+    """Read what a hook was sent last; nothing if it never was."""
+    with state.reading() as session:
+        row = session.execute("SELECT sent FROM alerts WHERE hook = ?", (hook,)).fetchone()
+    return SentAlerts() if row is None else SentAlerts.model_validate_json(row[0])
 
 
-@contextmanager
-def exclusive_memory(path: Path) -> Iterator[Memory]:
-    """Read the file, and write it at the end of the block. Meanwhile no other process sends alerts.
-
-    Yields:
-        The memory, to be changed in place.
-    """
-    with exclusive_temporary(path) as file:
-        memory = read_memory(path)
-        yield memory
-        file.write(memory.model_dump_json(exclude_defaults=True).encode())
-        file.flush()
-        publish(temporary_path(path), path)
+def record_sent(state: State, hook: str, sent: SentAlerts) -> None:
+    """Record what a hook was sent."""
+    with state.begin() as session:
+        state.upsert(session, ALERTS, [(hook, sent.model_dump_json(exclude_defaults=True))])

@@ -7,17 +7,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from backstory.base.environment import WEBHOOK_VARIABLE, find_key
-from backstory.base.errors import AlertError, InputError, WorkspaceError
+from backstory.base.errors import AlertError, InputError, StateError, WorkspaceError
 from backstory.base.telemetry import PRINTED, describe_range, log_event
 from backstory.base.wording import count
 from backstory.ingest.chats.export_files import list_files
 from backstory.models.failures import hide_quotes, redact
 from backstory.operations.alerts.hooks import Payload, post, run_command
-from backstory.operations.alerts.last_sent import SentAlerts, exclusive_memory, read_memory
+from backstory.operations.alerts.last_sent import SentAlerts, read_sent, record_sent
 from backstory.operations.alerts.problems import Problem, Problems, find_problems, list_failures, update_open
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import Workspace
@@ -28,7 +27,6 @@ Event: TypeAlias = Literal["problems", "reminder", "resolved", "test"]
 Send: TypeAlias = Callable[[Payload], None]
 """Delivers an alert, or raises :class:`AlertError`."""
 
-_MEMORY_FILE: Final = "alerts.json"
 _FORMAT: Final = 1
 """Version of the shape of the payload. It rises when a field changes its meaning or goes."""
 _COST: Final = (
@@ -61,28 +59,26 @@ def send_alerts(workspace: Workspace, run: Run) -> list[str]:
         return []
     settings, now = workspace.settings.alerts, datetime.now(UTC)
     time = now.isoformat(timespec="seconds")
-    path, told = _memory_path(workspace), []
+    state, told = workspace.state, []
     found = find_problems(run, settings.on, time, partial(hide_chats, workspace))
     try:
-        with exclusive_memory(path) as memory:
+        with state.lock("alerts"):
             for name, send in hooks.items():
-                sent = memory.hooks.get(name, SentAlerts())
+                sent = read_sent(state, name)
                 problems = update_open(sent.problems, found, run)
                 event = choose_event(sent, problems, now, timedelta(hours=settings.repeat_hours))
                 if event is None:
-                    memory.hooks[name] = SentAlerts(problems=problems, time=sent.time)
+                    record_sent(state, name, SentAlerts(problems=problems, time=sent.time))
                     continue
                 gone = [one.sentence for identity, one in sent.problems.items() if identity not in problems]
                 payload = _write_payload(event, workspace.root.name, time, problems, gone, run)
                 sentence, was_sent = _try(name, send, payload)
                 told.append(sentence)
                 if was_sent:
-                    memory.hooks[name] = SentAlerts(problems=problems, time=time)
-    except OSError as error:
-        log_event(logger, "alerts not sent", level=logging.WARNING, cause=error.strerror, extra=PRINTED)
-        told = [
-            f"Alerts not sent: {path} cannot be written ({error.strerror}); make room, or correct its owner"
-        ]
+                    record_sent(state, name, SentAlerts(problems=problems, time=time))
+    except StateError as error:
+        log_event(logger, "alerts not sent", level=logging.WARNING, cause=error, extra=PRINTED)
+        told.append(f"Alerts not sent: {error}")
     return told
 
 
@@ -118,8 +114,7 @@ def send_test(workspace: Workspace) -> list[str]:
 
 def read_open(workspace: Workspace) -> Mapping[str, list[Problem]]:
     """Return the open problems already sent to each hook, the oldest first."""
-    memory = read_memory(_memory_path(workspace))
-    sent = {name: memory.hooks.get(name, SentAlerts()) for name in list_hooks(workspace)}
+    sent = {name: read_sent(workspace.state, name) for name in list_hooks(workspace)}
     return {name: sorted(one.problems.values(), key=lambda found: found.since) for name, one in sent.items()}
 
 
@@ -133,10 +128,6 @@ def list_hooks(workspace: Workspace) -> dict[str, Send]:
     if address is not None:
         hooks["webhook"] = partial(post, address, timeout=seconds)
     return hooks
-
-
-def _memory_path(workspace: Workspace) -> Path:
-    return workspace.secret.with_name(_MEMORY_FILE)
 
 
 def _try(name: str, send: Send, payload: Payload) -> tuple[str, bool]:

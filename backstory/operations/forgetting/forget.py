@@ -157,9 +157,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     _, left = find_holding_posts(workspace, wanted)
     keys = list_keys(workspace, workspace.embeddings.count_by_owner())
     workspace.judgements.keep_only(list_windows(workspace), "owner")
-    keep_corrections(
-        workspace.corrections, left_windows, set(workspace.tables.read("documents")["document_id"])
-    )
+    keep_corrections(workspace.state, left_windows, set(workspace.tables.read("documents")["document_id"]))
     # No later prompt contains the forgotten thing, so no run can use these drafts.
     workspace.drafts.keep_only(list_drafted(workspace), "owner")
     vectors = workspace.embeddings.keep_only(keys, "key")

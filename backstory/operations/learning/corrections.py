@@ -1,19 +1,16 @@
 """What people said of the explanation of a window: that a document should be in its context, or should not be.
 
-One file of the workspace holds these corrections, as ids. They are labels of `backstory learn`, and change nothing
+The state of the workspace holds these corrections, as ids. They are labels of `backstory learn`, and change nothing
 else.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
+from collections.abc import Collection, Mapping
 from typing import Final, Literal, TypeAlias
 
-from backstory.base.errors import WorkspaceError
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.storage.schema import CORRECTIONS
+from backstory.storage.state import Session, State
 
 Place: TypeAlias = Literal["here", "absent"]
 """Where a document should be: in the context of the window, or not."""
@@ -24,79 +21,30 @@ Corrections: TypeAlias = Mapping[tuple[str, str], Place]
 """Where documents should be, by the ids of window and document."""
 
 
-def read_corrections(path: Path) -> Corrections:
-    """Read the corrections of a workspace; empty if nobody made one.
-
-    Raises:
-        WorkspaceError: The file does not hold corrections.
-    """
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))["corrections"]
-        corrections = {
-            (str(each["window_id"]), str(each["document_id"])): _read_place(each["should_be"])
-            for each in entries
-        }
-    except FileNotFoundError:
-        return {}
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise WorkspaceError(
-            f"{path} is damaged, and it holds what people said about documents. Restore it from a backup, or delete "
-            "it: `backstory learn` then knows nothing of their corrections",
-            code="damaged_record",
-        ) from error
-    return corrections
+def read_corrections(state: State) -> Corrections:
+    """Read the corrections of a workspace from its state."""
+    query = "SELECT window_id, document_id, should_be FROM corrections ORDER BY window_id, document_id"
+    with state.reading() as session:
+        return {(window, document): place for window, document, place in session.execute(query)}
 
 
-def record_correction(path: Path, window_id: str, document_id: str, place: Place | None) -> None:
-    """Record where a document should be, in place of an earlier correction, and flush it to disk.
-
-    Args:
-        path: The file.
-        window_id: The window.
-        document_id: The document.
-        place: Where it should be; None takes an earlier correction back.
-
-    Raises:
-        WorkspaceError: The file does not hold corrections.
-    """
-
-    def change(corrections: Corrections) -> Corrections:
-        others = {key: value for key, value in corrections.items() if key != (window_id, document_id)}
-        return others if place is None else {**others, (window_id, document_id): place}
-
-    _change(path, change)
+def record_correction(state: State, window_id: str, document_id: str, place: Place | None) -> None:
+    """Record where a document should be, in place of an earlier correction; None takes that back."""
+    with state.begin() as session:
+        if place is None:
+            _delete(session, [(window_id, document_id)])
+        else:
+            state.upsert(session, CORRECTIONS, [(window_id, document_id, place)])
 
 
-def keep_corrections(path: Path, windows: Collection[str], documents: Collection[str]) -> None:
-    """Drop the corrections about any other window or document.
-
-    Raises:
-        WorkspaceError: The file does not hold corrections.
-    """
-    if path.exists():
-        _change(
-            path,
-            lambda corrections: {
-                key: place for key, place in corrections.items() if key[0] in windows and key[1] in documents
-            },
-        )
+def keep_corrections(state: State, windows: Collection[str], documents: Collection[str]) -> None:
+    """Delete the corrections about any other window or document, also from the disk."""
+    gone = [key for key in read_corrections(state) if key[0] not in windows or key[1] not in documents]
+    if gone:
+        with state.begin() as session:
+            _delete(session, gone)
+        state.compact()
 
 
-def _read_place(value: object) -> Place:
-    for place in PLACES:
-        if value == place:
-            return place
-    raise ValueError(f"{value!r} is no place of a document")
-
-
-def _change(path: Path, change: Callable[[Corrections], Corrections]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with exclusive_temporary(path) as file:
-        corrections = [
-            {"window_id": window_id, "document_id": document_id, "should_be": place}
-            for (window_id, document_id), place in sorted(change(read_corrections(path)).items())
-        ]
-        os.fchmod(file.fileno(), 0o600)
-        file.write(f"{json.dumps({'corrections': corrections}, indent=1)}\n".encode())
-        file.flush()
-        publish(temporary_path(path), path)
+def _delete(session: Session, keys: Collection[tuple[str, str]]) -> None:
+    session.executemany("DELETE FROM corrections WHERE window_id = ? AND document_id = ?", keys)

@@ -111,7 +111,7 @@ def gather_labels(workspace: Workspace) -> Labels:
     not after the first message of the window is a label.
 
     Raises:
-        WorkspaceError: No run has made the windows yet, or the file of corrections is damaged.
+        WorkspaceError: No run has made the windows yet, or its state is damaged.
     """
     windows = workspace.tables.read("windows").select("window_id", "started_at", "ended_at", "timezone")
     columns = ("document_id", "uri", "slug", "published_at", "text", "status")
@@ -149,7 +149,7 @@ def gather_labels(workspace: Workspace) -> Labels:
 
 def _list_corrections(workspace: Workspace) -> pl.DataFrame:
     """List what people said of the explanations of windows."""
-    rows = [(*key, _SAID[place]) for key, place in read_corrections(workspace.corrections).items()]
+    rows = [(*key, _SAID[place]) for key, place in read_corrections(workspace.state).items()]
     return pl.DataFrame(rows, schema=_FOUND, orient="row")
 
 

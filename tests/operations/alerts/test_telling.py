@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from backstory.models.failures import hide_quotes, quote
+from backstory.operations.alerts.last_sent import SentAlerts, record_sent
 from backstory.operations.alerts.sending import send_alerts
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -131,7 +132,7 @@ def test_a_hook_that_fails_is_said_and_told_by_the_next_run(workspace: Workspace
     opened = add_hook(workspace)
     assert send_alerts(opened, end) == ["Alert sent by command: problems"]
     assert send_alerts(opened, end) == []
-    (opened.root / ".backstory" / "alerts.json").write_text("{", encoding="utf-8")
+    record_sent(opened.state, "command", SentAlerts())
     assert send_alerts(opened, end) == ["Alert sent by command: problems"]
 
 

@@ -5,11 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.errors import InputError, WorkspaceError
+from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import ShouldBe
 from backstory.operations.forgetting.forget import forget
-from backstory.operations.learning.corrections import Place, read_corrections
+from backstory.operations.learning.corrections import (
+    Place,
+    keep_corrections,
+    read_corrections,
+    record_correction,
+)
 from backstory.operations.learning.labels import LINKED, SAID_ABSENT, SAID_HERE, Labels, gather_labels
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.builders.communities import FIRST, write_community
@@ -85,14 +90,14 @@ def test_a_correction_changes_nothing_and_survives(corrected: Workspace) -> None
 def test_what_can_be_no_label_is_refused(corrected: Workspace) -> None:
     (corrected.documents_dir / "further.md").write_text("# Further\n\nWithout a date.\n", encoding="utf-8")
     run(corrected.root)
-    before = corrected.corrections.read_bytes()
+    before = read_corrections(corrected.state)
     with Library.open(corrected.root) as library:
         with raises(InputError, "no_document"):
             library.explain(DAY, should_be="here")
         for uri in (LATER, "further.md"):
             with raises(InputError, "no_label"):
                 library.explain(DAY, uri, should_be="here")
-    assert corrected.corrections.read_bytes() == before
+    assert read_corrections(corrected.state) == before
 
 
 def test_a_correction_about_a_document_that_became_later_is_no_label(corrected: Workspace) -> None:
@@ -105,10 +110,11 @@ def test_a_correction_about_a_document_that_became_later_is_no_label(corrected: 
 
 
 def gather_labels_without_corrections(workspace: Workspace) -> Labels:
-    kept = workspace.corrections.read_bytes()
-    workspace.corrections.unlink()
+    kept = read_corrections(workspace.state)
+    keep_corrections(workspace.state, (), ())
     labels = gather_labels(workspace)
-    workspace.corrections.write_bytes(kept)
+    for key, place in kept.items():
+        record_correction(workspace.state, *key, place)
     return labels
 
 
@@ -123,21 +129,10 @@ def test_a_correction_is_lost_with_its_window(corrected: Workspace) -> None:
 def test_corrections_are_forgotten_with_what_they_are_about(corrected: Workspace) -> None:
     done = forget(corrected, "document", UNLINKED)
     assert done.left == {}
-    assert set(read_corrections(corrected.corrections).values()) == {"absent"}
+    assert set(read_corrections(corrected.state).values()) == {"absent"}
     done = forget(open_workspace(corrected.root), "conversation", "garden")
     assert done.left == {}
-    assert read_corrections(corrected.corrections) == {}
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["[]", '{"corrections": [{"window_id": "w"}]}', '{"corrections": [', '{"corrections": 1}', "[" * 100_000],
-    ids=["list", "field", "end", "number", "depth"],
-)
-def test_damaged_corrections_are_an_error(corrected: Workspace, content: str) -> None:
-    corrected.corrections.write_text(content, encoding="utf-8")
-    with raises(WorkspaceError, "damaged_record", corrected.corrections):
-        gather_labels(corrected)
+    assert read_corrections(corrected.state) == {}
 
 
 def test_the_command_records_and_takes_back(corrected: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
