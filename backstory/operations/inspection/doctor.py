@@ -96,9 +96,9 @@ def _leave_out_explained(found: Sequence[Examination], address: str | None) -> I
     named = {one.detail for one in found if not one.passed and one.name.startswith(TABLE)}
     is_away = any(not one.passed and one.name == DATABASE for one in found)
     for one in found:
-        is_source = one.name == DATABASE or one.name.startswith(TABLE)
-        is_of_database = is_away and not one.passed and str(address) in one.detail
-        if is_source or not (one.detail in named or is_of_database):
+        is_of_table = one.detail in named and not one.name.startswith(TABLE)
+        is_of_database = is_away and not one.passed and one.name != DATABASE and str(address) in one.detail
+        if not (is_of_table or is_of_database):
             yield one
 
 
