@@ -7,8 +7,7 @@ queries. It needs no labels and no chats, so that it changes only when the docum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 import numpy as np
@@ -25,7 +24,6 @@ LEAST_DOCUMENTS: Final = 50
 """With fewer documents the spread is chance."""
 MOST_PROBES: Final = 128
 
-_DEFAULT_TEMPERATURE = 0.04
 _KEYWORDS_PER_TEMPERATURE = 2.5  # the shipped model's weight of keywords by its temperature
 _LEAST_TEMPERATURE = 0.001  # documents that are all alike have no spread
 _BEST = 5
@@ -57,18 +55,12 @@ class Calibration(BaseModel):
     probes: int = 0
 
 
-_MEASURED: Final[Mapping[str, Calibration]] = MappingProxyType(
-    {
-        "local:granite-embedding-30m-english:": Calibration(
-            temperature=_DEFAULT_TEMPERATURE, keyword_weight=0.1, min_similarity=None, origin="labels"
-        )
-    }
-)
-"""Constants that labels have measured, by the beginning of the embedder's id (docs/studies/other-models.md)."""
-
 DEFAULT_CALIBRATION: Final = Calibration(
-    temperature=_DEFAULT_TEMPERATURE, keyword_weight=0.1, min_similarity=None, origin="too few documents"
+    temperature=0.04, keyword_weight=0.1, min_similarity=None, origin="too few documents"
 )
+"""The constants of the shipped model, which labels have measured (docs/studies/other-models.md)."""
+_MEASURED_SPACE: Final = "local:granite-embedding-30m-english:"
+"""Beginning of the id of the embedder for which they were measured."""
 
 
 def calibrate(
@@ -85,9 +77,9 @@ def calibrate(
     ``document_chunks``. ``embed_queries`` is called, with at most 128 short texts, only if the constants have to be
     derived.
     """
-    measured = [known for prefix, known in _MEASURED.items() if embedder.id.startswith(prefix)]
-    if measured:
-        return measured[0].model_copy(update={"min_similarity": embedder.default_min_similarity})
+    shipped = DEFAULT_CALIBRATION.model_copy(update={"min_similarity": embedder.default_min_similarity})
+    if embedder.id.startswith(_MEASURED_SPACE):
+        return shipped.model_copy(update={"origin": "labels"})
     by_people = documents.filter(
         (pl.col("status") == "ok") & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
     ).select(*_KEY)
@@ -95,7 +87,7 @@ def calibrate(
         by_people.with_row_index("document"), on=_KEY, maintain_order="left"
     )
     if counted["document"].n_unique() < LEAST_DOCUMENTS:
-        return DEFAULT_CALIBRATION.model_copy(update={"min_similarity": embedder.default_min_similarity})
+        return shipped
     texts, places = _make_probes(counted, embedder)
     rows = counted.select("row", "document").to_numpy().astype(np.int64)
     derived = _derive(embed_queries(texts), np.array(places), vectors, rows)

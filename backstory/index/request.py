@@ -67,12 +67,6 @@ class Filters:
     by_people: bool | None = None
     pages: tuple[int, int] | None = None
 
-    @property
-    def restrict_otherwise(self) -> bool:
-        """Whether anything but the times and the tenant may exclude a document."""
-        named = self.kinds or self.tags or self.document_ids or self.pages
-        return bool(named) or self.by_people is not None or not self.undated
-
 
 _NO_FILTERS = Filters()
 
