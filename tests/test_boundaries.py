@@ -188,6 +188,14 @@ def test_the_library_loads_no_heavy_package_before_it_needs_it() -> None:
     assert dict(zip(statements, result.stdout.splitlines(), strict=True)) == dict.fromkeys(statements, "[]")
 
 
+def test_a_search_loads_nothing_that_builds_an_index() -> None:
+    code = "import sys, backstory.interfaces.library.search; print(*sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert set(result.stdout.split()) & {"duckdb", "backstory.index.build", "backstory.index.graph"} == set()
+
+
 def test_every_public_name_can_be_imported() -> None:
     import backstory
 
