@@ -9,7 +9,7 @@ from backstory.pipeline.run.plan import ALL_TABLES
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.partitions import partition_range
-from pipelines.run_plan import RANGE_END, RANGE_START
+from pipelines.automation import RANGE_END, RANGE_START
 
 SENSOR = "alerts_of_killed_runs"
 _SECONDS = 30

@@ -13,10 +13,10 @@ from backstory.pipeline.run.builder import OnProgress
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.stages.messages import find_partitions, known_first_partition
 from backstory.pipeline.workspace import Workspace
+from pipelines.automation import tag_range
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
 from pipelines.failures import describe_step_failures
-from pipelines.run_plan import tag_range
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _DAY = len("2025-03-04")

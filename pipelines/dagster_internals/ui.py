@@ -6,20 +6,26 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from tempfile import TemporaryDirectory
-from typing import NoReturn
+from typing import Final, NoReturn
+from urllib.parse import urlsplit
 
 import dagster as dg
 import uvicorn
 from dagster import __version__ as dagster_version
 from dagster._cli.proxy_server_manager import ProxyServerManager
-from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.context import WorkspaceProcessContext, WorkspaceRequestContext
 from dagster._core.workspace.load_target import ModuleTarget, WorkspaceFileTarget
 from dagster_shared.ipc import get_ipc_shutdown_pipe, open_ipc_subprocess, send_ipc_shutdown_message
+from dagster_webserver.webserver import DagsterWebserver
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from assets.tables import name_pool
 from backstory.base.errors import InputError, WorkspaceError
@@ -31,7 +37,6 @@ from pipelines.dagster_internals.instance import (
     prepare_home,
 )
 from pipelines.dagster_internals.public_api import require_tested_release, uses_public_api
-from pipelines.dagster_internals.webserver import GuardedWebserver, list_authorities
 from pipelines.definitions import SHOWN_VARIABLE
 from pipelines.location import DEFINITIONS, IMPORT_ROOT, IS_CHECKOUT, PACKAGE
 
@@ -169,3 +174,89 @@ def _serve(config: uvicorn.Config, daemon: "Popen[bytes]") -> None:
         raise WorkspaceError(
             f"Dagster's daemon ended with exit code {daemon.returncode}; see its messages above"
         )
+
+
+LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+"""Names of this machine, for itself."""
+
+_PATHS_OF_ACTIONS = ("/graphql", "/report_asset_")
+_FOREIGN = ("cross-site", "same-site")
+
+
+class GuardedWebserver(DagsterWebserver[WorkspaceProcessContext, WorkspaceRequestContext]):
+    """Dagster's webserver behind :class:`OwnPagesOnly`, and in no frame of another page."""
+
+    def __init__(self, context: WorkspaceProcessContext, authorities: Collection[str]) -> None:
+        super().__init__(context, live_data_poll_rate=2000)
+        self._authorities = authorities
+
+    def build_middleware(self) -> list[Middleware]:
+        """Return Dagster's middleware behind the guard."""
+        return [Middleware(OwnPagesOnly, authorities=self._authorities), *super().build_middleware()]
+
+    def make_security_headers(self) -> dict[str, str]:
+        """Return Dagster's headers and the one that forbids frames of other sites."""
+        return {**super().make_security_headers(), "X-Frame-Options": "SAMEORIGIN"}
+
+
+class OwnPagesOnly:
+    """Refuses requests that name another host, or that a page of another site makes.
+
+    A link from another site to a page is followed. Programs that are no browser send neither ``Origin`` nor
+    ``Sec-Fetch-Site``, and pass.
+    """
+
+    def __init__(self, app: ASGIApp, authorities: Collection[str]) -> None:
+        """Wrap an application.
+
+        Args:
+            app: The application.
+            authorities: Allowed values of ``Host``: ``name:port``, or ``name`` for any port.
+        """
+        self._app = app
+        self._authorities = frozenset(authority.lower() for authority in authorities)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it with 400 (host) or 403 (another site)."""
+        refusal = self._refuse(scope) if scope["type"] in ("http", "websocket") else None
+        await (refusal or self._app)(scope, receive, send)
+
+    def _refuse(self, scope: Scope) -> PlainTextResponse | None:
+        headers = Headers(scope=scope)
+        if not self._is_own(headers.get("host", "")):
+            return PlainTextResponse(
+                "This address is not one of the UI's. Open the one that `backstory dagster ui` printed, or allow "
+                "this name with --allow-host.\n",
+                status_code=400,
+            )
+        origin = headers.get("origin")
+        is_foreign = headers.get("sec-fetch-site") in _FOREIGN
+        if origin is not None:
+            is_foreign = is_foreign or not self._is_own(urlsplit(origin).netloc)
+        is_page = (
+            scope["type"] == "http"
+            and scope["method"] in ("GET", "HEAD")
+            and headers.get("sec-fetch-mode") == "navigate"
+            and not scope["path"].startswith(_PATHS_OF_ACTIONS)
+        )
+        if is_foreign and not is_page:
+            return PlainTextResponse("A page of another site may not use the UI.\n", status_code=403)
+        return None
+
+    def _is_own(self, authority: str) -> bool:
+        name, colon, port = authority.lower().rpartition(":")
+        if not colon or not port.isdigit():
+            name = authority.lower()
+        return bool(name) and (authority.lower() in self._authorities or name in self._authorities)
+
+
+def list_authorities(host: str, port: int, names: Collection[str]) -> list[str]:
+    """List the allowed values of ``Host``.
+
+    Args:
+        host: Address that the server is bound to.
+        port: Its port.
+        names: Further names, such as that of a proxy, with any port.
+    """
+    bound = [host] if host not in ("0.0.0.0", "::") else []  # noqa: S104 - compared, not bound
+    return [*(f"{name}:{port}" for name in (*LOOPBACK, *bound)), *names]

@@ -10,9 +10,9 @@ import pytest
 
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.alerts import make_alert_sensors
+from pipelines.automation import tag_range
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
-from pipelines.run_plan import tag_range
 
 pytestmark = pytest.mark.usefixtures("own_state_storage", "prepared_home")
 

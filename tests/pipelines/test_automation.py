@@ -19,10 +19,9 @@ from backstory.pipeline.run.pending import find_outdated, join_ranges
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.partitions import partition_range
-from pipelines.automation import make_sensor
+from pipelines.automation import RANGE_END, RANGE_START, make_sensor, tag_range
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
-from pipelines.run_plan import RANGE_END, RANGE_START, tag_range
 from tests.workspaces import SETTINGS, copy_made, find_file, write_workspace
 
 pytestmark = pytest.mark.usefixtures("own_state_storage", "prepared_home")

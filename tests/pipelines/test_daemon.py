@@ -11,10 +11,10 @@ from dagster._daemon.auto_run_reexecution import auto_run_reexecution
 from dagster._time import get_current_timestamp
 
 from backstory.pipeline.workspace import Workspace
+from pipelines.automation import tag_range
 from pipelines.dagster_internals.daemon import adapt_daemon
 from pipelines.dagster_internals.instance import end_lost_runs, open_instance
 from pipelines.dagster_internals.run_launcher import LOST
-from pipelines.run_plan import tag_range
 from tests.pipelines.test_instance import IDLE
 
 pytestmark = pytest.mark.usefixtures("prepared_home")

@@ -22,14 +22,14 @@ from assets import tags
 from backstory.base.errors import SettingsError, WorkspaceError
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace
-from pipelines import run_plan
+from pipelines import automation
 from pipelines.dagster_internals import public_api
 from pipelines.dagster_internals.batched_events import keep_connections
 from pipelines.dagster_internals.event_log import BatchedEventLog, WorkspaceStorage
 from pipelines.dagster_internals.instance import open_instance, prepare_home
 from pipelines.dagster_internals.public_api import PUBLIC_VARIABLE
 from pipelines.dagster_internals.run_launcher import WatchedRunLauncher
-from pipelines.dagster_internals.webserver import GuardedWebserver
+from pipelines.dagster_internals.ui import GuardedWebserver
 from tests.errors import raises
 from tests.long_tests import LONG_TESTS
 from tests.pipelines.test_days import make_alone
@@ -90,7 +90,7 @@ def test_the_tags_are_those_of_the_release() -> None:
         dagster_tags.PARTITION_NAME_TAG,
         dagster_tags.BACKFILL_ID_TAG,
     )
-    assert set(run_plan.UNFINISHED) == set(NOT_FINISHED_STATUSES)
+    assert set(automation.UNFINISHED) == set(NOT_FINISHED_STATUSES)
 
 
 @pytest.mark.parametrize(

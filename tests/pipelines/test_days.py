@@ -10,9 +10,9 @@ from assets.materialization_events import BY_NAME
 from assets.tags import BACKFILL
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
+from pipelines.automation import tag_range
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
-from pipelines.run_plan import tag_range
 from tests.long_tests import LONG_TESTS
 from tests.workspaces import replace_recorded, run_job
 

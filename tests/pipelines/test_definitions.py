@@ -26,10 +26,9 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import PartitionSettings
 from backstory.storage.tables.partitions import partition_key, partition_range
 from backstory.storage.tables.schemas import TABLES
-from pipelines.automation import list_recent
+from pipelines.automation import list_recent, tag_range
 from pipelines.dagster_internals.instance import open_instance, prepare_home
 from pipelines.definitions import JOB, SHOWN_VARIABLE, define, definitions
-from pipelines.run_plan import tag_range
 from tests.errors import raises
 
 ROOT = Path(__file__).resolve().parents[2]

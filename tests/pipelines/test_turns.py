@@ -21,9 +21,9 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.partitions import partition_range
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.turns import is_running
+from pipelines.automation import tag_range
 from pipelines.dagster_internals.instance import end_lost_runs, open_instance, prepare_home
 from pipelines.definitions import JOB
-from pipelines.run_plan import tag_range
 from tests.long_tests import LONG_TESTS
 from tests.pipelines.ui_process import UiProcess, run_ui, wait_for
 from tests.started_python import StartedPython
@@ -41,7 +41,7 @@ ADD = [*COMMAND[:-1], "add"]
 JOB_RUN = f"""
 import dagster as dg
 from pipelines.definitions import JOB, define
-from pipelines.run_plan import tag_range
+from pipelines.automation import tag_range
 from backstory.pipeline.workspace import open_workspace
 
 job = define(open_workspace()).resolve_job_def(JOB)

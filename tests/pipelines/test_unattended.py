@@ -65,7 +65,7 @@ def find_daemon(ui: UiProcess) -> int:
     shown = subprocess.run(
         ["ps", "-o", "pid=,args=", "--ppid", str(ui.process.pid)], capture_output=True, text=True, check=True
     )
-    [line] = [line for line in shown.stdout.splitlines() if "pipelines.dagster_internals.daemon" in line]
+    [line] = [line for line in shown.stdout.splitlines() if "pipelines.dagster_internals.instance" in line]
     return int(line.split()[0])
 
 

@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from backstory.ingest.documents.written import DRAFT_SUFFIX
-from backstory.pipeline.incremental.document_fingerprint import list_post_folders
+from backstory.pipeline.incremental.fingerprints import list_post_folders
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.state import State
 from backstory.storage.tables.schemas import TABLES

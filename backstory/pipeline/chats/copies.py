@@ -22,7 +22,7 @@ from backstory.index.snapshot import current_version
 from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.ingest.privacy.folding import UNSPACED, is_unspaced
 from backstory.pipeline.chats.stored_messages import find_replaced, read_intact_messages
-from backstory.pipeline.incremental.document_fingerprint import list_post_folders
+from backstory.pipeline.incremental.fingerprints import list_post_folders
 from backstory.pipeline.rendered_pages import EXPORT_MARK, list_site_pages, remove_pages
 from backstory.pipeline.run.cache_use import list_drafted, list_windows
 from backstory.pipeline.workspace import Workspace

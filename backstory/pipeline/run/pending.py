@@ -16,8 +16,7 @@ from backstory.index.snapshot import current_version
 from backstory.ingest.sources.roots import list_sources
 from backstory.pipeline.chats.exports_reading import EXPORT_SOURCES, exports_fingerprint
 from backstory.pipeline.chats.local_times import require_no_timestamp_outliers
-from backstory.pipeline.incremental.document_fingerprint import hash_document_files
-from backstory.pipeline.incremental.fingerprints import hash_dependencies
+from backstory.pipeline.incremental.fingerprints import hash_dependencies, hash_document_files
 from backstory.pipeline.incremental.partitions import split_by_partition
 from backstory.pipeline.incremental.visible_documents import name_earlier_documents, read_searched
 from backstory.pipeline.run.plan import STAGES

@@ -27,8 +27,12 @@ from backstory.ingest.sources.fetching import fetch_sources
 from backstory.ingest.sources.listing import list_documents
 from backstory.pipeline.chats.copies import clear_copies_of_documents
 from backstory.pipeline.chats.removals import require_documents
-from backstory.pipeline.incremental.document_fingerprint import hash_document_files, hash_documents
-from backstory.pipeline.incremental.fingerprints import code_version, hash_dependencies
+from backstory.pipeline.incremental.fingerprints import (
+    code_version,
+    hash_dependencies,
+    hash_document_files,
+    hash_documents,
+)
 from backstory.pipeline.incremental.partitions import is_made_by_this_code, read_previous, write_side_output
 from backstory.pipeline.incremental.report import CLEARED, StageResult, log_unread
 from backstory.pipeline.stages.stage import TableStage

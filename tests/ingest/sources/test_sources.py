@@ -18,8 +18,8 @@ from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.operations.backup.writing import write_backup
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.preview import preview_run
+from backstory.pipeline.run.estimate import open_scratch
 from backstory.pipeline.run.pending import fingerprint_documents
-from backstory.pipeline.run.scratch_workspace import open_scratch
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.errors import raises
 from tests.workspaces import SETTINGS, build_table, is_stale

@@ -14,9 +14,9 @@ from backstory.interfaces.dagster_specs.asset_specs import asset_specs
 from backstory.interfaces.dagster_specs.partitions import partitions_of
 from backstory.interfaces.dagster_specs.tables_resource import TablesResource
 from backstory.pipeline.workspace import Workspace
+from pipelines.automation import tag_range
 from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import JOB, define
-from pipelines.run_plan import tag_range
 from tests.errors import raises
 from tests.workspaces import run_job
 

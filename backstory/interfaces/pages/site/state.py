@@ -17,7 +17,7 @@ import backstory
 from backstory.base.ids import digest
 from backstory.index.snapshot import current_version
 from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.pipeline.incremental.document_fingerprint import hash_document_files, hash_documents
+from backstory.pipeline.incremental.fingerprints import hash_document_files, hash_documents
 from backstory.pipeline.rendered_pages import list_site_pages
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
