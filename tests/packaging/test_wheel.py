@@ -44,7 +44,7 @@ def test_the_wheel_holds_the_library_and_the_code_location_of_dagster(wheel: Pat
         f"backstory_{path.relative_to(ROOT).as_posix()}"
         for package in ("assets", "pipelines")
         for path in (ROOT / package).rglob("*.py")
-        if path.name not in ("demo.py", "demo_posts.py", "demo_service.py")
+        if not path.name.startswith("demo")
     }
     assert held == here | location | {"backstory_pipelines/dagster.yaml"}
     assert "backstory/py.typed" in held
@@ -119,11 +119,6 @@ ABSENT = {
     "gemini": "from backstory.models.choice import resolve_embedder as make; make('gemini-embedding-001')",
     "ibis": "from backstory.storage.tables.views import connect; from pathlib import Path; connect(Path())",
     "multilingual": "from backstory.models.choice import resolve_embedder as make; make('multilingual')",
-    "openai": (
-        "from backstory.models.service import Service; "
-        "from backstory.settings.embedding import EmbeddingSettings as Settings; "
-        "Service(Settings(provider='openai', model='tiny'))"
-    ),
 }
 
 
