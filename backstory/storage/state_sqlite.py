@@ -16,11 +16,6 @@ from backstory.base.files.atomic import exclusive_temporary, is_named, lock, pub
 from backstory.storage.schema import FORMAT, Part
 from backstory.storage.state import BUSY_SECONDS, Session, State, lent
 
-LOG_SUFFIX: Final = "-wal"
-"""Ending of the name of the log that belongs to a database."""
-SHARED_SUFFIX: Final = "-shm"
-"""Ending of the name of the memory that processes share beside a log; it holds locks, and no text."""
-
 _APPLICATION: Final = 0x42535452  # "BSTR" in the header of a file
 _HEADER_OF_LOG: Final = slice(18, 20)
 """The two bytes of the header of a file that say, if they are 2, that it is used with a log."""
@@ -116,7 +111,7 @@ class SqliteState(State):
                 yield connection
         else:
             # A log that nobody may write beside the file is needed only if it holds something.
-            log = self.path.with_name(f"{self.path.name}{LOG_SUFFIX}")
+            log = self.path.with_name(f"{self.path.name}-wal")
             mode = "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"
             with closing(self._connect(mode)) as connection:
                 yield connection
@@ -160,7 +155,7 @@ class SqliteState(State):
             mode = 0o600 if self.part.is_private else 0o666
             with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 file.write(content)
-            for suffix in (LOG_SUFFIX, SHARED_SUFFIX):  # of a file that somebody deleted
+            for suffix in ("-wal", "-shm"):  # of a file that somebody deleted
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             publish(made, self.path)
 
