@@ -38,7 +38,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "search_index": FORMAT,
         "hits": 2,
         "decisions": 12,
-        "contexts": 9,
+        "contexts": 10,
         "window_contexts": 12,
         "posts": 11,
     }

@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import regex
 
@@ -35,6 +35,10 @@ _SENTENCE_BREAK = re.compile(
 )
 _ENDS_A_SENTENCE = re.compile(r"[.!?…。！？｡:：;|][\"'”’»)\]」』】）*_`]*\Z")
 _BEGINS_A_LINE = re.compile(r"[-+*•>|]|\d{1,9}[.)]\s|#{1,6}\s|`{3}|~{3}")
+
+
+_ROW: Final = re.compile(r"[^\n:;|]{1,80}: [^\n;]*; [^\n:;]{1,80}: |[^\n|]*[^\s|] \| [^\s|]")
+"""Beginning of a row of a table, as CSV and JSON (``name: Ann; city: Riga``) or a sheet (``Ann | Riga``) are read."""
 
 
 def split_sentences(text: str, start: int, end: int) -> list[Range]:
@@ -71,6 +75,7 @@ def _goes_on(text: str, before: Range, start: int) -> bool:
         and not _ENDS_A_SENTENCE.search(sentence)
         and not sentence.startswith("#")
         and not _BEGINS_A_LINE.match(text, start)
+        and not _ROW.match(text, start)
     )
 
 

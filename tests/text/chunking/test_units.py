@@ -5,7 +5,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.text.chunking.units import split_graphemes, split_sentences, split_words
+from backstory.text.chunking.units import join_wrapped, split_graphemes, split_sentences, split_words
 
 
 def sentences(text: str) -> list[str]:
@@ -106,3 +106,12 @@ def test_grapheme_clusters_stay_whole(text: str, parts: int) -> None:
 
 def test_parts_have_about_the_same_length() -> None:
     assert split_graphemes("x" * 12, 2, 12, 5) == [(2, 4), (4, 6), (6, 8), (8, 10), (10, 12)]
+
+
+@pytest.mark.parametrize(
+    "rows", [["name: Ann; city: Riga", "name: Ben; city: Oslo"], ["Ann | Riga", "Ben | Oslo"]]
+)
+def test_each_row_of_a_table_is_a_sentence(rows: list[str]) -> None:
+    text = "\n".join(rows)
+    ranges = join_wrapped(text, split_sentences(text, 0, len(text)))
+    assert [text[start:end] for start, end in ranges] == rows
