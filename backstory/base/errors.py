@@ -245,15 +245,15 @@ def naming_faults_of_system(folder: Path | None = None) -> Iterator[None]:
     except BackstoryError:
         raise
     except Exception as error:
-        number = error.errno if isinstance(error, OSError) else None
+        number, disk = _find_number(error), folder or Path.cwd()
         name = getattr(error, "filename", None)
         path = os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else ""
-        if _is_of_full_disk(error, folder or Path.cwd()):
+        if _is_of_full_disk(error, number, disk):
             where = f" while writing {path}" if path else ""
             raise StateError(
-                f"the disk of {folder or Path.cwd()} is full{where}: {_count_free(folder or Path.cwd()) / 1e6:,.1f} MB "
-                "are free (or a quota or a limit of file sizes is reached). Finished work is kept, and no file is left "
-                "half written. Free some space, and run the same command again to resume",
+                f"the disk of {disk} is full{where}: {_count_free(disk) / 1e6:,.1f} MB are free (or a quota or a limit "
+                "of file sizes is reached). Finished work is kept, and no file is left half written. Free some space, "
+                "and run the same command again to resume",
                 code="disk_full",
             ) from error
         if number in _CLOSED and path:
@@ -271,13 +271,25 @@ def naming_faults_of_system(folder: Path | None = None) -> Iterator[None]:
         raise
 
 
-def _is_of_full_disk(error: BaseException, folder: Path) -> bool:
+def _find_number(error: Exception) -> int | None:
+    """Find the number of the system's error; DuckDB and Polars give only its words, which are those of the system."""
     if isinstance(error, OSError) and error.errno is not None:
-        return error.errno in _FULL
+        return error.errno
+    if not _is_of_writer(error):
+        return None
+    return next((number for number in (*_FULL, *_MANY_FILES) if os.strerror(number) in str(error)), None)
+
+
+def _is_of_writer(error: Exception) -> bool:
+    return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _WRITERS
+
+
+def _is_of_full_disk(error: Exception, number: int | None, folder: Path) -> bool:
+    if number is not None:
+        return number in _FULL
     if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
         return True
-    is_of_writer = isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _WRITERS
-    if not is_of_writer:
+    if not _is_of_writer(error):
         return False
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     free = _count_free(folder)

@@ -31,7 +31,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from backstory.base.errors import NoIndexError, SearchIndexError
+from backstory.base.errors import NoIndexError, SearchIndexError, naming_faults_of_system
 from backstory.base.files.arrays import map_array, view_array
 from backstory.base.files.atomic import flush, lock
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
@@ -154,7 +154,8 @@ def find_damage(folder: Path, *, checksums: bool) -> str | None:
 def naming_damage(folder: Path, name: str) -> Iterator[None]:
     """Raise an error that a file of a snapshot causes as a :class:`SearchIndexError` that names the file."""
     try:
-        yield
+        with naming_faults_of_system(folder):
+            yield
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise damaged(folder, name, f"cannot be read ({error})") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shutil
@@ -102,16 +103,34 @@ def test_a_library_names_the_place_too(made: Path, tmp_path: Path) -> None:
         library.add(["Moths like lamps."])
 
 
-def test_too_many_open_files_are_an_error_that_says_so(made: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("most", "command"), [(14, "run"), (20, "run"), (18, "search water"), (10, "status")]
+)
+def test_too_many_open_files_are_an_error_that_says_so(
+    made: Path, tmp_path: Path, most: int, command: str
+) -> None:
     shutil.copytree(made, tmp_path / "workspace")
-    command = [sys.executable, "-m", "backstory", "run", "--workspace", str(tmp_path / "workspace")]
+    (tmp_path / "workspace" / "posts" / "another.md").write_text("Water for the moths.", encoding="utf-8")
     done = subprocess.run(
-        command,
+        [sys.executable, "-m", "backstory", *command.split(), "--workspace", str(tmp_path / "workspace")],
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (14, 14)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)),
     )
-    assert "Traceback" not in done.stderr
-    with raises(StateError, "too_many_files"), naming_faults_of_system():
-        raise OSError(24, "too many open files")
+    told = done.stdout + done.stderr
+    assert done.returncode == 1
+    assert "Traceback" not in told
+    assert "damaged" not in told
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(errno.EMFILE, "too_many_files"), (errno.EROFS, "unwritable"), (errno.ENOSPC, "disk_full")],
+)
+def test_errors_of_the_system_have_codes(number: int, code: str) -> None:
+    with raises(StateError, code), naming_faults_of_system():
+        raise OSError(number, os.strerror(number), "some.file")
+    for other in (OSError(errno.ENOENT, "no such file", "some.file"), KeyError("a")):
+        with pytest.raises(type(other)), naming_faults_of_system():
+            raise other
