@@ -238,7 +238,8 @@ def naming_faults_of_system(folder: Path | None = None) -> Iterator[None]:
     """Raise a :class:`StateError` in place of an error that the system caused, whatever library reports it.
 
     The disk of the folder, else of the current one, is full (code ``disk_full``), a file or folder may not be used
-    (``unwritable``), or too many files are open (``too_many_files``). Every other error is raised as it is.
+    (``unwritable``), too many files are open (``too_many_files``), or memory is at an end (``out_of_memory``). Every
+    other error is raised as it is.
     """
     try:
         yield
@@ -264,9 +265,17 @@ def naming_faults_of_system(folder: Path | None = None) -> Iterator[None]:
             ) from error
         if number in _MANY_FILES:
             raise StateError(
-                "too many files are open in this process; raise the limit by `ulimit -n 1024`, and run the same "
-                "command again",
+                f"too many files are open ({error}). Finished work is kept. Allow the process 256 of them "
+                "(`ulimit -n 256`), and run the same command again",
                 code="too_many_files",
+            ) from error
+        # Python has no class for the second.
+        if isinstance(error, MemoryError) or str(error) == "can't start new thread":
+            raise StateError(
+                f"there is not enough memory ({error or 'an allocation failed'}). Finished work is kept. Give the "
+                "process more memory (`ulimit -v`, the limit of its container), or lower `partitions.rows_at_once`, "
+                "and run the same command again",
+                code="out_of_memory",
             ) from error
         raise
 

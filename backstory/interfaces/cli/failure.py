@@ -7,7 +7,6 @@ same command resumes later.
 
 from __future__ import annotations
 
-import errno
 import sys
 from collections.abc import Callable
 from typing import Final
@@ -19,7 +18,6 @@ from backstory.base.errors import (
     InputError,
     ReadError,
     SettingsError,
-    StateError,
     StoppedError,
     WorkspaceError,
     naming_faults_of_system,
@@ -31,15 +29,6 @@ FAILED: Final = 1
 BAD_USAGE: Final = 2
 INCOMPLETE: Final = 3
 UNFINISHED: Final = 4
-
-_MEMORY: Final = (
-    "there is not enough memory ({}). Finished work is kept. Give the process more memory (`ulimit -v`, the limit of "
-    "its container), or lower `partitions.rows_at_once`, and run the same command again"
-)
-_FILES: Final = (
-    "too many files are open ({}). Finished work is kept. Allow the process 256 of them (`ulimit -n 256`), and run the "
-    "same command again"
-)
 
 
 def run_command(command: Callable[[], object]) -> None:
@@ -60,16 +49,6 @@ def run_command(command: Callable[[], object]) -> None:
         _fail(error, UNFINISHED)
     except BackstoryError as error:
         _fail(error, FAILED)
-    except MemoryError as error:
-        _fail(StateError(_MEMORY.format(error or "an allocation failed"), code="out_of_memory"), FAILED)
-    except RuntimeError as error:
-        if str(error) != "can't start new thread":  # Python has no class for it
-            raise
-        _fail(StateError(_MEMORY.format(error), code="out_of_memory"), FAILED)
-    except OSError as error:
-        if error.errno not in (errno.EMFILE, errno.ENFILE):
-            raise
-        _fail(StateError(_FILES.format(error), code="too_many_files"), FAILED)
 
 
 def print_error(error: BackstoryError, *, word: str = "error: ", style: str = "red") -> None:
