@@ -59,7 +59,12 @@ _STATUS_OF_CODES: Final[Mapping[str, int]] = {
     "job_ended": 409,
     "too_large": 413,
 }
-_AWAY: Final = frozenset({"busy_file", "disk_full", "unreachable_database", "unreachable_store"})
+_AWAY: Final = frozenset(
+    [
+        "busy_file", "disk_full", "out_of_memory", "too_many_files", "unreachable_database", "unreachable_store",
+        "unwritable",
+    ]
+)  # fmt: skip
 """Codes of what passes by itself, or when the servers of state and files are there again."""
 _CODES_OF_STATUS: Final[Mapping[int, str]] = {
     404: "not_found",
