@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -36,3 +37,20 @@ def shut() -> Callable[[Path, int], AbstractContextManager[None]]:
             path.chmod(before)
 
     return shut_path
+
+
+def run_forked(act: Callable[[], None], user: int = 0) -> None:
+    """Do something in a copy of this process, as another user if one is given, and expect that it raises nothing."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            if user:
+                os.setuid(user)
+            act()
+            code = 0
+        except BaseException:  # noqa: BLE001 - told, and an error of the child
+            traceback.print_exc()
+        finally:
+            os._exit(code)  # a copy that went on would run the other tests, too
+    assert os.waitpid(child, 0)[1] == 0

@@ -67,7 +67,7 @@ class Cache:
             with self.state.begin() as session:
                 self.state.upsert(session, KV, sealed, replace=replace)
         except StateError as error:
-            if error.code != "unusable_file":
+            if error.code not in ("unusable_file", "unwritable"):
                 raise
             logger.warning("nothing is stored: %s", error)
 

@@ -22,7 +22,7 @@ from backstory.writing.draft import Draft
 from backstory.writing.draft_cache import DraftCache
 from tests.caches import open_cache
 from tests.models.rerankers.rerank_requests import RATED
-from tests.privileges import NOBODY
+from tests.privileges import NOBODY, run_forked
 
 ID = "hashing:words:4"
 KEYS = [embedding_key(ID, "document", text) for text in ("one", "two", "three")]
@@ -145,10 +145,10 @@ def test_whoever_may_only_read_stores_nothing(tmp_path: Path, is_made: bool) -> 
         folder.chmod(0o755)
     if is_made:
         EmbeddingCache(open_cache(tmp_path)).put(ID, KEYS[:1], rows(1))
-    child = os.fork()
-    if not child:
-        os.setuid(NOBODY)
+
+    def put_and_get() -> None:
         cache = EmbeddingCache(open_cache(tmp_path))
         cache.put(ID, KEYS, rows(3))
-        os._exit(cache.get(KEYS, 4)[0].tolist() != [is_made, False, False])
-    assert os.waitpid(child, 0)[1] == 0
+        assert cache.get(KEYS, 4)[0].tolist() == [is_made, False, False]
+
+    run_forked(put_and_get, NOBODY)

@@ -23,7 +23,7 @@ from backstory.storage.state_postgres import PostgresState
 from backstory.storage.state_sqlite import SqliteState
 from tests.errors import raises
 from tests.postgres import PostgresServer
-from tests.privileges import NOBODY
+from tests.privileges import NOBODY, run_forked
 
 NOTES = Table(
     "notes",
@@ -209,11 +209,7 @@ def test_state_moves_both_ways(tmp_path: Path, postgres_server: PostgresServer) 
 
 def test_a_forked_process_has_connections_of_its_own(state: State) -> None:
     fill(state, note("a", 1))
-    child = os.fork()
-    if not child:
-        fill(state, note("b", 2))
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+    run_forked(lambda: fill(state, note("b", 2)))
     fill(state, note("c", 3))
     assert [row[0] for row in read_all(state)] == ["a", "b", "c"]
 
@@ -288,17 +284,17 @@ def test_whoever_may_only_read_reads_and_is_told_what_writing_needs(tmp_path: Pa
     fill(state, note("a", 1))
     for folder in (tmp_path, *tmp_path.parents[:3]):
         folder.chmod(0o755)
+
+    def read_and_write() -> None:
+        assert [row[0] for row in read_all(state)] == ["a"]
+        with pytest.raises(StateError) as found:
+            fill(state, note("b", 2))
+        assert found.value.code == "unusable_file"
+
     for closes in (False, True):  # with and without a log beside the file
         if closes:
             state.close()
-        child = os.fork()
-        if not child:
-            os.setuid(NOBODY)
-            assert [row[0] for row in read_all(state)] == ["a"]
-            with pytest.raises(StateError) as found:
-                fill(state, note("b", 2))
-            os._exit(0 if found.value.code == "unusable_file" else 1)
-        assert os.waitpid(child, 0)[1] == 0
+        run_forked(read_and_write, NOBODY)
 
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
