@@ -64,7 +64,7 @@ class LanguageDetector:
     def measure(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the probabilities of the languages for each text.
 
-        It returns Shape ``(texts, labels)``; a row adds up to 1. Probabilities are normalised by the length of the
+        Its shape is ``(texts, labels)``; a row adds up to 1. Probabilities are normalised by the length of the
         text, so that one threshold fits all lengths.
         """
         from py3langid.langid import visit_counts

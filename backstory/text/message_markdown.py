@@ -29,7 +29,7 @@ _PROTECTED_LINE: Final = regex.compile(rf"^({INDENT})\\(\\*(?:{STRUCTURE}))")
 def find_markdown_messages(lines: Sequence[str]) -> Iterator[tuple[int, str | None, str]]:
     """Find the messages in the Markdown of ``consolidate_messages_to_markdown``.
 
-    It yields position of the heading, author (None where there is none) and text of each message.
+    It yields the position of the heading, author (None where there is none) and text of each message.
     """
     headings = [number for number, line in enumerate(lines) if _HEADING.fullmatch(line)]
     for start, end in pairwise([*headings, len(lines)]):

@@ -36,7 +36,7 @@ def stream_json(file: IO[bytes], records: Collection[str] = ()) -> Iterator[tupl
     A path joins the keys that lead to a value with dots; ``item`` stands for any place in a list. So ``messages.item``
     is each element of the list under the key ``messages``.
 
-    It yields path and value in the order of the file: of each record, of each number, text, truth value or null
+    It yields the path and the value in the order of the file: of each record, of each number, text, truth value or null
     outside them, and :data:`OPENED` at the beginning of each object outside them. It raises ``BrokenJsonError`` if the
     file is no JSON, breaks off, or is nested more than 64 levels deep.
     """

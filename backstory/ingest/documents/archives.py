@@ -16,7 +16,7 @@ from posixpath import splitext
 from typing import IO, Final
 
 from backstory.base.errors import ReadError
-from backstory.base.files.safe_open import hash_unchanged, require_unchanged, state_of
+from backstory.base.files.safe_open import ChangedFileError, hash_unchanged, require_unchanged, state_of
 from backstory.ingest.documents.opening import open_inside
 
 ARCHIVE_SUFFIX: Final = ".zip"
@@ -86,9 +86,14 @@ class Archive:
     def _open_again(self) -> None:
         """Open the archive if it was closed for others, or raise ``ChangedFileError`` if it is another one now."""
         if self._file.closed:
-            before = self._before
+            before, state = self._before, self.state
             self._open()
-            require_unchanged(self._file, before)
+            try:
+                require_unchanged(self._file, before)
+            except ChangedFileError:
+                self.close()
+                self._before, self.state = before, state  # so that it stays another one
+                raise
 
     def close(self) -> None:
         """Close the file until a member is read again."""
@@ -105,7 +110,7 @@ class Archive:
     def list_members(self) -> Iterator[tuple[str, zipfile.ZipInfo, str | None]]:
         """List the members that are files; those of one name once, of which none may be read.
 
-        It yields path in the archive, the member, and why it must not be read; None if it may be.
+        It yields the path in the archive, the member, and why it must not be read; None if it may be.
         """
         members = [info for info in self._zip.infolist() if not info.is_dir()]
         names = Counter(map(_name_member, members))
@@ -134,6 +139,8 @@ class Archive:
                 # No more is unpacked than the archive says, whatever its data would give.
                 content = member.read(size if size >= 0 else info.file_size)
             require_unchanged(self._file, self._before)
+        except ChangedFileError as error:
+            raise ReadError(f"{uri}: the archive was written while it was read; run again") from error
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError) as error:
             raise ReadError(
                 f"{uri}: the member of the archive is damaged ({error}); copy the archive again"

@@ -57,7 +57,7 @@ class DriveCalls:
     def ask(self, call: str, parameters: Mapping[str, str]) -> Mapping[str, Any]:
         """Make a call whose answer is an object of JSON.
 
-        It raises ``ReadError`` if drive refuses it, cannot be reached or gives another answer. The code is
+        It raises ``ReadError`` if Drive refuses it, cannot be reached or gives another answer. The code is
         :data:`GONE` or :data:`INVALID` where these fit.
         """
         with closing(self.get(call, parameters)) as response:
@@ -72,7 +72,7 @@ class DriveCalls:
     def get(self, call: str, parameters: Mapping[str, str]) -> requests.Response:
         """Make a call, again where a retry may succeed. The caller closes the response.
 
-        It raises ``ReadError`` if as :meth:`ask`.
+        It raises ``ReadError`` as :meth:`ask` does.
         """
         try:
             return retry(partial(self._get_once, call, parameters), _ATTEMPTS)

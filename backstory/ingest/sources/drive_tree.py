@@ -59,7 +59,7 @@ class DriveTree:
     def read(self, files: Sequence[str], folder: str | None) -> DriveContent:
         """Find all files. A folder without changes costs two calls: for itself, and for its changes.
 
-        It raises ``ReadError`` if drive cannot be asked, or the folder is not there, or is in the trash.
+        It raises ``ReadError`` if Drive cannot be asked, or the folder is not there, or is in the trash.
         """
         walk = _Walk(self._calls)
         if folder is None:

@@ -30,7 +30,7 @@ def cut_sections(
 ) -> list[list[Span]]:
     """Cut Markdown as :func:`backstory.text.chunking.cut.cut_chunks` does, and lists of short answers at each heading.
 
-    It raises ``InputError`` if as :func:`backstory.text.chunking.cut.cut_chunks`.
+    It raises ``InputError`` as :func:`backstory.text.chunking.cut.cut_chunks` does.
     """
     divided = [_divide(text) for text in texts]
     spans = cut_chunks(

@@ -353,6 +353,9 @@ def test_formulas_fields_boxes_and_exponents_of_word_are_read() -> None:
         (123456789, "000\\-00\\-0000", "123-45-6789"),
         (45425, "dd.mm.yyyy", None),
         (0.5, "# ?/?", None),
+        (1234567, '0.0,,"M"', "1.2M"),
+        (1234567, '#,##0,"k"', "1,235k"),
+        (0.001, "[ss]", "86"),
     ],
 )
 def test_numbers_are_written_as_a_sheet_shows_them(number: float, code: str, shown: str | None) -> None:

@@ -30,6 +30,7 @@ def test_a_page_is_cleaned(given: str, cleaned: str) -> None:
 @pytest.mark.parametrize(
     ("pages", "joined"),
     [
+        (["a govern-\nor spoke", "the governor"], ["a governor spoke", "the governor"]),
         (["taki\x02mata est"], ["takimata est"]),
         (["taki\ufffemata"], ["takimata"]),
         (["exam-\nple and ex-\n  ample"], ["example and example"]),

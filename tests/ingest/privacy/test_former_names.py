@@ -30,7 +30,6 @@ def named(make_workspace: Callable[..., Workspace]) -> Workspace:
     run_pipeline(workspace)
     write_window_page(workspace, "latest")
     workspace.dagster_home.mkdir()
-    (workspace.tables_dir / "ledger.sqlite.damaged").write_text("moved aside", encoding="utf-8")
     return workspace
 
 

@@ -85,9 +85,9 @@ def join_hyphenated(pages: Sequence[str]) -> list[str]:
         before, first, mark, rest = found.groups()
         if mark == "\u00ad":
             return before + first + rest
-        if rest.lower() in _AND:
-            return f"{before}{first}- {rest}"
         joined, own = f"{first}{rest}".lower(), f"{first}-{rest}".lower()
+        if rest.lower() in _AND and joined not in words:
+            return f"{before}{first}- {rest}"
         is_own = joined not in words and (
             own in compounds
             or before.endswith("-")

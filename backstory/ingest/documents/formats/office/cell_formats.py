@@ -14,14 +14,14 @@ from xml.etree import ElementTree as ET
 from backstory.ingest.documents.formats.office.package import Package
 
 _BUILT_IN: Final = {1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 46: "[h]:mm:ss"}
-_QUIET: Final = re.compile(
-    r"\[(?:[A-Za-z]+|[<>=][^\]]*|Color ?\d+)\](?<!\[h\])(?<!\[hh\])(?<!\[m\])(?<!\[mm\])|[_*]."
-)
+_QUIET: Final = re.compile(r"\[(?!(?:h+|m+|s+)\])(?:[A-Za-z]+|[<>=][^\]]*|Color ?\d+)\]|[_*].", re.IGNORECASE)
 """Colours, conditions, and blanks as wide as a letter."""
 
 _CURRENCY: Final = re.compile(r"\[\$([^\]-]*)(?:-[^\]]*)?\]")
 _ELAPSED: Final = re.compile(r"\[(h+|m+|s+)\](?::(m+))?(?::(s+))?", re.IGNORECASE)
-_DIGITS: Final = re.compile(r"[#0?][#0?,]*(?:\.[0#?]+)?")
+_DIGITS: Final = re.compile(r"[#0?](?:[#0?,]*[#0?])?(?:\.[0#?]+)?(,*)")
+"""Digits, and commas behind them, each of which leaves out three digits."""
+
 _CODE: Final = re.compile(r"0[0\\ ().-]*0")
 _LITERAL: Final = re.compile(r'"([^"]*)"|\\(.)')
 _PLACE: Final = re.compile(r"([A-Z]{1,3})(\d{1,7})")
@@ -114,7 +114,8 @@ def show_number(number: float, code: str) -> str | None:
     rest = _DIGITS.sub("", plain)
     if len(digits) != 1 or re.search(r"[A-Za-z/@\[\]]", rest):
         return None
-    written = _write_digits(value * (100 if "%" in rest else 1), digits[0][0])
+    size = (100 if "%" in rest else 1) / 1000 ** len(digits[0][1])
+    written = _write_digits(value * size, digits[0][0].rstrip(","))
     shown = plain[: digits[0].start()] + written + plain[digits[0].end() :]
     for literal in literals:
         shown = shown.replace("\x00", literal, 1)
