@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 import regex
 
+from backstory.base.telemetry import bind
 from backstory.models.chat_model import (
     Answer,
     AnswerForm,
@@ -93,7 +94,7 @@ class LLMReranker:
         self._meter.require_room(Usage(len(requests), len(requests), tokens))
         with ThreadPoolExecutor(max_workers=self._threads, thread_name_prefix="reranking") as pool:
             answers = [
-                pool.submit(self._judge_window, request, messages)
+                pool.submit(bind(self._judge_window), request, messages)
                 for request, messages in zip(requests, prompts, strict=True)
             ]
             try:

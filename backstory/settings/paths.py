@@ -137,6 +137,8 @@ def init_workspace(
     for path in copies:
         if not path.exists():
             raise InputError(f"{path} does not exist; name a chat export", code="absent_file")
+    if len(set(copies.values())) < len(copies):
+        raise InputError("two of the chat exports have one name; rename one of them", code="same_name")
     try:
         for place in (settings, *copies.values()):
             if place.exists():

@@ -69,7 +69,7 @@ class SqliteState(State):
     def find_holder(self, name: str) -> str | None:
         """Return what is in the file of a lock while it is locked."""
         try:
-            with self._lock_path(name).open("rb") as file:
+            with self._naming_errors(), self._lock_path(name).open("rb") as file:
                 return None if lock(file, shared=True, wait=False) else file.read().decode()
         except FileNotFoundError:
             return None

@@ -93,8 +93,13 @@ class Folder:
         """Copy a file of this machine, of any size, beside its place, and rename it."""
         temporary = (self.path / name).with_name(f".{uuid4().hex}.tmp")
         temporary.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, temporary)
-        temporary.replace(self.path / name)
+        try:
+            shutil.copyfile(path, temporary)
+            flush(temporary)
+            temporary.replace(self.path / name)
+        finally:
+            temporary.unlink(missing_ok=True)
+        flush(temporary.parent)
 
     def fetch(self, name: str, path: Path) -> None:
         """Copy a file, of any size, to a path of this machine."""

@@ -12,6 +12,7 @@ import polars as pl
 
 from backstory.base.errors import AuthenticationError, BudgetExhaustedError, ModelError, QuotaExhaustedError
 from backstory.base.ids import digest
+from backstory.base.telemetry import bind
 from backstory.settings.writers import WriterSettings
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform
@@ -94,7 +95,9 @@ def write_posts(
         return write_post(window, context, writer, settings, discretion, drafts, calls)
 
     with ThreadPoolExecutor(settings.threads, thread_name_prefix="writing") as pool:
-        answers = [(window.window_id, pool.submit(write, window, context)) for window, context in material]
+        answers = [
+            (window.window_id, pool.submit(bind(write), window, context)) for window, context in material
+        ]
         try:
             return {window_id: answer.result() for window_id, answer in answers}
         finally:

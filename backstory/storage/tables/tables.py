@@ -16,7 +16,7 @@ import polars as pl
 
 from backstory.base.errors import ContractError, InputError
 from backstory.storage.state import copy_state
-from backstory.storage.stores import Bucket, Folder, Store, at_once
+from backstory.storage.stores import Folder, Store, at_once
 from backstory.storage.tables.catalog import Catalog, Entries, Entry, Key
 from backstory.storage.tables.contracts import Table, empty, validate
 from backstory.storage.tables.schemas import SERVED_TABLES
@@ -109,7 +109,7 @@ class Tables:
 
     def stale(self, table: str, inputs: Mapping[str, str]) -> list[str]:
         """List those of wanted partitions whose inputs have changed, or whose file is not the one that was written."""
-        return self.catalog.pending(table, inputs, self.hash_files(table))
+        return self.catalog.pending(table, inputs, self._hash(table, self._find(table, [*inputs])))
 
     def hash_files(self, table: str) -> dict[str, str]:
         """Return the hash of each file of a table; of one that is absent, an empty text."""
@@ -180,7 +180,7 @@ class Tables:
         An earlier call must have noticed that some time ago, but for files that are to go at once. Without any time,
         nothing may be committed meanwhile.
         """
-        folders = [*SERVED_TABLES, *([SNAPSHOTS] if isinstance(self.store, Bucket) else [])]
+        folders = [*SERVED_TABLES, SNAPSHOTS]
         for folder in folders:
             self.store.clear(folder)
         now = self.catalog.state.read_clock()

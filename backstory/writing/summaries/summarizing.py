@@ -17,6 +17,7 @@ from backstory.base.errors import (
     TransientError,
 )
 from backstory.base.progress import announce, show_progress
+from backstory.base.telemetry import bind
 from backstory.text.prompts.entries import cut_line, name_pages
 from backstory.text.prompts.escaping import escape_line
 from backstory.writing.summaries.request import (
@@ -134,7 +135,7 @@ def _ask_all(calls: _Calls, requests: Sequence[SectionRequest], threads: int) ->
         running: dict[Future[SectionOutcome], int] = {}
         while True:
             for place, request in islice(left, threads - len(running)):
-                running[pool.submit(calls.summarize, request)] = place
+                running[pool.submit(bind(calls.summarize), request)] = place
             if not running:
                 return tuple(outcomes[place] for place in range(len(requests)))
             ended, _ = wait(running, return_when=FIRST_COMPLETED)

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shutil
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,10 @@ def test_python_creates_the_same_workspace(export: Path, notes: Path, tmp_path: 
         init_workspace(tmp_path / "new", timezone="Nowhere/Land")
     with raises(InputError, "absent_file"):
         init_workspace(tmp_path / "new", chats=[notes / "absent.zip"])
+    (tmp_path / "other").mkdir()
+    shutil.copy(export, tmp_path / "other")
+    with raises(InputError, "same_name"):
+        init_workspace(tmp_path / "new", chats=[export, tmp_path / "other" / export.name])
     assert not (tmp_path / "new").exists()
     root = init_workspace(
         tmp_path / "new", notes, chats=[export, notes], timezone="Asia/Tokyo", writer="digest"

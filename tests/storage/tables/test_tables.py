@@ -29,10 +29,10 @@ from backstory.storage.schema import CATALOG
 from backstory.storage.state_places import open_state
 from backstory.storage.stores import Folder, open_store
 from backstory.storage.tables import schemas
-from backstory.storage.tables.catalog import Catalog
+from backstory.storage.tables.catalog import Catalog, Entry
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.schemas import SERVED_TABLES
-from backstory.storage.tables.tables import CURRENT, Made, Tables, copy_tables
+from backstory.storage.tables.tables import CURRENT, SNAPSHOTS, WHOLE, Made, Tables, copy_tables
 from backstory.storage.tables.views import (
     VIEWS,
     VIEWS_FILE,
@@ -243,6 +243,14 @@ def test_files_that_no_partition_is_are_deleted_after_a_while(tables: Tables) ->
     assert list_names(tables) == set(tables.list_files()[TABLE].values())
     assert read_lines(tables) == [1, 2]
     assert tables.catalog.read("unused files") == {}
+
+
+def test_snapshots_in_the_store_that_the_catalog_does_not_name_are_deleted(tables: Tables) -> None:
+    for version in ("former", "present"):
+        tables.store.write({f"{SNAPSHOTS}/{version}/texts.npy": b"a text"})
+    tables.catalog.record("search_index", {WHOLE: Entry("", "present", 1)})
+    assert tables.collect(timedelta(0)) == 1
+    assert list(tables.store.list_names(SNAPSHOTS)) == [f"{SNAPSHOTS}/present/texts.npy"]
 
 
 @pytest.mark.parametrize("storage_address", ["sqlite", "postgres"], indirect=True)
