@@ -100,10 +100,9 @@ def make_assets(
         run = Run(keys, frozenset(selected), BY_DAGSTER, context.run.run_id)
         run = workspace.execute_run(run, on_progress, execute)
         context.log.info("\n".join(describe_differences(run.differences)))
-        failures = [*run.failures, *filter(None, [run.stopped])]
-        if failures:
+        if run.troubles:
             stopped = {} if run.stopped is None else {STOPPED: run.stopped}
-            raise dg.Failure(BETWEEN_FAILURES.join(failures), metadata=stopped, allow_retries=False)
+            raise dg.Failure(BETWEEN_FAILURES.join(run.troubles), metadata=stopped, allow_retries=False)
         if len(context.job_def.graph.node_dict) > 1:
             # The step has reported everything itself, but assets of others in the same run wait for its results.
             for spec in chosen:

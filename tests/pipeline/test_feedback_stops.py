@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from backstory.base.errors import StoppedError
 from backstory.index.search import open_index
 from backstory.interfaces.cli.run import exit_code
+from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import Execute, execute_stages, find_wanted
+from backstory.pipeline.stages.search_index import InterimSearchIndexStage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.materialization import execute_job
 from tests.models.services import chat_server
@@ -92,3 +95,15 @@ def test_a_budget_of_calls_stops_inside_the_loop_and_the_next_runs_go_on(
     assert exit_code(run(whole)) == 0
     assert_equal(workspace, whole)
     assert run(workspace, execute).fresh
+
+
+def test_a_stop_before_the_posts_are_in_the_index_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(_: InterimSearchIndexStage) -> StageResult:
+        raise StoppedError("the time is over")
+
+    monkeypatch.setattr(InterimSearchIndexStage, "build", stop)
+    outcome = run(make(tmp_path / "workspace", SETTINGS))
+    assert str(outcome.stopped).startswith("the time is over. Left: search_index, then hits")
+    assert outcome.failures == []

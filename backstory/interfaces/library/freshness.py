@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from backstory.base.errors import NoIndexError, ReadError
 from backstory.base.ids import digest
@@ -20,12 +20,8 @@ from backstory.ingest.documents.files import DocumentFile, FolderListing
 from backstory.ingest.documents.written import is_unlisted, name_source
 from backstory.ingest.sources.roots import list_sources
 from backstory.interfaces.library.names import list_all_files
-from backstory.pipeline.history.record import LOST, RUNNING
+from backstory.pipeline.history.record import LOST, RUNNING, RunRecord
 from backstory.pipeline.workspace import Workspace
-
-if TYPE_CHECKING:
-    from backstory.pipeline.history.record import RunRecord
-
 
 LOOK_AGAIN_SECONDS: Final = 2.0
 """Seconds after which a search checks the files again."""
@@ -143,7 +139,7 @@ def describe_indexing(workspace: Workspace) -> str | None:
     if _find_holder(workspace) != "running":
         return None
     latest: list[RunRecord] = workspace.state_reader.read(lambda: workspace.runs.read(_NAMED), list)
-    running = next((one for one in latest if one.status == "running" and one.stage), None)
+    running = next((one for one in latest if one.status == RUNNING and one.stage), None)
     step = None if running is None else running.step or f"at {running.stage}"
     return f"indexing is under way{f': {step}' if step else ''}"
 

@@ -102,7 +102,7 @@ def _execute(workspace: Workspace, run: Run, begin: int, end: int, total: int) -
 
     announce(STEP_OF_TABLES, begin, total)
     execute_run(workspace, run, on_progress, skips_unchanged=bool(run.partitions))
-    return run.total("embedding_computed"), [*run.failures, *filter(None, [run.stopped])]
+    return run.total("embedding_computed"), run.troubles
 
 
 def revisions_of(corpus: Corpus | None) -> dict[str, str]:

@@ -28,10 +28,10 @@ _TEXTS: Final = frozenset().union(MarkdownReader.suffixes, *(reader.suffixes for
 
 
 class DiskQuotas:
-    """The quotas of tenants, in the file of accounts. A tenant without one may fill the disk."""
+    """The quotas of tenants, among the accounts. A tenant without one may fill the disk."""
 
     def __init__(self, accounts: State) -> None:
-        """Name the file; nothing is read or written yet."""
+        """Name the accounts; nothing is read or written yet."""
         self._accounts = accounts
 
     def set(self, tenant: str, most_bytes: int) -> None:

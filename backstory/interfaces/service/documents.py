@@ -146,7 +146,7 @@ def make_documents_router() -> APIRouter:
         request: Request,
         replace: Annotated[bool, Query(description="Whether files of the same names are replaced.")] = False,
     ) -> UploadAnswer:
-        """Upload files, all or none, and index them. A file of the same name and content is no error."""
+        """Upload files, which are all checked first, and index them. The same name and content is no error."""
         form = await read_form(request)
         try:
             return await run_in_threadpool(store_files, service, access, list_uploads(form), replaces=replace)
@@ -194,7 +194,7 @@ def list_files(
 def store_files(
     service: Service, access: Access, uploads: Sequence[Upload], *, replaces: bool
 ) -> UploadAnswer:
-    """Store uploaded files, all or none, and index them."""
+    """Store uploaded files, which are all checked first, and index them."""
     require_room = partial(service.tenants.require_room, access.tenant)
     with service.tenants.entering(access.tenant) as library:
         stored = store_uploads(library.workspace, uploads, replaces=replaces, require_room=require_room)

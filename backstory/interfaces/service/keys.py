@@ -1,4 +1,4 @@
-"""The keys of tenants for services of models and for Google Drive, encrypted in the file of accounts."""
+"""The keys of tenants for services of models and for Google Drive, encrypted among the accounts."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ class RemovalProof:
     Attributes:
         tenant: Name of the tenant.
         removed_files: Number of files in its folder.
-        removed_rows: Number of its roles and keys.
+        removed_rows: Number of its roles, keys and quota.
         searched_files: Number of files that are left, each of which was searched.
         left: Files that still hold something of the tenant, relative to the folder of the service, sorted; then objects
             of the store that are left of it.
-        left_rows: Number of its roles and keys that are left.
+        left_rows: Number of its roles, keys and quota that are left.
         removed_state: Number of rows in the database.
         removed_objects: Number of objects in the store.
     """

@@ -192,7 +192,7 @@ class TenantPlaces:
 
 
 def name_unknown() -> InputError:
-    """Make the error of an absent tenant, which also says nothing more of a text that can be none."""
+    """Make the error of an absent tenant; a text that cannot be a name gets the same one."""
     return InputError(
         "there is no such tenant; `backstory serve tenant list` shows all", code="unknown_tenant"
     )

@@ -154,7 +154,7 @@ class Tenants:
         return folder
 
     def folder(self, name: str) -> Path:
-        """Return the folder of a tenant; whether a text that is none could be a name makes no difference."""
+        """Return the folder of a tenant. An absent tenant and a text that cannot be a name raise the same error."""
         if not self._is_tenant(name):
             raise name_unknown()
         return self._folder / name

@@ -65,7 +65,9 @@ def store_uploads(
     replaces: bool = False,
     require_room: Callable[[int], None] | None = None,
 ) -> list[StoredUpload]:
-    """Write uploaded files into the folder of the documents, all or none, and return what became of each.
+    """Check all uploaded files, write them into the folder of the documents, and return what became of each.
+
+    If a write fails, the files before it stay.
 
     A file of the same name and another content is replaced, or is an error (``existing_document``), as is a name that
     looks the same (``colliding_name``). ``require_room`` takes the bytes that will be written, and raises if there is

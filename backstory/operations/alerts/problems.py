@@ -34,11 +34,6 @@ def describe_crash(error: Exception, run: Run | None = None) -> Run:
     return replace(run or Run((), frozenset()), errors=[told])
 
 
-def list_failures(run: Run) -> list[str]:
-    """Return what stopped a run, one sentence each; none if it ended well."""
-    return [*run.failures, *filter(None, [run.stopped])]
-
-
 class Problem(BaseModel):
     """Something that a person should look at.
 
@@ -83,7 +78,7 @@ def find_problems(
     told_by_check = tuple(
         f"{check.table}, check {check.name}:" for check, count in cases.items() if check.blocking and count
     )
-    for sentence in list_failures(run):
+    for sentence in run.troubles:
         if not sentence.startswith(told_by_check):
             hidden = hide(sentence)
             found[f"failure {digest([re.sub(r'[0-9]+', '', hidden)])}"] = Problem(
@@ -135,7 +130,7 @@ def update_open(before: Problems, found: Problems, run: Run) -> dict[str, Proble
 def _is_settled(problem: Problem, run: Run) -> bool:
     if problem.file is not None:
         return _looks_at_files(run)
-    if problem.check is not None or list_failures(run):
+    if problem.check is not None or run.troubles:
         return False
     covers_days = problem.first is None or (
         bool(run.partitions)

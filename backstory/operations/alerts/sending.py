@@ -17,7 +17,7 @@ from backstory.ingest.chats.export_files import list_files
 from backstory.models.failures import hide_quotes, redact
 from backstory.operations.alerts.hooks import Payload, post, run_command
 from backstory.operations.alerts.last_sent import SentAlerts, read_sent, record_sent
-from backstory.operations.alerts.problems import Problem, Problems, find_problems, list_failures, update_open
+from backstory.operations.alerts.problems import Problem, Problems, find_problems, update_open
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import Workspace
 
@@ -193,7 +193,7 @@ def _write_payload(
         "workspace": workspace,
         "time": time,
         "run_id": run.id or None,
-        "status": "failed" if list_failures(run) else "warned" if is_warned else "ended_well",
+        "status": "failed" if run.troubles else "warned" if is_warned else "ended_well",
         "partitions": {**describe_range(run.partitions), "count": len(run.partitions)},
         "seconds": round(run.seconds, 1) or None,
         "cost": {name: run.total(name) for name in _COST},

@@ -24,8 +24,6 @@ from backstory.storage.turns import running
 LOCAL: Final = "local"
 """The target of a copy that is the workspace folder."""
 
-_THREADS: Final = 8
-
 
 @dataclass(frozen=True)
 class Copied:

@@ -353,7 +353,12 @@ def _add_tables(members: _Members, tables: Tables) -> None:
             raise ContractError(damaged[WHOLE], code="damaged_table")
         for key, name in names.items():
             if key not in damaged:
-                members.add_bytes(f"data/{name}", tables.store.read(name) or b"")
+                content = tables.store.read(name)
+                if content is None:
+                    raise InputError(
+                        f"{name} was replaced while it was read; start the backup again", code="changed_file"
+                    )
+                members.add_bytes(f"data/{name}", content)
         if damaged:
             tables.catalog.forget(table, damaged)
             members.left_out.append(f"{len(damaged)} partitions of {table}: {next(iter(damaged.values()))}")

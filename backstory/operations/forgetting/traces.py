@@ -83,7 +83,8 @@ def find_holding_posts(workspace: Workspace, wanted: Wanted) -> tuple[list[Path]
     made: list[Path] = []
     of_people: list[Path] = []
     for path in (path for folder in list_post_folders(workspace) for path in sorted(folder.rglob("*.md"))):
-        if path.is_file() and any(part in path.read_text("utf-8", "replace") for part in wanted.parts):
+        text = path.read_text("utf-8", "replace") if path.is_file() else ""
+        if any(part in text for part in wanted.parts):
             is_made = path.name.endswith(DRAFT_SUFFIX) or inspect_file(path) == "ours"
             (made if is_made else of_people).append(path)
     return made, of_people

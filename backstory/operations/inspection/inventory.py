@@ -18,6 +18,7 @@ from backstory.ingest.documents.written import name_source
 from backstory.operations.inspection.probes import Examination
 from backstory.pipeline.chats.copies import find_stale_copies
 from backstory.pipeline.history.record import describe_status, describe_trouble, find_trouble
+from backstory.pipeline.incremental.report import UNREAD_STATUSES
 from backstory.pipeline.run.cache_use import CacheUse, measure_caches
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.schemas import SERVED_TABLES
@@ -35,7 +36,6 @@ STATUS_WORDS: Final = {
 }
 """Words for people by status of the table ``sources``."""
 
-_UNSETTLED = ("set_aside", "failed")
 _MOST_FILES = 20
 _MOST_NAMES = 5
 _LATEST_RUNS = 20
@@ -146,7 +146,7 @@ def examine_files(workspace: Workspace) -> list[Examination]:
 
 
 def _examine_folder(name: str, files: pl.DataFrame) -> list[Examination]:
-    unsettled = files.filter(pl.col("status").is_in(_UNSETTLED))
+    unsettled = files.filter(pl.col("status").is_in(UNREAD_STATUSES))
     counts = dict(files["status"].value_counts().iter_rows())
     parts = [f"{counts[status]} {words}" for status, words in STATUS_WORDS.items() if status in counts]
     lines = int(files["unread"].sum())

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from backstory.base.errors import StateError, StoppedError
 from backstory.base.telemetry import current_run
+from backstory.models.embeddings.embed import EmbeddingStats
 from backstory.models.usage import CallMeter, Usage
 from backstory.pipeline.history.publication import find_damaged_months, publish_damaged, publish_runs
 from backstory.pipeline.history.record import (
@@ -228,22 +229,15 @@ class RunHistory:
 
         return report_both
 
-    def count_texts(self, model: str, *, computed: int, tokens: int, cached: int) -> None:
-        """Count texts of the run that were embedded, or found in the cache.
-
-        Args:
-            model: Name of the embedder.
-            computed: Texts that it computed; those of a paid service are counted by its meter instead.
-            tokens: Their tokens.
-            cached: Texts whose vectors were in the cache.
-        """
+    def count_texts(self, model: str, stats: EmbeddingStats) -> None:
+        """Count texts of the run that an embedder computed, unless its meter counts them, or that were in the cache."""
         if self._current is None:
             return
         paid = self._paid_models.get(EMBEDDING)
         place = Place(self._current.run_id, self._spending.today(), EMBEDDING, paid or model)
-        used = Usage() if paid else Usage(texts=computed, tokens_in=tokens)
+        used = Usage() if paid else Usage(texts=stats.computed, tokens_in=stats.tokens)
         with self.state.begin() as session:
-            self._spending.add(session, place, used, cached=cached)
+            self._spending.add(session, place, used, cached=stats.cached)
 
     def repair_table(self) -> None:
         """Write the files of the table ``runs`` anew that are absent or differ from the history.

@@ -242,9 +242,6 @@ def end_of(error: BaseException) -> RunEnd:
 STALLED_SECONDS: Final = 600.0
 """Time without progress after which a run may hang."""
 
-_MINUTE = 60
-_HOUR = 3600
-
 
 def describe_status(record: RunRecord, now: float | None = None) -> str:
     """Describe where a run stands or how it ended, and what to do.

@@ -170,7 +170,8 @@ def _read_by(workspace: Workspace, table: str) -> SettingsRead:
             mode="json", include={setting} if setting else None
         )
         read |= {f"{group}.{key}": one for key, one in value.items()}
-    return read | _FURTHER[table](workspace)
+    further = _FURTHER.get(table)
+    return read if further is None else read | further(workspace)
 
 
 def _of_messages(workspace: Workspace) -> SettingsRead:
@@ -238,21 +239,13 @@ def _of_posts(workspace: Workspace) -> SettingsRead:
     }
 
 
-def _nothing(_workspace: Workspace) -> SettingsRead:
-    return {}
-
-
 _FURTHER: Final[Mapping[str, Callable[[Workspace], SettingsRead]]] = MappingProxyType(
     {
         "messages": _of_messages,
-        "windows": _nothing,
         "window_chunks": _of_window_chunks,
-        "documents": _nothing,
         "document_chunks": _of_document_chunks,
-        "search_index": _nothing,
         "hits": _of_hits,
         "decisions": _of_decisions,
-        "contexts": _nothing,
         "window_contexts": _of_window_contexts,
         "posts": _of_posts,
     }

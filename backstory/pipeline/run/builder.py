@@ -160,7 +160,8 @@ class Builder:
     def _stop(self, stage: type[Stage], wanted: Sequence[str], left: Sequence[str], reason: str) -> None:
         """Record partitions that a budget or a limit left. They are not built and have not failed."""
         of = f"{len(left)} of {len(wanted)} partitions of {stage.table}" if stage.partitioned else stage.table
-        later = [one.table for one in STAGES[STAGES.index(stage) + 1 :]]
+        tables = [one.table for one in self._stages]
+        later = tables[tables.index(stage.table) + 1 :]
         told = f"{reason}. Left: {of}{', then ' if later else ''}{', '.join(later)}"
         self._run.leave(stage.table, dict.fromkeys(left, told))
         self._run.stopped = self._run.stopped or told
@@ -169,16 +170,16 @@ class Builder:
         run, workspace = self._run, self._workspace
         if not partitions or not run.checks:
             return
-        is_whole = WHOLE in partitions or check.table not in PARTITIONED
-        finding = find_cases(workspace, check, [WHOLE] if is_whole else partitions)
-        remember(workspace, check, [WHOLE] if is_whole else partitions, finding.by_partition)
+        places = [WHOLE] if WHOLE in partitions or check.table not in PARTITIONED else partitions
+        finding = find_cases(workspace, check, places)
+        looked_at = [key for key in places if key not in finding.failures]
+        remember(workspace, check, looked_at, finding.by_partition)
         if not finding.failures:
             run.found[check] = finding
             on_progress(finding)
-        if check.blocking:
-            reason = f"{check.table}, check {check.name}: {finding.message}"
-            run.fail(check.table, dict.fromkeys(finding.by_partition, reason))
         told = f"{check.table}, check {check.name}: "
+        if check.blocking:
+            run.fail(check.table, dict.fromkeys(finding.by_partition, f"{told}{finding.message}"))
         run.fail(check.table, {key: f"{told}{reason}" for key, reason in finding.failures.items()})
 
 

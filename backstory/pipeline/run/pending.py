@@ -256,9 +256,9 @@ def _range(partitions: Sequence[str]) -> str:
 
 def _recorded_state(workspace: Workspace, partitions: Sequence[str]) -> str:
     """Hash the entries of the partitions, and of every table without partitions."""
-    partitioned = {stage.table for stage in STAGES if stage.partitioned}
+    partitioned = {stage.table for stage in _PARTITIONED}
     whole = {name for stage in STAGES for name in stage.side_outputs} | {
-        stage.table for stage in STAGES if not stage.partitioned
+        stage.table for stage in _OF_DOCUMENTS
     }
     entries = workspace.catalog.read_all(partitioned | whole)
     wanted = [(table, key) for table in sorted(partitioned) for key in partitions]

@@ -109,6 +109,11 @@ class Run:
         return sentences
 
     @property
+    def troubles(self) -> list[str]:
+        """The failures, and what stopped the run; empty if everything was built."""
+        return [*self.failures, *filter(None, [self.stopped])]
+
+    @property
     def success(self) -> bool:
         """Whether no stage failed and no blocking check found a problem; the run may be stopped."""
         return not (self._causes or self.errors)

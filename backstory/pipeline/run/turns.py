@@ -56,7 +56,8 @@ class TurnBuilder(Builder):
         if self._may_go_on():
             self._build_round(CORPUS, run.partitions)
         elif self._resources.unpublished is not None and not run.refused_at:
-            # The posts that the run has written are in the index for everybody, also if it stops before its end.
+            # After a stop by a budget, too, the posts that were written are in the index for everybody; after one by
+            # the time of a run, the next run adds them.
             self._build_round(CORPUS[-1:], run.partitions)
         reason = run.stopped or f"{CORPUS[-1].table} is broken"
         if run.stopped and self._left:

@@ -55,13 +55,6 @@ class Neighbours(NamedTuple):
     later: list[str]
 
 
-class _Home(NamedTuple):
-    """Where the row of a letter is: that of the last window of its period."""
-
-    window_id: str
-    partition: str
-
-
 def find_neighbours(workspace: Workspace, partition: str) -> Neighbours:
     """Find the partitions that decide the posts of one."""
     grains = workspace.settings.writers.letter_grains

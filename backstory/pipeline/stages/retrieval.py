@@ -130,9 +130,7 @@ class RetrievalStage(TableStage):
                 progress=workspace.runs.follow("query chunks embedded", progress),
             )
         stats = embedded.stats
-        workspace.runs.count_texts(
-            workspace.embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached
-        )
+        workspace.runs.count_texts(workspace.embedder.id, stats)
         return plan_queries(windows, chunks, embedded.vectors, workspace.settings.rag), stats
 
 

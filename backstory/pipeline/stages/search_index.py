@@ -170,9 +170,7 @@ class SearchIndexStage(Stage):
                 record_refusal(workspace, uri, revision, hide_quotes(f"{uri}: {error}"))
                 return None
         stats = embedded.stats
-        workspace.runs.count_texts(
-            embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached
-        )
+        workspace.runs.count_texts(embedder.id, stats)
         return embedded.vectors, stats
 
 
@@ -242,9 +240,7 @@ def _ask(workspace: Workspace, probes: Sequence[str]) -> Vectors:
     """Embed short texts as queries."""
     embedded = embed_texts(workspace.embedder, probes, task="query", cache=workspace.embeddings)
     stats = embedded.stats
-    workspace.runs.count_texts(
-        workspace.embedder.id, computed=stats.computed, tokens=stats.tokens, cached=stats.cached
-    )
+    workspace.runs.count_texts(workspace.embedder.id, stats)
     return embedded.vectors
 
 
