@@ -50,7 +50,7 @@ from backstory.storage.tables.schemas import Documents
 
 logger = logging.getLogger(__name__)
 
-_REVISION_OF_READING = "6"
+_REVISION_OF_READING = "7"
 """Increase this when reading changes the title, date, tags or draft status of a file."""
 
 _GONE = "gone"
