@@ -1,7 +1,6 @@
 """Posts are searched apart: what windows are given of people's documents is what they are given without posts."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ SEARCHES: tuple[dict[str, Any], ...] = (
 )
 
 
-def write(root: Path, settings: str, secret: Path | None = None) -> Workspace:
+def write(root: Path, settings: str) -> Workspace:
     workspace = write_workspace(root)
     (root / "backstory.yaml").write_text(settings, encoding="utf-8")
     for topic in TOPICS[3:]:
@@ -39,10 +38,10 @@ def write(root: Path, settings: str, secret: Path | None = None) -> Workspace:
         (root / "posts" / f"{topic.replace(' ', '-')}.md").write_text(text, encoding="utf-8")
     write_chat(workspace.chats_dir, DAYS, windows=1)
     workspace = open_workspace(root)
-    if secret is not None:
-        workspace.secret.parent.mkdir()
-        shutil.copyfile(secret, workspace.secret)
-        workspace.secret.chmod(0o600)
+    # The pseudonyms are words of the posts, and so decide by their key which posts are found.
+    workspace.secret.parent.mkdir()
+    workspace.secret.write_text("5e" * 32, encoding="ascii")
+    workspace.secret.chmod(0o600)
     run_pipeline(workspace)
     return workspace
 
@@ -54,7 +53,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Workspace
     context = "context: {max_tokens: 400, excerpt: passage}"
     settings = SETTINGS.replace("rag: {top_k: 3, min_similarity: 0.05}", f"rag: {json.dumps(RAG)}\n{context}")
     fed = write(folder / "fed", settings)
-    return fed, write(folder / "plain", settings.replace('feedback: "on"', 'feedback: "off"'), fed.secret)
+    return fed, write(folder / "plain", settings.replace('feedback: "on"', 'feedback: "off"'))
 
 
 def read(workspace: Workspace, table: str) -> pl.DataFrame:
