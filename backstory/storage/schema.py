@@ -11,9 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-FORMAT: Final = 2
-"""Number of the format of all parts. State of another format is refused."""
-
 
 @dataclass(frozen=True)
 class Table:
@@ -60,6 +57,7 @@ class Part:
         remedy: What is done about damage, as a clause.
         tables: The tables.
         is_private: Whether its owner alone may read the file.
+        format: Number of the format. State of another format is refused.
     """
 
     name: str
@@ -67,6 +65,7 @@ class Part:
     remedy: str
     tables: tuple[Table, ...]
     is_private: bool = True
+    format: int = 2
 
 
 PARTITIONS: Final = Table(
@@ -92,7 +91,6 @@ CACHE: Final = Part(
     is_private=False,
 )
 
-_CALLS: Final = "calls INTEGER, texts INTEGER, tokens_in INTEGER, tokens_out INTEGER"
 RUNS: Final = Table(
     "runs",
     "run_id TEXT, by TEXT, dagster_run_id TEXT?, process INTEGER, started_at REAL, heartbeat_at REAL, ended_at REAL?, "
@@ -102,14 +100,9 @@ RUNS: Final = Table(
 )
 USAGE: Final = Table(
     "usage",
-    f"run_id TEXT, day TEXT, purpose TEXT, model TEXT, {_CALLS}, cached INTEGER, cost REAL, unpriced INTEGER",
-    key="run_id, day, purpose, model",
-)
-RESERVATIONS: Final = Table(
-    "reservations",
-    f"reservation_id TEXT, run_id TEXT, day TEXT, purpose TEXT, model TEXT, {_CALLS}, cost REAL, unpriced INTEGER, "
-    "expires_at REAL",
-    key="reservation_id",
+    "run_id TEXT, day TEXT, purpose TEXT, model TEXT, reservation TEXT, expires_at REAL, calls INTEGER, texts INTEGER, "
+    "tokens_in INTEGER, tokens_out INTEGER, cached INTEGER, cost REAL, unpriced INTEGER",
+    key="run_id, day, purpose, model, reservation",
 )
 CONVERSATIONS: Final = Table(
     "conversations",
@@ -145,7 +138,8 @@ STATE: Final = Part(
     "the state of the workspace",
     "restore it from a backup, or delete it: the history of runs, the budget of the day, conversations, jobs and "
     "corrections begin anew",
-    (RUNS, USAGE, RESERVATIONS, CONVERSATIONS, TURNS, FEEDBACK, CLEARED, JOBS, CORRECTIONS, ALERTS),
+    (RUNS, USAGE, CONVERSATIONS, TURNS, FEEDBACK, CLEARED, JOBS, CORRECTIONS, ALERTS),
+    format=3,
 )
 
 WORKSPACE_PARTS: Final = (CATALOG, CACHE, STATE)

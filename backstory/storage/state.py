@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from backstory.base.errors import StateError
-from backstory.storage.schema import FORMAT, Part, Table
+from backstory.storage.schema import Part, Table
 
 BUSY_SECONDS: Final = 60.0
 """How long a transaction waits for another one that writes."""
@@ -128,8 +128,9 @@ class State(ABC):
         return StateError(f"{self.part.title} {self.place} {what}", code=code)
 
     def _of_other_format(self, found: object) -> StateError:
+        part = self.part
         return self._error(
-            "other_format", f"is of another format ({found} in place of {FORMAT}); {self.part.remedy}"
+            "other_format", f"is of another format ({found} in place of {part.format}); {part.remedy}"
         )
 
     def _busy(self) -> StateError:

@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import NumericBinaryLoader
 
 from backstory.base.errors import StateError
-from backstory.storage.schema import FORMAT, Part
+from backstory.storage.schema import Part
 from backstory.storage.state import BUSY_SECONDS, Session, State, lent
 from backstory.storage.state_sqlite import make_empty
 
@@ -158,7 +158,7 @@ class PostgresState(State):
 
     @property
     def _comment(self) -> str:
-        return f"backstory {self.part.name} {FORMAT}"
+        return f"backstory {self.part.name} {self.part.format}"
 
     def _make(self, connection: psycopg.Connection[Any]) -> None:
         """Make the tables in the transaction that writes to them."""

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from backstory.base.errors import naming_faults_of_system
 from backstory.base.files.atomic import exclusive_temporary, is_named, lock, publish
-from backstory.storage.schema import FORMAT, Part
+from backstory.storage.schema import Part
 from backstory.storage.state import BUSY_SECONDS, Session, State, lent
 
 _APPLICATION: Final = 0x42535452  # "BSTR" in the header of a file
@@ -131,7 +131,7 @@ class SqliteState(State):
             connection.execute("PRAGMA temp_store = MEMORY")
             query = "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
             [found] = connection.execute(query).fetchall()
-            if found != (_APPLICATION, FORMAT):
+            if found != (_APPLICATION, self.part.format):
                 raise self._of_other_format(found[1])
             failed.pop_all()
         return connection
@@ -198,7 +198,7 @@ def make_empty(part: Part) -> sqlite3.Connection:
         for statement in table.define({}):
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute(f"PRAGMA user_version = {part.format}")
     return connection
 
 

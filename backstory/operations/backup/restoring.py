@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from backstory.base.errors import InputError
 from backstory.base.files.atomic import flush
 from backstory.operations.backup.writing import CONTENTS_FILE, ENDING, FOLDER, FORMAT, Contents, list_backups
-from backstory.pipeline.history.publication import publish_damaged
+from backstory.pipeline.history.history import RunHistory
+from backstory.settings.models import Settings
 from backstory.settings.paths import STATE_FOLDER
 from backstory.storage.schema import CATALOG, STATE
 from backstory.storage.state_places import open_state
@@ -74,7 +75,7 @@ def restore_backup(path: Path, into: Path | None = None, *, replace: bool = Fals
         shutil.rmtree(building, ignore_errors=True)
     if (root / "data").is_dir():
         tables = Tables(Folder(root / "data"), Catalog(open_state(root / "data", None, CATALOG)))
-        publish_damaged(tables, open_state(root / STATE_FOLDER, None, STATE))
+        RunHistory(open_state(root / STATE_FOLDER, None, STATE), tables, Settings()).publish()
         tables.publish()
         write_views(tables)
     return Restored(root, len(contents.files), aside, contents.left_out)

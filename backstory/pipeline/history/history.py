@@ -12,11 +12,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import uuid4
 
-from backstory.base.errors import StateError, StoppedError
+import polars as pl
+
+from backstory.base.errors import ContractError, StateError, StoppedError
 from backstory.base.telemetry import current_run
 from backstory.models.embeddings.embed import EmbeddingStats
 from backstory.models.usage import CallMeter, Usage
-from backstory.pipeline.history.publication import find_damaged_months, publish_damaged, publish_runs
 from backstory.pipeline.history.record import (
     EMBEDDING,
     LOST,
@@ -28,20 +29,20 @@ from backstory.pipeline.history.record import (
     RunRecord,
     end_of,
     insert_record,
-    month_of,
     read_records,
+    to_frame,
 )
 from backstory.pipeline.history.spending import (
     OUTSIDE_RUNS,
     ModelMeter,
     Place,
     Spending,
-    expire_reservations,
     require_price,
 )
 from backstory.settings.models import Settings
 from backstory.storage.state import NO_LIMIT, Session, State
-from backstory.storage.tables.tables import Tables
+from backstory.storage.tables.schemas import Runs
+from backstory.storage.tables.tables import WHOLE, Made, Tables
 from backstory.storage.turns import running
 
 BY_COMMAND: Final = "backstory run"
@@ -65,13 +66,7 @@ class RunHistory:
     """
 
     def __init__(self, state: State, tables: Tables, settings: Settings) -> None:
-        """Take the state; nothing is read or written yet.
-
-        Args:
-            state: The state of the workspace, part :data:`~backstory.storage.schema.STATE`.
-            tables: The tables, of which one is the history.
-            settings: Settings of the workspace.
-        """
+        """Take the state, the tables, of which one is the history, and the settings; nothing is read yet."""
         self.state = state
         self._tables = tables
         self._settings = settings
@@ -81,12 +76,7 @@ class RunHistory:
         self._started = self._written = self._published = 0.0
 
     def meter(self, purpose: str, model: str) -> CallMeter:
-        """Make the meter of a model of a paid service.
-
-        Args:
-            purpose: What it is used for: ``embedding``, ``rerank``, ``writing``, ``summarizing`` or
-                ``answering``.
-            model: Its name.
+        """Make the meter of a model of a paid service, for a purpose such as ``embedding``.
 
         Raises:
             SettingsError: There is a budget of money, and no price of the model.
@@ -99,37 +89,24 @@ class RunHistory:
     def read(self, limit: int = NO_LIMIT) -> list[RunRecord]:
         """Read the latest runs, newest first. A running run whose process is gone is given as lost.
 
-        A run that waits until another run has ended is given as waiting.
-
-        Args:
-            limit: Most runs.
-
         Raises:
             StateError: The state is damaged, or cannot be used.
         """
         records = self._read(limit)
-        gone = {(record.run_id, record.waits_its_turn) for record in records if self._is_gone(record)}
+        gone = {(record.run_id, record.status) for record in records if self._is_gone(record)}
         # A run records its end before it releases its lock: one that ended meanwhile is read again as ended, and one
         # that waited as begun.
         records = self._read(limit) if gone else records
-        judged = [
-            _mark_if_lost(record) if (record.run_id, record.waits_its_turn) in gone else record
-            for record in records
-        ]
-        return [
-            replace(record, status=WAITING, failure=record.step) if record.waits_its_turn else record
-            for record in judged
-            if record is not None
-        ]
+        judged = (
+            _judge_gone(record) if (record.run_id, record.status) in gone else record for record in records
+        )
+        return [record for record in judged if record is not None]
 
     @contextmanager
     def taking_turn(self, by: str, partitions: Sequence[str], days: Sequence[str] = ()) -> Iterator[None]:
         """Allow one run of the workspace at a time. :meth:`read` shows a run that waits.
 
-        Args:
-            by: What runs, such as :data:`BY_COMMAND`.
-            partitions: Keys of the wanted partitions, in order.
-            days: The partitions that alone the run may write, while other runs write others; none for all.
+        Runs that name the ``days`` that alone they write go on side by side where these differ.
 
         Raises:
             StateError: See :meth:`record`.
@@ -142,14 +119,9 @@ class RunHistory:
     def record(
         self, by: str, partitions: Sequence[str], *, dagster_run_id: str | None = None
     ) -> Iterator[Callable[[RunEnd], None]]:
-        """Record a run from its begin to its end.
+        """Record a run over some partitions from its begin to its end.
 
         Runs whose process is gone are marked as lost, and runs older than ``runs.keep_months`` are dropped.
-
-        Args:
-            by: What runs, such as :data:`BY_COMMAND`.
-            partitions: Keys of the wanted partitions, in order.
-            dagster_run_id: Id of the run in Dagster.
 
         Yields:
             A function to call with the end of the run. A run that changed nothing, did not fail and called no service
@@ -174,15 +146,7 @@ class RunHistory:
                 self._current = None
 
     def clear_trouble(self, by: str, partitions: Sequence[str]) -> None:
-        """Record a run that found nothing to do, if the one that ended before it did not succeed.
-
-        Args:
-            by: What runs, such as :data:`BY_COMMAND`.
-            partitions: Keys of the wanted partitions, in order.
-
-        Raises:
-            StateError: See :meth:`record`.
-        """
+        """Record a run that found nothing to do, if the one that ended before it did not succeed."""
         ended = next((record for record in self.read() if record.ended_at is not None), None)
         if ended is not None and ended.status in UNSUCCESSFUL:
             with self.record(by, partitions):
@@ -196,13 +160,7 @@ class RunHistory:
             )
 
     def advance(self, stage: str, partition: str, done: int, total: int) -> None:
-        """Report that a stage begins its next group of partitions.
-
-        Args:
-            stage: Table that it makes.
-            partition: First partition of the group.
-            done: Finished partitions of those that the stage makes again.
-            total: Partitions that the stage makes again.
+        """Report that a stage begins its next group of partitions, and how many of them are done.
 
         Raises:
             StoppedError: The run has taken longer than ``runs.max_minutes``.
@@ -239,24 +197,32 @@ class RunHistory:
         with self.state.begin() as session:
             self._spending.add(session, place, used, cached=stats.cached)
 
-    def repair_table(self) -> None:
-        """Write the files of the table ``runs`` anew that are absent or differ from the history.
+    def publish(self) -> None:
+        """Write the table ``runs`` as the history is now, without runs that wait.
 
         Raises:
             StateError: The state is damaged, or cannot be used.
         """
-        publish_damaged(self._tables, self.state)
+        # The transaction makes rival processes write one after another, each what the history holds then.
+        with self.state.begin() as session:
+            begun = [record for record in read_records(session) if record.status != WAITING]
+            self._tables.commit({(Runs.name, WHOLE): Made(to_frame(begun), "")})
 
-    def find_damaged_months(self) -> list[str]:
-        """List the files of the table ``runs`` that are absent or differ from the history."""
-        return find_damaged_months(self._tables, self.state)
+    def is_published(self) -> bool:
+        """Return whether the table ``runs`` holds the runs that have ended as the history does."""
+        with self.state.reading() as session:
+            ended = read_records(session, "ended_at IS NOT NULL")
+        try:
+            found = self._tables.read(Runs.name)
+        except ContractError:
+            return False  # damaged, or of a release with other columns
+        return found.filter(pl.col("ended_at").is_not_null()).equals(to_frame(ended))
 
     @contextmanager
     def pricing(self, counts: dict[str, int | float | str]) -> Iterator[None]:
         """Add the cost of the calls inside to the figures of a stage; nothing if there are no calls.
 
-        Args:
-            counts: The figures: ``api_cost_USD``, or whatever the currency, and ``api_cost`` if a price is not known.
+        That is ``api_cost_USD``, or whatever the currency, and ``api_cost`` if a price is not known.
         """
         calls, cost, unpriced = self._spending.tally()
         yield
@@ -278,12 +244,12 @@ class RunHistory:
         return OUTSIDE_RUNS if self._current is None else self._current.run_id
 
     def _is_gone(self, record: RunRecord) -> bool:
-        return record.status == RUNNING and self.state.find_holder(_name_lock(record.run_id)) is None
+        return record.ended_at is None and self.state.find_holder(_name_lock(record.run_id)) is None
 
     @contextmanager
     def _waiting(self, by: str, partitions: Sequence[str], holder: str) -> Iterator[None]:
         """Show a run as waiting for another one."""
-        record = replace(self._draft(by, partitions, None), step=f"for {holder}")
+        record = replace(self._draft(by, partitions, None), status=WAITING, failure=f"for {holder}")
         with self.state.lock(_name_lock(record.run_id)):
             with self.state.begin() as session:
                 insert_record(session, record)
@@ -319,10 +285,9 @@ class RunHistory:
         )
 
     def _begin(self, record: RunRecord) -> None:
-        months = self._mark_lost() | self._drop_old(record.started_at)
-        if months:
-            publish_runs(self._tables, self.state, months)
+        self._settle_gone()
         with self.state.begin() as session:
+            self._drop_old(session, record.started_at)
             insert_record(session, record)
         self._current = record
         self._started = self._published = time.monotonic()
@@ -356,7 +321,7 @@ class RunHistory:
             is_kept = end.changed or end.failures or end.stopped or stored.calls
             if not is_kept and not (ended.status == SUCCEEDED and _follows_trouble(session, ended)):
                 _delete(session, ended.run_id)
-        publish_runs(self._tables, self.state, {month_of(record.started_at)})
+        self.publish()
 
     def _beat(self, record: RunRecord, *, now: bool = False) -> None:
         self._current = replace(record, heartbeat_at=time.time())
@@ -368,40 +333,32 @@ class RunHistory:
             insert_record(session, self._current)
         if moment - self._published > _PUBLISH_SECONDS:
             self._published = moment
-            publish_runs(self._tables, self.state, {month_of(record.started_at)})
+            self.publish()
 
-    def _mark_lost(self) -> set[str]:
-        """Store which running runs are lost, and return the months of them."""
+    def _settle_gone(self) -> None:
+        """Store which running runs are lost, and remove those that waited until their process ended."""
         with self.state.begin() as session:
-            found = read_records(session, "status = ?", (RUNNING,))
-            gone = [record for record in found if self._is_gone(record)]
-            lost = [judged for judged in map(_mark_if_lost, gone) if judged is not None]
-            for record in gone:
+            for record in filter(self._is_gone, read_records(session, "ended_at IS NULL")):
                 with self.state.lock(_name_lock(record.run_id), wait=False):
                     pass  # which removes what a killed holder has left
-                if record.waits_its_turn:
+                if lost := _judge_gone(record):
+                    insert_record(session, lost)
+                    logger.warning("run %s was lost: its process ended before the run did", record.run_id)
+                else:
                     _delete(session, record.run_id)
-            for record in lost:
-                insert_record(session, record)
-                logger.warning("run %s was lost: its process ended before the run did", record.run_id)
-        return {month_of(record.started_at) for record in lost}
 
-    def _drop_old(self, now: float) -> set[str]:
-        """Remove the runs that are too old, and return the months of them."""
+    def _drop_old(self, session: Session, now: float) -> None:
+        """Remove the runs that are too old, and what was used outside of runs by then."""
         oldest = now - timedelta(days=self._settings.runs.keep_months * _DAYS_OF_A_MONTH).total_seconds()
-        with self.state.begin() as session:
-            old = read_records(session, "started_at < ? AND status != ?", (oldest, RUNNING))
-            for record in old:
-                _delete(session, record.run_id)
-            expire_reservations(session)
-            day = f"{datetime.fromtimestamp(oldest, UTC):%Y-%m-%d}"
-            session.execute("DELETE FROM usage WHERE run_id = ? AND day < ?", (OUTSIDE_RUNS, day))
-        return {month_of(record.started_at) for record in old}
+        for record in read_records(session, "started_at < ? AND ended_at IS NOT NULL", (oldest,)):
+            _delete(session, record.run_id)
+        day = f"{datetime.fromtimestamp(oldest, UTC):%Y-%m-%d}"
+        session.execute("DELETE FROM usage WHERE run_id = ? AND day < ?", (OUTSIDE_RUNS, day))
 
 
-def _mark_if_lost(record: RunRecord) -> RunRecord | None:
+def _judge_gone(record: RunRecord) -> RunRecord | None:
     """Mark a run as lost whose process is gone; one that never got its turn left nothing to tell."""
-    return None if record.waits_its_turn else replace(record, status=LOST, ended_at=record.heartbeat_at)
+    return None if record.status == WAITING else replace(record, status=LOST, ended_at=record.heartbeat_at)
 
 
 def _follows_trouble(session: Session, run: RunRecord) -> bool:

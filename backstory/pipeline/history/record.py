@@ -93,11 +93,6 @@ class RunRecord:
         return max(0.0, (self.ended_at or self.heartbeat_at) - self.started_at)
 
     @property
-    def waits_its_turn(self) -> bool:
-        """Whether the run has not begun, since another run of the workspace is under way; ``step`` says which."""
-        return self.status == RUNNING and self.stage is None and self.step is not None
-
-    @property
     def cost(self) -> float | None:
         """Cost of all calls; None if a price is not known."""
         costs = [used.cost for used in self.usage.values()]
@@ -175,7 +170,10 @@ def read_records(
     ).fetchall()
     usage: dict[str, dict[str, ModelUsage]] = defaultdict(dict)
     chosen = f"SELECT run_id FROM runs WHERE {where}"  # noqa: S608 - conditions are constants of this room
-    found = session.execute(f"{_SUM_USAGE} WHERE run_id IN ({chosen}) GROUP BY run_id, purpose", parameters)
+    found = session.execute(
+        f"{_SUM_USAGE} WHERE expires_at <= ? AND run_id IN ({chosen}) GROUP BY run_id, purpose",
+        (time.time(), *parameters),
+    )
     for run_id, purpose, *figures in found:
         usage[run_id][purpose] = ModelUsage(*figures)
     records = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
@@ -186,11 +184,6 @@ def to_frame(records: Sequence[RunRecord]) -> pl.DataFrame:
     """Make the table ``runs`` of records, in order of their start."""
     ordered = sorted(records, key=lambda record: (record.started_at, record.run_id))
     return pl.DataFrame([record.as_row() for record in ordered], schema=Runs.schema, orient="row")
-
-
-def month_of(started_at: float) -> str:
-    """Return the partition of the table ``runs``: the month (UTC), YYYY-MM."""
-    return f"{datetime.fromtimestamp(started_at, UTC):%Y-%m}"
 
 
 def _moment(seconds: float | None) -> datetime | None:

@@ -2,7 +2,7 @@
 
 A call is reserved before it is sent, in one transaction with the check of the budgets, and settled when it has ended.
 So rival processes together never pass a budget. A reservation that is never settled, because its process was killed,
-counts as spent in full once it has expired.
+counts as spent in full.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from datetime import time as day_time
 from types import MappingProxyType
@@ -27,13 +27,21 @@ from backstory.storage.state import Session, State
 
 OUTSIDE_RUNS: Final = ""
 """Run id of calls that belong to no run, such as those of a query."""
+SHIPPED_CURRENCY: Final = "USD"
 
-_UNITS: Final = ("calls", "tokens", "money")
-_SUMS = "coalesce(sum(calls), 0), coalesce(sum(tokens_in + tokens_out), 0), coalesce(sum(cost), 0.0)"
-_ROUNDING = 1e-9
-_POLL_SECONDS = 0.02
+# Paid tier, text, as of April 2026: https://ai.google.dev/gemini-api/docs/pricing
+SHIPPED_PRICES: Final[Mapping[str, ModelPrice]] = MappingProxyType(
+    {
+        "gemini-embedding-001": ModelPrice(input=0.15),
+        "gemini-2.5-flash": ModelPrice(input=0.30, output=2.50),
+    }
+)
 
-Amounts = Mapping[str, float]
+_UNITS: Final = {"calls": "calls", "tokens": "tokens_in + tokens_out", "money": "cost"}
+"""The units of a budget, each with what counts of a row of usage."""
+_MILLION: Final = 1_000_000
+_ROUNDING: Final = 1e-9
+_POLL_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True)
@@ -53,17 +61,22 @@ class Place:
     model: str
 
 
+@dataclass(frozen=True)
+class _Account:
+    """One limit, and what counts against it: ``spent`` for good, ``held`` as long as calls are under way."""
+
+    period: str
+    unit: str
+    limit: float
+    spent: float
+    held: float
+
+
 class Spending:
     """Counts the usage of one workspace, and keeps it within the budgets."""
 
     def __init__(self, state: State, settings: CostSettings, zone: str) -> None:
-        """Set the budgets.
-
-        Args:
-            state: What the history lies in.
-            settings: Prices and budgets.
-            zone: Time zone of the days.
-        """
+        """Take the state of the history, prices and budgets, and the time zone of the days."""
         self.settings = settings
         self._state = state
         self._zone = zone
@@ -83,7 +96,7 @@ class Spending:
 
     def require_room(self, place: Place, needed: Usage) -> None:
         """Raise :class:`BudgetExhaustedError` unless calls would be within the budgets now."""
-        if self._is_limited():
+        if any(budget.model_dump(exclude_none=True) for budget in (self.settings.run, self.settings.day)):
             with self._state.begin() as session:
                 self._find_room(session, place, needed)
 
@@ -98,107 +111,98 @@ class Spending:
 
         def settle(used: Usage) -> None:
             with self._state.begin() as session:
-                session.execute("DELETE FROM reservations WHERE reservation_id = ?", (reservation,))
+                session.execute("DELETE FROM usage WHERE reservation = ?", (reservation,))
                 self.add(session, place, used)
-            self._count(place.model, used)
+            cost, unpriced = self._price(place.model, used)
+            with self._lock:
+                self._calls += used.calls
+                self._cost += cost
+                self._unpriced.update({place.model: unpriced} if unpriced else {})
 
         return settle
 
-    def add(self, session: Session, place: Place, used: Usage, *, cached: int = 0) -> None:
-        """Add usage to that of a place."""
+    def add(
+        self,
+        session: Session,
+        place: Place,
+        used: Usage,
+        *,
+        cached: int = 0,
+        reservation: str = "",
+        expires: float = 0.0,
+    ) -> None:
+        """Add usage to that of a place, or that of a reservation, which expires at a time in seconds since 1970."""
         cost, unpriced = self._price(place.model, used)
-        _add_usage(session, place, used, cached, cost, unpriced)
+        counted = {**asdict(used), "cached": cached, "cost": cost, "unpriced": unpriced}
+        sums = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in counted)
+        session.execute(
+            f"INSERT INTO usage VALUES ({', '.join('?' * (6 + len(counted)))}) "  # noqa: S608 - names are constants
+            f"ON CONFLICT (run_id, day, purpose, model, reservation) DO UPDATE SET {sums}",
+            (place.run_id, place.day, place.purpose, place.model, reservation, expires, *counted.values()),
+        )
 
     def describe_left(self, run_id: str) -> str | None:
         """Describe what is left of the budgets, such as ``run: 12 calls; day: 0.40 USD``; None without a budget."""
-        if not self._is_limited():
-            return None
-        with self._state.begin() as session:
-            expire_reservations(session)
-            parts = []
-            for name, budget, used, held in self._periods(session, run_id, self.today()):
-                left = [
-                    self._show(unit, max(limit - used[unit] - held[unit], 0), digits=4)
-                    for unit, limit in _limits(budget).items()
-                ]
-                parts += [f"{name}: {', '.join(left)}"] if left else []
-        return "; ".join(parts)
-
-    def _is_limited(self) -> bool:
-        return bool(_limits(self.settings.run) or _limits(self.settings.day))
+        left: dict[str, list[str]] = {}
+        with self._state.reading() as session:
+            for account in self._accounts(session, run_id, self.today()):
+                rest = max(account.limit - account.spent - account.held, 0)
+                left.setdefault(account.period, []).append(self._show(account.unit, rest, digits=4))
+        return "; ".join(f"{period}: {', '.join(parts)}" for period, parts in left.items()) or None
 
     def _try_to_reserve(self, reservation: str, place: Place, most: Usage, seconds: float) -> bool:
-        cost, unpriced = self._price(place.model, most)
         with self._state.begin() as session:
-            if self._is_limited() and not self._find_room(session, place, most):
-                return False
-            session.execute(
-                "INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(reservation, place.run_id, place.day, place.purpose, place.model),
-                    *(most.calls, most.texts, most.tokens_in, most.tokens_out, cost, unpriced),
-                    time.time() + seconds,
-                ),
-            )
-        return True
+            room = self._find_room(session, place, most)
+            if room:
+                self.add(session, place, most, reservation=reservation, expires=time.time() + seconds)
+        return room
 
     def _find_room(self, session: Session, place: Place, wanted: Usage) -> bool:
-        """Check the budgets.
-
-        Returns:
-            Whether there is room now; if not, there may be when other calls have been settled.
+        """Return whether there is room now; if not, there may be when other calls have been settled.
 
         Raises:
             BudgetExhaustedError: There will be no room.
         """
-        expire_reservations(session)
         asked = {
             "calls": wanted.calls,
             "tokens": wanted.tokens,
             "money": self._price(place.model, wanted)[0],
         }
         room = True
-        for name, budget, used, held in self._periods(session, place.run_id, place.day):
-            for unit, limit in _limits(budget).items():
-                if used[unit] + asked[unit] > limit + _ROUNDING:
-                    raise BudgetExhaustedError(
-                        self._describe_end(name, unit, limit, used[unit], asked[unit], place.day)
-                    )
-                room = room and used[unit] + held[unit] + asked[unit] <= limit + _ROUNDING
+        for account in self._accounts(session, place.run_id, place.day):
+            needed = asked[account.unit]
+            if account.spent + needed > account.limit + _ROUNDING:
+                raise BudgetExhaustedError(self._describe_end(account, needed, place.day))
+            room = room and account.spent + account.held + needed <= account.limit + _ROUNDING
         return room
 
-    def _periods(
-        self, session: Session, run_id: str, day: str
-    ) -> list[tuple[str, BudgetSettings, Amounts, Amounts]]:
-        """Return the name, the budget, the settled and the reserved amounts of each period."""
-        periods = [("day", self.settings.day, "day", day)]
-        if run_id != OUTSIDE_RUNS:
-            periods.insert(0, ("run", self.settings.run, "run_id", run_id))
-        return [
-            (
-                name,
-                budget,
-                _sum(session, "usage", column, value),
-                _sum(session, "reservations", column, value),
-            )
-            for name, budget, column, value in periods
-        ]
+    def _accounts(self, session: Session, run_id: str, day: str) -> Iterator[_Account]:
+        """Read what counts against each limit of a run and of a day; calls outside of runs have no budget of a run."""
+        periods = [("run", self.settings.run, "run_id", run_id)] if run_id != OUTSIDE_RUNS else []
+        for period, budget, column, value in (*periods, ("day", self.settings.day, "day", day)):
+            for unit, amount in _UNITS.items():
+                limit = getattr(budget, unit)
+                if limit is not None:
+                    query = (
+                        f"SELECT coalesce(sum({amount}), 0), "  # noqa: S608 - names are constants of this module
+                        f"coalesce(sum(CASE WHEN expires_at <= ? THEN {amount} ELSE 0 END), 0) "
+                        f"FROM usage WHERE {column} = ?"
+                    )
+                    counted, spent = session.execute(query, (time.time(), value)).fetchone()
+                    yield _Account(period, unit, limit, spent, counted - spent)
 
-    def _describe_end(self, name: str, unit: str, limit: float, used: float, asked: float, day: str) -> str:
-        whole, needed = self._show(unit, limit), self._show(unit, asked)
-        so_far = f"{self._show(unit, used)} are used, and the next step may need {needed}"
-        if asked > limit + _ROUNDING:
-            so_far = f"the next step alone may need {needed}, more than the whole budget"
-        kept = "finished work is kept"
-        if name == "run":
-            return (
-                f"the budget of a run, {whole} (costs.run.{unit}), is used up: {so_far}; {kept}, so run the same "
-                "command again to go on, or raise the budget"
-            )
-        renewed = _next_midnight(day, self._zone)
+    def _describe_end(self, account: _Account, needed: float, day: str) -> str:
+        unit, limit = account.unit, account.limit
+        so_far = f"{self._show(unit, account.spent)} are used, and the next step may need {self._show(unit, needed)}"
+        if needed > limit + _ROUNDING:
+            so_far = f"the next step alone may need {self._show(unit, needed)}, more than the whole budget"
+        whole, again = f"a run, {self._show(unit, limit)}", "to go on"
+        if account.period == "day":
+            whole = f"the day {day}, {self._show(unit, limit)}"
+            again = f"from {_next_midnight(day, self._zone):%Y-%m-%d %H:%M} {self._zone} on"
         return (
-            f"the budget of the day {day}, {whole} (costs.day.{unit}), is used up: {so_far}; {kept}, so run the same "
-            f"command again from {renewed:%Y-%m-%d %H:%M} {self._zone} on, or raise the budget"
+            f"the budget of {whole} (costs.{account.period}.{unit}), is used up: {so_far}; finished work is kept, so "
+            f"run the same command again {again}, or raise the budget"
         )
 
     def _show(self, unit: str, amount: float, digits: int = 6) -> str:
@@ -207,16 +211,9 @@ class Spending:
         return f"{int(amount):,} {unit}"
 
     def _price(self, model: str, used: Usage) -> tuple[float, int]:
+        """Return the cost of calls, and the number of those that have no price."""
         cost = estimate_cost(find_price(self.settings, model), used)
         return (0.0, used.calls) if cost is None else (cost, 0)
-
-    def _count(self, model: str, used: Usage) -> None:
-        cost, unpriced = self._price(model, used)
-        with self._lock:
-            self._calls += used.calls
-            self._cost += cost
-            if unpriced:
-                self._unpriced[model] += unpriced
 
 
 @dataclass(frozen=True)
@@ -247,61 +244,9 @@ class ModelMeter:
         return Place(self.current_run(), self.spending.today(), self.purpose, self.model)
 
 
-def _limits(budget: BudgetSettings) -> dict[str, float]:
-    limits = {unit: getattr(budget, unit) for unit in _UNITS}
-    return {unit: limit for unit, limit in limits.items() if limit is not None}
-
-
-def _sum(session: Session, table: str, column: str, value: str) -> Amounts:
-    query = f"SELECT {_SUMS} FROM {table} WHERE {column} = ?"  # noqa: S608 - names are constants of this module
-    return dict(zip(_UNITS, session.execute(query, (value,)).fetchone(), strict=True))
-
-
-def expire_reservations(session: Session) -> None:
-    """Count expired reservations as spent in full: their calls may have been billed."""
-    now = time.time()
-    expired = session.execute(
-        "SELECT run_id, day, purpose, model, calls, texts, tokens_in, tokens_out, cost, unpriced "
-        "FROM reservations WHERE expires_at <= ?",
-        (now,),
-    ).fetchall()
-    for run_id, day, purpose, model, calls, texts, tokens_in, tokens_out, cost, unpriced in expired:
-        used = Usage(calls, texts, tokens_in, tokens_out)
-        _add_usage(session, Place(run_id, day, purpose, model), used, 0, cost, unpriced)
-    if expired:
-        session.execute("DELETE FROM reservations WHERE expires_at <= ?", (now,))
-
-
-def _add_usage(session: Session, place: Place, used: Usage, cached: int, cost: float, unpriced: int) -> None:
-    session.execute(
-        "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT (run_id, day, purpose, model) DO UPDATE SET calls = usage.calls + excluded.calls, "
-        "texts = usage.texts + excluded.texts, tokens_in = usage.tokens_in + excluded.tokens_in, "
-        "tokens_out = usage.tokens_out + excluded.tokens_out, cached = usage.cached + excluded.cached, "
-        "cost = usage.cost + excluded.cost, unpriced = usage.unpriced + excluded.unpriced",
-        (
-            *(place.run_id, place.day, place.purpose, place.model),
-            *(used.calls, used.texts, used.tokens_in, used.tokens_out, cached, cost, unpriced),
-        ),
-    )
-
-
 def _next_midnight(day: str, zone: str) -> datetime:
     following = datetime.fromisoformat(day).date() + timedelta(days=1)
     return datetime.combine(following, day_time(0), ZoneInfo(zone))
-
-
-SHIPPED_CURRENCY: Final = "USD"
-
-# Paid tier, text, as of April 2026: https://ai.google.dev/gemini-api/docs/pricing
-SHIPPED_PRICES: Final[Mapping[str, ModelPrice]] = MappingProxyType(
-    {
-        "gemini-embedding-001": ModelPrice(input=0.15),
-        "gemini-2.5-flash": ModelPrice(input=0.30, output=2.50),
-    }
-)
-
-_MILLION = 1_000_000
 
 
 def find_price(settings: CostSettings, model: str) -> ModelPrice | None:

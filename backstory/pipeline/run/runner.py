@@ -137,7 +137,8 @@ def execute_run(
             else:
                 (execute or execute_stages)(workspace, run, on_progress)
             # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
-            workspace.runs.repair_table()
+            if not workspace.runs.is_published():
+                workspace.runs.publish()
             _publish(workspace, run, files)
             if run.is_complete and not run.fresh and run.finished:
                 record_run(workspace, run.partitions)

@@ -341,8 +341,8 @@ class Runs(Table, unique=("run_id",)):
 
     ``status`` is ``running``, ``succeeded``, ``failed``, ``stopped`` (a budget, a limit or a person ended it in order),
     ``waiting`` (another run has to end first) or ``lost`` (its process was killed; the next run writes that). Costs are
-    estimates: tokens times the prices of ``costs``. The files are partitioned by the month of ``started_at``. A running
-    run is written every half a minute; ``backstory status --runs`` shows it as it is now.
+    estimates: tokens times the prices of ``costs``. A running run is written every half a minute; ``backstory status
+    --runs`` shows it as it is now.
     """
 
     run_id = Text("Id of the run.")

@@ -20,7 +20,7 @@ def main() -> None:
             if kind == "write":
                 with state.begin() as session:
                     session.execute(
-                        "INSERT OR REPLACE INTO usage VALUES ('run', 'day', '', '', ?, 1, 1, 1, 1, 1, 0)",
+                        "INSERT OR REPLACE INTO usage VALUES ('run', 'day', '', '', '', 0, ?, 1, 1, 1, 1, 1, 0)",
                         (acts,),
                     )
             else:

@@ -191,8 +191,8 @@ def test_old_runs_are_dropped_from_history_and_table(tmp_path: Path) -> None:
     history = open_history(tmp_path, runs={"keep_months": 1})
     run_once(history, RunEnd(changed=True))
     age(history, timedelta(days=62).total_seconds())
-    history.repair_table()
-    assert len(open_tables(tmp_path / "data").keys("runs")) == 1
+    history.publish()
+    assert open_tables(tmp_path / "data").read("runs").height == 1
     run_once(history, RunEnd(changed=True))
     assert len(history.read()) == 1
     assert open_tables(tmp_path / "data").read("runs")["run_id"].to_list() == [history.read()[0].run_id]
@@ -201,15 +201,13 @@ def test_old_runs_are_dropped_from_history_and_table(tmp_path: Path) -> None:
 def test_a_damaged_or_foreign_file_of_the_table_is_found_and_written_again(tmp_path: Path) -> None:
     history = open_history(tmp_path)
     run_once(history, RunEnd(changed=True))
-    [month] = open_tables(tmp_path / "data").keys("runs")
     [path] = (tmp_path / "data" / "runs").iterdir()
     intact = path.read_bytes()
     path.write_bytes(intact[:-9])
-    assert history.find_damaged_months() == [month]
-    history.repair_table()
-    assert history.find_damaged_months() == []
+    assert not history.is_published()
+    history.publish()
+    assert history.is_published()
     assert path.read_bytes() == intact
-    assert open_tables(tmp_path / "data").keys("runs") == [month]
 
 
 def test_two_runs_at_once_are_two_rows(tmp_path: Path) -> None:
@@ -229,7 +227,7 @@ def test_processes_that_read_the_history_disturb_no_process_that_writes_it(
 ) -> None:
     state = open_history(tmp_path).state
     with state.begin() as session:
-        session.execute("INSERT INTO usage VALUES ('run', 'day', '', '', 0, 1, 1, 1, 1, 1, 0)")
+        session.execute("INSERT INTO usage VALUES ('run', 'day', '', '', '', 0, 0, 1, 1, 1, 1, 1, 0)")
     rivals = [
         start_process(
             ["-m", "tests.pipeline.history.rival", str(tmp_path), kind, str(seconds)],
