@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,14 +22,8 @@ from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.pipeline.chats.copies import find_stale_copies
-from backstory.pipeline.chats.leaks import REMEDY as REMEDY_FOR_NAMES
-from backstory.pipeline.chats.leaks import (
-    SEARCHED_COLUMNS,
-    find_marked_history,
-    find_names,
-    find_privacy_breaches,
-)
-from backstory.pipeline.checks import integrity
+from backstory.pipeline.checks.cases import make_check
+from backstory.pipeline.checks.checks import CHECKS, Check
 from backstory.pipeline.history.record import describe_status, describe_trouble, find_trouble
 from backstory.pipeline.run.pending import find_outdated
 from backstory.pipeline.stages.post_folder import FILES
@@ -203,17 +197,12 @@ def _describe_table(workspace: Workspace, table: str) -> str:
     return f"{count(len(workspace.tables.keys(table)), 'file')} as written"
 
 
-def _describe_reference(workspace: Workspace, child: str, parent: str, on: Sequence[str]) -> str:
-    if not workspace.tables.keys(child):
-        return "there are no rows yet"
-    orphans = integrity.find_orphans(workspace, child, parent, on)
-    if len(orphans):
-        raise BackstoryError(
-            f"{len(orphans)} rows of {child} refer to rows of {parent} that do not exist, such as "
-            f"{', '.join(map(str, orphans.row(0)))}; remove {workspace.tables_dir / child} and run "
-            "`backstory run`"
-        )
-    return "all of these rows exist"
+def _describe_check(workspace: Workspace, check: Check) -> str:
+    """Make a check of the runs over all partitions."""
+    finding = make_check(workspace, check, None)
+    if not finding.passed:
+        raise ContractError(f"{check.table}: {finding.message}", code=check.name)
+    return f"no {check.what}"
 
 
 def _describe_documents(workspace: Workspace) -> str:
@@ -298,27 +287,9 @@ def _describe_names(workspace: Workspace) -> str:
         return "not looked for, since privacy.pseudonyms is off"
     if not workspace.has_chats:
         return "there are no chats whose names could be in the tables"
-    breaches = find_privacy_breaches(workspace)
-    if len(breaches):
-        raise ContractError(
-            f"{len(breaches)} cells of messages hold a real name, text of someone who opted out, or contact data; "
-            "run `backstory run` without --from and --to, to rebuild every day",
-            code="privacy",
-        )
-    for table in SEARCHED_COLUMNS:
-        found = find_names(workspace, table)
-        if len(found):
-            columns = ", ".join(sorted(found["column"].unique()))
-            raise ContractError(
-                f"{len(found)} cells of {table} hold a real name (column {columns}); remove "
-                f"{workspace.tables_dir / table} and run `backstory run`",
-                code="privacy",
-            )
-    if marked := find_marked_history(workspace)["place"].to_list():
-        raise ContractError(
-            f"{' and '.join(marked)}, written before real names were replaced, may hold some. {REMEDY_FOR_NAMES}",
-            code="privacy",
-        )
+    for check in CHECKS:
+        if check.name == "real_names":
+            _describe_check(workspace, check)
     return (
         "no full name of a member (in any order, with initials or joined), mention or phone number in the messages "
         "and in what other tables hold of them; not looked for: a first name or surname alone, which may stay, and "
@@ -339,15 +310,10 @@ PROBES: Final = (
     Probe("real names", _describe_names, "quick"),
     *(Probe(f"{TABLE}{name}", partial(_describe_table, table=name), is_replaced=True) for name in TABLES),
     *(
-        Probe(
-            f"{child} refer to {parent}",
-            partial(_describe_reference, child=child, parent=parent, on=on),
-            "deep",
-            is_replaced=True,
-        )
-        for child, parent, on in integrity.REFERENCES
+        Probe(f"{check.table}, {check.name}", partial(_describe_check, check=check), "deep", is_replaced=True)
+        for check in CHECKS
         # Hits of partitions that were not rebuilt since a document changed name chunks of its former text.
-        if child != "hits"
+        if check.name.startswith("unknown_") and check.table != "hits"
     ),
     Probe("document files", _describe_documents, "deep", is_replaced=True),
     Probe("search index", _describe_snapshot, "deep", is_replaced=True),

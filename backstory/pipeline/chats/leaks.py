@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -267,18 +266,8 @@ def _find_others(workspace: Workspace, rows: pl.DataFrame, opted_out: list[list[
     return pl.concat([found.select(pl.lit(name).alias("column"), "message_id") for name, found in columns])
 
 
-MARK_FILE: Final = "holds-real-names.txt"
-REMEDY: Final = (
-    "Stop Dagster's processes of this workspace, and delete the folder with the history of runs. If you wrote backups "
-    "or pages elsewhere, clear those yourself."
-)
-
 _TABLE: Final = "known_names"
 _KEY: Final = "exports"
-_EXPLANATION: Final = (
-    "The history of runs in this folder was written before Backstory replaced some real names by pseudonyms, and may "
-    f"hold them. {REMEDY}\n"
-)
 
 
 def find_former_names(workspace: Workspace, names: Sequence[str]) -> set[str]:
@@ -293,7 +282,9 @@ def find_former_names(workspace: Workspace, names: Sequence[str]) -> set[str]:
     if not workspace.settings.privacy.pseudonyms:
         workspace.catalog.forget(_TABLE, [_KEY])
         return set()
-    known = _fingerprint(workspace, names)
+    secret = workspace.load_secret()
+    # Another version of the code may find names in forms that this one left.
+    known = digest([code_version("messages"), *(make_pseudonym(name, secret) for name in sorted(set(names)))])
     recorded = workspace.catalog.read(_TABLE).get(_KEY)
     if recorded is not None and recorded.content == known:
         return set()
@@ -304,34 +295,19 @@ def find_former_names(workspace: Workspace, names: Sequence[str]) -> set[str]:
 
 
 def clear_former_names(workspace: Workspace) -> str:
-    """Delete the pages that earlier runs wrote with real names; say what was deleted and what still holds names."""
+    """Delete the pages that earlier runs wrote with real names; say what was deleted and what may still hold names."""
     deleted = list(remove_pages(workspace.root))
     notes = ["earlier runs wrote real names that are replaced now"]
     if deleted:
         notes.append(f"deleted {', '.join(deleted)}")
-    for place in _list_histories(workspace):
-        (place / MARK_FILE).write_text(_EXPLANATION, encoding="utf-8")
-        notes.append(f"{place} still holds some. {REMEDY}")
+    # That of the workspace, and that which the environment names.
+    histories = {workspace.dagster_home, find_dagster_home() or workspace.dagster_home}
+    notes += [
+        f"Dagster's history in {place} may hold some: stop its processes, and delete the folder"
+        for place in sorted(histories)
+        if place.is_dir()
+    ]
     return "; ".join(notes)
-
-
-def find_marked_history(workspace: Workspace) -> pl.DataFrame:
-    """Find the histories of Dagster that may hold real names: ``place``, a folder in each row."""
-    places = _list_histories(workspace) if workspace.settings.privacy.pseudonyms else []
-    marked = [str(place) for place in places if (place / MARK_FILE).exists()]
-    return pl.DataFrame({"place": marked}, schema={"place": pl.String})
-
-
-def _list_histories(workspace: Workspace) -> list[Path]:
-    """List the folders of Dagster's history: that of the workspace, and that which the environment names."""
-    places = dict.fromkeys([workspace.dagster_home, find_dagster_home() or workspace.dagster_home])
-    return [place for place in places if place.is_dir()]
-
-
-def _fingerprint(workspace: Workspace, names: Sequence[str]) -> str:
-    secret = workspace.load_secret()
-    # Another version of the code may find names in forms that this one left.
-    return digest([code_version("messages"), *(make_pseudonym(name, secret) for name in sorted(set(names)))])
 
 
 def _find_named_partitions(workspace: Workspace, names: Sequence[str]) -> set[str]:

@@ -12,10 +12,8 @@ from typing import Final
 
 import polars as pl
 
-from backstory.pipeline.chats.leaks import REMEDY as REMEDY_FOR_NAMES
 from backstory.pipeline.chats.leaks import (
     SEARCHED_COLUMNS,
-    find_marked_history,
     find_names,
     find_privacy_breaches,
 )
@@ -135,15 +133,6 @@ CHECKS: Final = (
         remedy="Run `backstory run` without --from and --to to rebuild every day.",
     ),
     *map(_real_names, SEARCHED_COLUMNS),
-    Check(
-        table="messages",
-        name="names_in_history",
-        blocking=False,
-        find=_whole(find_marked_history),
-        what="folders of Dagster's history that may hold real names which are replaced now",
-        example="{place}",
-        remedy=REMEDY_FOR_NAMES,
-    ),
     Check(
         table="windows",
         name="unknown_messages",

@@ -85,4 +85,5 @@ def test_doctor_finds_rows_that_refer_to_nothing(made: Path) -> None:
     replace_recorded(open_workspace(made), "window_chunks", table.name.split(".")[0], rows)
     result = run("doctor", "--files", "-w", str(made))
     assert result.exit_code == 1
-    assert "window_chunks refer to rows of windows that do not exist, such as gone" in result.stdout
+    assert "window_chunks, unknown_windows" in result.stdout
+    assert "window_id gone" in result.stdout
