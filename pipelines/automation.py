@@ -13,7 +13,7 @@ from assets import tags
 from backstory.base.errors import InputError
 from backstory.base.ids import digest
 from backstory.base.wording import name_some
-from backstory.ingest.sources.syncing import SYNC_SECONDS, find_next_sync
+from backstory.ingest.sources.fetching import SYNC_SECONDS, find_next_sync
 from backstory.interfaces.dagster_specs.asset_keys import CHATS, DOCUMENT_FILES, asset_key
 from backstory.interfaces.dagster_specs.partitions import partitions_of
 from backstory.pipeline.chats.exports_reading import exports_fingerprint

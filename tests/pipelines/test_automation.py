@@ -12,8 +12,8 @@ import dagster as dg
 import pytest
 from dagster._core.storage.defs_state.base import set_defs_state_storage
 
+from backstory.ingest.sources.fetching import SYNC_SECONDS, find_next_sync
 from backstory.ingest.sources.mirror import last_update
-from backstory.ingest.sources.syncing import SYNC_SECONDS, find_next_sync
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.run.pending import find_outdated, join_ranges
 from backstory.pipeline.run.runner import run_pipeline

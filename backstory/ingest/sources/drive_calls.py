@@ -1,4 +1,4 @@
-"""Calls of the API of Google Drive (version 3), repeated where that may help.
+"""Calls of the API of Google Drive (version 3) in the name of one account, repeated where that may help.
 
 They are made by ``google-auth`` alone, since ``google-api-python-client`` brings 114 MB of descriptions of every other
 API.
@@ -6,26 +6,23 @@ API.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from backstory.base.environment import Keys
+from backstory.base.environment import DRIVE_VARIABLE, Keys, find_key
 from backstory.base.errors import ReadError, TransientError, retry
-from backstory.ingest.sources.drive_account import name_account, open_session
 
 if TYPE_CHECKING:
     import requests
 
 ADDRESS: Final = "https://www.googleapis.com/drive/v3"
-
+READING_SCOPE: Final = "https://www.googleapis.com/auth/drive.readonly"
+"""What an account or a person permits: to read a Drive, and nothing else."""
 GONE: Final = "source_gone"
 """Code of the error of a call for what is not there or not shared, which Drive does not tell apart."""
-
-INVALID: Final = "source_call_invalid"
-"""Code of the error of a call that Drive calls invalid, such as one with a page token that it does not know."""
-
 _TRANSIENT: Final = (408, 429, 500, 502, 503, 504)
 _LIMITS: Final = ("rateLimitExceeded", "userRateLimitExceeded")
 _SECONDS: Final = 60
@@ -46,19 +43,11 @@ class DriveCalls:
         self._session = session
         self._keys = keys
 
-    @property
-    def account(self) -> str:
-        """A hash that tells accounts apart; empty for a session without credentials.
-
-        It raises ``ReadError`` if there are no credentials.
-        """
-        return name_account(self._open())
-
     def ask(self, call: str, parameters: Mapping[str, str]) -> Mapping[str, Any]:
         """Make a call whose answer is an object of JSON.
 
-        It raises ``ReadError`` if Drive refuses it, cannot be reached or gives another answer. The code is
-        :data:`GONE` or :data:`INVALID` where these fit.
+        It raises ``ReadError`` if Drive refuses it, cannot be reached or gives another answer; the code is
+        :data:`GONE` for what is not there.
         """
         with closing(self.get(call, parameters)) as response:
             try:
@@ -70,10 +59,7 @@ class DriveCalls:
         return answer
 
     def get(self, call: str, parameters: Mapping[str, str]) -> requests.Response:
-        """Make a call, again where a retry may succeed. The caller closes the response.
-
-        It raises ``ReadError`` as :meth:`ask` does.
-        """
+        """Make a call, again where a retry may succeed; it raises as :meth:`ask`. The caller closes the response."""
         try:
             return retry(partial(self._get_once, call, parameters), _ATTEMPTS)
         except TransientError as error:
@@ -83,10 +69,10 @@ class DriveCalls:
         import google.auth.exceptions
         import requests
 
-        session = self._open()
+        self._session = self._session or _open_session(self._keys)
         query = {"supportsAllDrives": "true", **parameters}
         try:
-            response = session.get(
+            response = self._session.get(
                 f"{self._address}/{call}", params=query, stream=True, timeout=_SECONDS, allow_redirects=False
             )
         except google.auth.exceptions.TransportError as error:
@@ -103,11 +89,6 @@ class DriveCalls:
             return response
         with closing(response):
             raise _interpret(response)
-
-    def _open(self) -> requests.Session:
-        if self._session is None:
-            self._session = open_session(self._keys)
-        return self._session
 
 
 def _interpret(response: requests.Response) -> Exception:
@@ -127,5 +108,56 @@ def _interpret(response: requests.Response) -> Exception:
         return ReadError(
             f"Drive refused access (status {status}); share the file with the account that reads it"
         )
-    code = {400: INVALID, 404: GONE, 410: GONE}.get(status)
-    return ReadError(f"Drive answered with status {status}", code=code)
+    return ReadError(f"Drive answered with status {status}", code=GONE if status in (404, 410) else None)
+
+
+def _open_session(keys: Keys | None) -> requests.Session:
+    """Open what makes calls, with the credentials of a workspace or of the environment."""
+    from google.auth.transport.requests import AuthorizedSession
+
+    stored = find_key(DRIVE_VARIABLE, keys)
+    if stored is not None:
+        credentials = _make_credentials(json.loads(stored.get_secret_value()))
+    elif keys is not None:
+        raise ReadError(
+            "this tenant has no credentials of Google; store the JSON of a service account with which the files are "
+            f"shared by `backstory serve key set TENANT {DRIVE_VARIABLE}`"
+        )
+    else:
+        credentials = _find_credentials()
+    session: requests.Session = AuthorizedSession(credentials)  # type: ignore[no-untyped-call]
+    return session
+
+
+def _make_credentials(stored: dict[str, Any]) -> Any:
+    import google.auth.exceptions
+    from google.oauth2 import credentials, service_account
+
+    try:
+        if stored["type"] == "service_account":
+            return service_account.Credentials.from_service_account_info(  # type: ignore[no-untyped-call]
+                stored, scopes=[READING_SCOPE]
+            )
+        user = credentials.Credentials.from_authorized_user_info(  # type: ignore[no-untyped-call]
+            stored, scopes=[READING_SCOPE]
+        )
+        # The library reads only Google's own address from such an object.
+        return user.with_token_uri(stored["token_uri"]) if "token_uri" in stored else user
+    except (ValueError, google.auth.exceptions.GoogleAuthError) as error:
+        raise ReadError(
+            f"the stored credentials of Google are damaged ({type(error).__name__}); store them again"
+        ) from None  # whose message may quote the key
+
+
+def _find_credentials() -> Any:
+    import google.auth
+    import google.auth.exceptions
+
+    try:
+        found, _ = google.auth.default(scopes=[READING_SCOPE])
+    except google.auth.exceptions.GoogleAuthError as error:
+        raise ReadError(
+            "the environment holds no credentials of Google; set GOOGLE_APPLICATION_CREDENTIALS to the file of a "
+            "service account with which the files are shared"
+        ) from error
+    return found

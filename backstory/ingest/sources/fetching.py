@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from backstory.base.environment import Keys, read_bucket_credentials
 from backstory.base.sandbox import ReadingLimits
@@ -11,8 +12,7 @@ from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.sources.addresses import AddressRemote, PagesRemote
 from backstory.ingest.sources.drive import DriveRemote
 from backstory.ingest.sources.drive_calls import DriveCalls
-from backstory.ingest.sources.mirror import update_mirror
-from backstory.ingest.sources.remote_files import Remote
+from backstory.ingest.sources.mirror import Remote, last_update, update_mirror
 from backstory.ingest.sources.roots import Source, list_sources
 from backstory.settings.paths import WorkspacePaths
 
@@ -55,11 +55,25 @@ def fetch_sources(workspace: WorkspacePaths) -> None:
 
 
 def _make_remote(source: Source, keys: Keys | None) -> Remote:
-    """Make the remote of a source; of a Drive, what is known from run to run lies in the mirror."""
     settings = source.settings
     if settings.drive is not None:
-        drive, calls = settings.drive, DriveCalls(keys=keys)
-        return DriveRemote(drive.files, drive.folder, source.root, calls)
+        return DriveRemote(settings.drive.files, settings.drive.folder, DriveCalls(keys=keys))
     if settings.url is not None:
         return AddressRemote(settings.url, read_bucket_credentials(keys))
     return PagesRemote(settings.urls, settings.url_list)
+
+
+SYNC_SECONDS: Final = 3600
+"""Time from one fetch to the next."""
+
+
+def find_next_sync(workspace: WorkspacePaths) -> float | None:
+    """Find when a source that lies elsewhere is to be fetched again: an hour after it was last tried, by whatever run.
+
+    It returns seconds since 1970, of the source that comes first; None if no source lies elsewhere. It raises
+    ``SettingsError`` if the sources are invalid. It raises ``WorkspaceError`` if the list of added sources is damaged.
+    """
+    if not workspace.fetches:
+        return None
+    tried = [last_update(source.root) for source in list_sources(workspace) if source.settings.is_remote]
+    return min(tried) + SYNC_SECONDS if tried else None

@@ -11,14 +11,13 @@ import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import IO, Final, Protocol
 
 from backstory.base.errors import ReadError
 from backstory.base.files.atomic import exclusive_temporary, flush, write_file
 from backstory.base.progress import announce, announce_name
 from backstory.ingest.documents.file_rules import IGNORE_FILE, FileRules
 from backstory.ingest.documents.files import DocumentFile, FolderListing, LeftOut, explain_path, list_files
-from backstory.ingest.sources.remote_files import Remote, RemoteFile, RemoteListing
 from backstory.ingest.sources.roots import COPIES
 
 _INCOMING: Final = "incoming"
@@ -33,7 +32,7 @@ class MirrorState:
     Attributes:
         origin: The place.
         stamps: The stamp of each file that lies in the mirror, by path.
-        keys: What names each of these files there (:class:`~backstory.ingest.sources.remote_files.RemoteFile`), by
+        keys: What names each of these files there (:class:`~backstory.ingest.sources.mirror.RemoteFile`), by
             path.
         ignored: Why a file is not fetched, by a rule or since the place says so, by path.
         failed: Why a file could not be fetched, by path.
@@ -204,3 +203,51 @@ def _download(folder: Path, path: str, file: RemoteFile, remote: Remote, most_by
 def _write_state(folder: Path, state: MirrorState) -> None:
     path = folder / _STATE
     write_file(path, json.dumps(asdict(state), indent=1, sort_keys=True).encode())
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One file of a place elsewhere.
+
+    Attributes:
+        key: What the place calls it.
+        stamp: Changes when its content does; empty if the place tells nothing, so that it is fetched each time.
+        size: Its size in bytes, if it is known.
+    """
+
+    key: str
+    stamp: str
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class RemoteListing:
+    """The files of a place.
+
+    Attributes:
+        files: By the path under which each is kept.
+        refused: Why an entry cannot be fetched, by path, or by key if its name is not known.
+        ignored: Why an entry is not to be fetched, by path.
+    """
+
+    files: Mapping[str, RemoteFile]
+    refused: Mapping[str, str]
+    ignored: Mapping[str, str] = field(default_factory=dict)
+
+
+class Remote(Protocol):
+    """A place elsewhere."""
+
+    def list_files(self) -> RemoteListing:
+        """List its files.
+
+        It raises ``ReadError`` if it cannot be listed.
+        """
+        ...
+
+    def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
+        """Write the content of a file.
+
+        It raises ``ReadError`` if the file cannot be fetched, or has more bytes than that.
+        """
+        ...

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from backstory.base.environment import SETTINGS_FILE
-from backstory.base.errors import InputError, SettingsError
+from backstory.base.errors import InputError, SettingsError, WorkspaceError
+from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.ingest.documents.written import SOURCE_MARK
-from backstory.ingest.sources.record import read_record
-from backstory.settings.inputs import SourceSettings
+from backstory.settings.inputs import SourceSettings, make_source_name
 from backstory.settings.paths import WorkspacePaths
 
 COPIES: Final = "files"
@@ -127,3 +132,138 @@ def _place(workspace: WorkspacePaths, settings: SourceSettings, *, is_added: boo
         else locate_source(workspace, settings.path)
     )
     return Source(settings.label, root, settings, is_added)
+
+
+Recorded = tuple[SourceSettings, ...]
+
+
+def read_record(path: Path) -> Recorded:
+    """Read the list of a workspace; empty if no source was ever added.
+
+    It raises ``WorkspaceError`` if the file is not such a list.
+    """
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))["sources"]
+        return tuple(SourceSettings.model_validate(entry) for entry in entries)
+    except FileNotFoundError:
+        return ()
+    except (ValidationError, ValueError, KeyError, TypeError) as error:
+        raise WorkspaceError(
+            f"{path} is damaged, and it lists the added sources. Restore it from a backup, or delete it and add the "
+            "sources again; no file is lost",
+            code="damaged_record",
+        ) from error
+
+
+def change_record(path: Path, change: Callable[[Recorded], Sequence[SourceSettings]]) -> None:
+    """Replace the list of a workspace, and flush it to disk. Other processes wait meanwhile.
+
+    It raises ``WorkspaceError`` if the file is not such a list.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with exclusive_temporary(path) as file:
+        entries = [
+            source.model_dump(mode="json", exclude_defaults=True) for source in change(read_record(path))
+        ]
+        os.fchmod(file.fileno(), 0o600)
+        file.write(f"{json.dumps({'sources': entries}, indent=1)}\n".encode())
+        file.flush()
+        publish(temporary_path(path), path)
+
+
+def list_added(workspace: WorkspacePaths) -> list[SourceSettings]:
+    """List the sources that were added by command, in the order in which they were added.
+
+    It raises ``WorkspaceError`` if the recorded list is damaged.
+    """
+    return list(read_record(workspace.added_sources))
+
+
+def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] = ()) -> SourceSettings:
+    """Record a file or folder as a source. The next run reads it; nothing is read or copied now.
+
+    ``exclude``: files and folders to leave out, as in ``.gitignore``. It returns the recorded source. A path that was
+    added before in the same way is left as it was. It raises ``InputError`` if the path is absent, is already read as
+    part of something else, or is no place for documents. It raises ``SettingsError`` if the sources of the settings
+    are invalid. It raises ``WorkspaceError`` if the recorded list is damaged.
+    """
+    if not path.exists():
+        raise InputError(f"{path} does not exist; name an existing file or folder", code="absent_file")
+    place = path.resolve()
+    root = workspace.inputs_root.resolve()
+    stored = place.relative_to(root).as_posix() if place.is_relative_to(root) else str(place)
+    try:
+        stored.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{path!r}: the path is not UTF-8; rename the file or folder", code="not_utf8"
+        ) from error
+    require_apart(workspace, place)
+    wanted = SourceSettings(path=stored, exclude=tuple(exclude))
+    known = next(
+        (each for each in list_added(workspace) if each.model_copy(update={"name": ""}) == wanted), None
+    )
+    if known is not None:
+        return known
+    covering = find_covering(workspace, place)
+    if covering is not None:
+        what = f"of the source {covering}" if covering else "of the folder of documents"
+        raise InputError(f"{path} is already part {what}, and needs no entry of its own", code="read_already")
+    stated = [source.label for source in workspace.settings.documents.sources]
+    found: list[SourceSettings] = []
+
+    def append(recorded: Recorded) -> Recorded:
+        taken = [*stated, *(source.label for source in recorded)]
+        found.append(wanted.model_copy(update={"name": make_source_name(stored, taken)}))
+        return (*recorded, *found)
+
+    change_record(workspace.added_sources, append)
+    return found[0]
+
+
+def remove_source(workspace: WorkspacePaths, name: str | Path) -> SourceSettings:
+    """Take a source out of the recorded list. The next run drops its documents; no file is deleted.
+
+    It raises ``InputError`` if no source has this name or path, or it stands in the settings file. It raises
+    ``WorkspaceError`` if the recorded list is damaged.
+    """
+    place = Path(name).expanduser().resolve()
+    sources = list_sources(workspace)
+    named = [source for source in sources if source.name == str(name)]
+    placed = named or [source for source in sources if source.root.resolve() == place]
+    if not placed:
+        known = ", ".join(source.name for source in sources if source.is_added)
+        raise InputError(
+            f"no source has the name or path {name}; sources added by command: {known}"
+            if known
+            else f"no source has the name or path {name}, and none was added by command",
+            code="unknown_source",
+        )
+    found = placed[0]
+    if not found.is_added:
+        raise InputError(
+            f"the source {found.name} is configured in {workspace.root / SETTINGS_FILE}; remove it from "
+            "`documents.sources` there",
+            code="source_of_settings",
+        )
+    change_record(
+        workspace.added_sources, lambda recorded: [each for each in recorded if each.label != found.name]
+    )
+    return found.settings
+
+
+def readmit(workspace: WorkspacePaths, name: str, patterns: Sequence[str]) -> None:
+    """Take patterns out of what a source leaves out; the next run reads what they named.
+
+    It raises ``WorkspaceError`` if the recorded list is damaged.
+    """
+
+    def take_out(recorded: Recorded) -> list[SourceSettings]:
+        return [
+            each.model_copy(update={"exclude": tuple(one for one in each.exclude if one not in patterns)})
+            if each.label == name
+            else each
+            for each in recorded
+        ]
+
+    change_record(workspace.added_sources, take_out)

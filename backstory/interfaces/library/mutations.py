@@ -15,9 +15,16 @@ from backstory.base.ids import is_written
 from backstory.index.search import open_index
 from backstory.ingest.documents.file_rules import IGNORE_FILE
 from backstory.ingest.documents.written import SOURCE_MARK, name_source
-from backstory.ingest.sources.added import add_source, readmit, remove_source
-from backstory.ingest.sources.record import change_record
-from backstory.ingest.sources.roots import Source, find_covering, list_sources, require_apart
+from backstory.ingest.sources.roots import (
+    Source,
+    add_source,
+    change_record,
+    find_covering,
+    list_sources,
+    readmit,
+    remove_source,
+    require_apart,
+)
 from backstory.interfaces.library.added_texts import (
     check_texts,
     inspect_text,

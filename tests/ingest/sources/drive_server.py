@@ -1,7 +1,6 @@
 """A server on this machine that answers the calls of version 3 of Google Drive that are used.
 
-It is as strict as Google documents: a change is logged for what was changed alone and not for what lies below it, a
-drive has a log of its own, and its folders are listed only to those who name it.
+It is as strict as Google documents: the folders of a shared drive are listed only to those who name the drive.
 """
 
 import base64
@@ -54,13 +53,10 @@ class Node:
 
 @dataclass
 class Drive:
-    """Files by id, the log of changes of each drive, what was asked for, answers given first, a call that fails."""
+    """Files by id, what was asked for, answers given first, and a call that fails."""
 
     nodes: dict[str, Node] = field(default_factory=lambda: {"root": Node("Root", FOLDER, parent="")})
-    logs: dict[str, list[str]] = field(default_factory=dict)
     page_size: int = 2
-    first_token: int = 0
-    lost_token_status: int = 410
     asked: list[str] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
@@ -73,20 +69,13 @@ class Drive:
         drive: str = "", target: str = "",
     ) -> None:  # fmt: skip
         self.nodes[key] = Node(name, kind, content, day, below, drive, target)
-        self.note(key)
 
     def change(self, key: str, **fields: Any) -> None:
-        """Set fields of a node, and log it."""
         for name, value in fields.items():
             setattr(self.nodes[key], name, value)
-        self.note(key)
 
     def delete(self, key: str) -> None:
-        self.note(key)
         del self.nodes[key]
-
-    def note(self, key: str) -> None:
-        self.logs.setdefault(self.nodes[key].drive, []).append(key)
 
     def above(self, key: str) -> list[Node]:
         """Return a node and the folders above it."""
@@ -127,11 +116,6 @@ class Drive:
             return Answer(b"{}", 503, {"Retry-After": "0.01"})
         if path == "files":
             return self.list(asked)
-        if path == "changes/startPageToken":
-            log = self.logs.get(asked.get("driveId", ""), [])
-            return _answer({"startPageToken": str(len(log))})
-        if path == "changes":
-            return self.list_changes(asked)
         key = path.split("/")[1]
         if not self.is_visible(key):
             return Answer(NOT_FOUND, 404)
@@ -173,22 +157,6 @@ class Drive:
             page["nextPageToken"] = str(start + self.page_size)
         return _answer(page)
 
-    def list_changes(self, asked: dict[str, str]) -> Answer:
-        assert (asked["includeItemsFromAllDrives"], asked["includeRemoved"]) == ("true", "true")
-        log = self.logs.get(asked.get("driveId", ""), [])
-        start = int(asked["pageToken"])
-        if not self.first_token <= start <= len(log):
-            return Answer(b"{}", self.lost_token_status)
-        end = min(len(log), start + self.page_size)
-        changes = [
-            {"fileId": key, "removed": False, "file": self.describe(key)}
-            if self.is_visible(key)
-            else {"fileId": key, "removed": True}
-            for key in log[start:end]
-        ]
-        following = {"nextPageToken": str(end)} if end < len(log) else {"newStartPageToken": str(end)}
-        return _answer({"changes": changes, **following})
-
     def count(self) -> Counter[str]:
         """Count the calls since the last count."""
         counted = Counter(self.asked)
@@ -209,17 +177,15 @@ def serve_drive() -> Iterator[Drive]:
 
 
 @contextmanager
-def open_remote(
-    drive: Drive, mirror: Path, *files: str, folder: str | None = "root"
-) -> Iterator[DriveRemote]:
+def open_remote(drive: Drive, *files: str, folder: str | None = "root") -> Iterator[DriveRemote]:
     with requests.Session() as session:
         session.trust_env = False
-        yield DriveRemote(files, folder, mirror, DriveCalls(drive.address, session))
+        yield DriveRemote(files, folder, DriveCalls(drive.address, session))
 
 
 def fetch(drive: Drive, mirror: Path, *files: str, folder: str | None = "root") -> MirrorState:
     """Bring the mirror of picked files up to date, or else that of a folder."""
-    with open_remote(drive, mirror, *files, folder=None if files else folder) as remote:
+    with open_remote(drive, *files, folder=None if files else folder) as remote:
         return update_mirror(mirror, "drive", remote, FileRules(), 1 << 20)
 
 

@@ -18,8 +18,7 @@ from backstory.ingest.documents.file_rules import FileRules
 from backstory.ingest.documents.folder import read_listed_documents
 from backstory.ingest.documents.written import is_unlisted
 from backstory.ingest.sources.addresses import describe_failure, name_page
-from backstory.ingest.sources.mirror import list_mirror, read_state, update_mirror
-from backstory.ingest.sources.remote_files import RemoteFile, RemoteListing
+from backstory.ingest.sources.mirror import RemoteFile, RemoteListing, list_mirror, read_state, update_mirror
 from backstory.pipeline.run.pending import is_fresh
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.inputs import DocumentSettings, SourceSettings

@@ -44,7 +44,7 @@ def test_only_what_was_changed_is_fetched_again_and_what_is_gone_is_dropped(
     drive.delete("c")
     fetch(drive, tmp_path)
     assert copies(tmp_path) == {"a.md": b"a", "b.md": b"later"}
-    assert drive.count() == {"files/root": 1, "changes": 1, "files/b media": 1}
+    assert drive.count() == {"files/root": 1, "files": 1, "files/b media": 1}
 
 
 def test_picked_files_are_read_and_one_that_is_gone_is_said(drive: Drive, tmp_path: Path) -> None:

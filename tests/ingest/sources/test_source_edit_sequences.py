@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backstory.ingest.sources.added import add_source, list_added, remove_source
+from backstory.ingest.sources.roots import add_source, list_added, remove_source
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.long_tests import LONG_TESTS
 from tests.workspaces import SETTINGS, build_table

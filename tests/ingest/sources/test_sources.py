@@ -11,8 +11,7 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import InputError, RemovalError, SettingsError, WorkspaceError
-from backstory.ingest.sources.added import add_source, list_added, remove_source
-from backstory.ingest.sources.roots import list_sources
+from backstory.ingest.sources.roots import add_source, list_added, list_sources, remove_source
 from backstory.ingest.sources.web_address import make_linker
 from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.operations.backup.writing import write_backup

@@ -138,14 +138,6 @@ def test_commands_that_settings_name_get_no_credentials() -> None:
     assert DRIVE_VARIABLE not in hook_environment()
 
 
-def test_another_account_lists_the_folder_as_a_whole(drive: Drive, tenants: Tenants, jobs: IndexJobs) -> None:
-    for who, calls in (("one", 1), ("one", 0), ("two", 1)):
-        tenants.keys.seal("kitchen", DRIVE_VARIABLE, SecretStr(make_user(drive, who)))
-        drive.count()
-        index(jobs, tenants, "kitchen")
-        assert drive.count()["changes/startPageToken"] == calls
-
-
 @pytest.mark.parametrize(
     "fields",
     [

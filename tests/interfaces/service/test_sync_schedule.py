@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from backstory.ingest.sources.fetching import SYNC_SECONDS
 from backstory.ingest.sources.mirror import last_update
-from backstory.ingest.sources.syncing import SYNC_SECONDS
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.tenants import Tenants
 from backstory.pipeline.workspace import open_workspace
