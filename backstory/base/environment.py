@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from pydantic import SecretStr
 
 from backstory.base.addresses import is_openai, is_protected
-from backstory.base.errors import AuthenticationError, WorkspaceError
+from backstory.base.errors import ModelSetupError, WorkspaceError
 
 SETTINGS_FILE = "backstory.yaml"
 WORKSPACE_VARIABLE = "BACKSTORY_WORKSPACE"
@@ -120,17 +120,17 @@ def find_key(variable: str, keys: Keys | None = None) -> SecretStr | None:
     """Find a key among those of the workspace, or in the environment if it has none of its own; None if it is not set.
 
     Raises:
-        AuthenticationError: What the variable holds is no key.
+        ModelSetupError: What the variable holds is no key.
     """
     return read_stored(os.environ.get(variable, ""), variable) if keys is None else keys.get(variable)
 
 
 def read_api_key(keys: Keys | None = None) -> SecretStr:
-    """Read the Gemini key as :func:`find_key` does, or raise ``AuthenticationError`` if there is none."""
+    """Read the Gemini key as :func:`find_key` does, or raise ``ModelSetupError`` if there is none."""
     for variable in KEY_VARIABLES:
         if key := find_key(variable, keys):
             return key
-    raise AuthenticationError(
+    raise ModelSetupError(
         f"no Gemini key: {_say_how_to_set(KEY_VARIABLES, keys)}, or choose another provider than gemini "
         f"in {SETTINGS_FILE}, such as `embedding: {{provider: local}}`",
         code="missing_key",
@@ -141,7 +141,7 @@ def read_service_key(variable: str, address: str, keys: Keys | None = None) -> S
     """Read the key of an OpenAI-compatible service: that of its stage, or ``OPENAI_API_KEY`` for OpenAI itself.
 
     Raises:
-        AuthenticationError: The service is OpenAI, and no variable with a key is set; or what one holds is no key.
+        ModelSetupError: The service is OpenAI, and no variable with a key is set; or what one holds is no key.
     """
     if key := find_key(variable, keys):
         return key
@@ -149,7 +149,7 @@ def read_service_key(variable: str, address: str, keys: Keys | None = None) -> S
         return None
     if key := find_key(OPENAI_KEY_VARIABLE, keys):
         return key
-    raise AuthenticationError(
+    raise ModelSetupError(
         f"no key for OpenAI: {_say_how_to_set((variable, OPENAI_KEY_VARIABLE), keys)}, or set base_url of the service "
         "(services in backstory.yaml), such as http://127.0.0.1:11434/v1 for Ollama",
         code="missing_key",
@@ -165,11 +165,11 @@ def read_mcp_token() -> SecretStr:
     """Return the token that clients of the MCP server must send.
 
     Raises:
-        AuthenticationError: None is set, it is short enough to be guessed, or no header can hold it.
+        ModelSetupError: None is set, it is short enough to be guessed, or no header can hold it.
     """
     token = find_key(MCP_VARIABLE)
     if token is None or len(token.get_secret_value()) < _SHORTEST_TOKEN:
-        raise AuthenticationError(
+        raise ModelSetupError(
             f"{MCP_VARIABLE} must hold a token of at least {_SHORTEST_TOKEN} characters, which every client sends; "
             "`openssl rand -hex 32` makes one",
             code="missing_key",
@@ -181,7 +181,7 @@ def read_stored(text: str, variable: str) -> SecretStr | None:
     """Read what a person stores in the place of a variable: a key, or credentials as JSON; None if it is blank.
 
     Raises:
-        AuthenticationError: The text is no key, or no credentials.
+        ModelSetupError: The text is no key, or no credentials.
     """
     value = text.strip()
     if not value:
@@ -189,7 +189,7 @@ def read_stored(text: str, variable: str) -> SecretStr | None:
     if variable not in _CREDENTIALS:
         # No header can hold such a value, and an HTTP client's error would quote it escaped, where redaction misses it.
         if not value.isascii() or not value.isprintable() or " " in value:
-            raise AuthenticationError(
+            raise ModelSetupError(
                 f"{variable} holds a line break, a space or a character that no key has; set it to the key alone",
                 code="unusable_key",
             )
@@ -200,7 +200,7 @@ def read_stored(text: str, variable: str) -> SecretStr | None:
     except (ValueError, KeyError, TypeError, AttributeError):
         kept = None
     if not kept:
-        raise AuthenticationError(f"{variable} {problem}", code="unusable_key") from None
+        raise ModelSetupError(f"{variable} {problem}", code="unusable_key") from None
     return SecretStr(json.dumps(kept, separators=(",", ":")))
 
 

@@ -85,25 +85,17 @@ class ReadError(InputError):
     """A file, or a source of files, cannot be read or fetched; the message never holds a whole address.
 
     The code ``empty_document`` means that a file holds no text, ``needs_ocr`` that all of it is in images.
-    """
-
-
-class ExportSettingError(ReadError):
-    """A chat export can be read only with a further setting, which the message names.
 
     Attributes:
-        authors: Names as written. Tables must not show them, even though the messages are not read.
+        authors: Names as written in an export that can be read with a further setting, which the message names; None of
+            any other file. Tables must not show them, even though the messages are not read.
     """
 
     def __init__(
-        self, message: str, authors: frozenset[str] = frozenset(), *, code: str | None = None
+        self, message: str, authors: frozenset[str] | None = None, *, code: str | None = None
     ) -> None:
         super().__init__(message, code=code)
         self.authors = authors
-
-
-class ReadingLimitError(BackstoryError, RuntimeError):
-    """A file takes more time or memory to read than the settings allow, or breaks the process that reads it."""
 
 
 class ContractError(BackstoryError, ValueError):
@@ -131,10 +123,18 @@ class ModelError(BackstoryError, RuntimeError):
 
     Attributes:
         blames_content: Whether a service refused what the request holds, so that a part of it may be accepted.
+        text: The text that a service refuses to embed while it takes others.
+        hits: What the search had found for a question, :class:`backstory.interfaces.library.results.Hit`, best first.
     """
 
     status = 503
     blames_content = False
+    text: str | None = None
+    hits: Sequence[Any] = ()
+
+
+class ModelSetupError(ModelError):
+    """No call of a model can succeed: its key is absent or refused, or its files are absent, damaged or unusable."""
 
 
 class TransientError(ModelError):
@@ -173,42 +173,6 @@ def retry(
     return call()
 
 
-class EmbeddingError(ModelError):
-    """An embedder failed, or returned unusable vectors."""
-
-
-class EmbeddingInputError(EmbeddingError, ValueError):
-    """A text cannot be embedded, for example because it exceeds the model's limit.
-
-    Attributes:
-        text: The text, if a service refuses it and takes others.
-    """
-
-    text: str | None = None
-
-
-class AuthenticationError(ModelError, PermissionError):
-    """The provider refused the credentials."""
-
-
-class QuotaExhaustedError(ModelError):
-    """A quota that does not refill soon (per day) is used up; the run can be resumed later."""
-
-
-class AnswerError(ModelError):
-    """A model gave no answer to a question, or none that can be used.
-
-    Attributes:
-        hits: What the search had found, :class:`backstory.interfaces.library.results.Hit`, best first.
-    """
-
-    hits: Sequence[Any] = ()
-
-
-class ModelFileError(ModelError):
-    """A model's files are absent, unusable, or differ from their checksum."""
-
-
 class SearchIndexError(BackstoryError, RuntimeError):
     """A search index, here or on a server, cannot be built, opened or searched."""
 
@@ -219,16 +183,12 @@ class NoIndexError(SearchIndexError, FileNotFoundError):
     status = 409
 
 
-class AlertError(BackstoryError, RuntimeError):
-    """An alert could not be sent; the message names the host or the program, and never the whole address."""
-
-
 class StoppedError(BackstoryError):
     """A run stopped before its end because a limit of the settings was reached; finished work is kept."""
 
 
 class BudgetExhaustedError(StoppedError):
-    """The next call of a paid service would exceed a budget."""
+    """The next call of a service would exceed a budget, or its quota or credit for a longer time is used up."""
 
     status = 503
 

@@ -129,7 +129,7 @@ def find_limited(
     Raises:
         InputError: The pattern is no regular expression.
         TimeoutError: It takes more time.
-        ReadingLimitError: It takes more time or memory than its process may.
+        ReadError: It takes more time or memory than its process may.
     """
     places: list[tuple[int, int, int]] = []
     first = count = holding = 0

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
 
-from backstory.base.errors import ReadingLimitError
+from backstory.base.errors import ReadError
 
 _OUT_OF_MEMORY: Final = 77
 """Exit code of the process when the memory limit is reached."""
@@ -68,7 +68,7 @@ def run_limited(task: str, content: bytes, limits: ReadingLimits, *, size: int |
     file in bytes, if ``content`` only names it.
 
     Raises:
-        ReadingLimitError: The task took too long, used too much memory, or crashed the process. The message is a
+        ReadError: The task took too long, used too much memory, or crashed the process. The message is a
             sentence for the file's status, without the file's name and content.
     """
     with _locks[limits.megabytes]:
@@ -143,22 +143,22 @@ class _Worker:
         assert incoming is not None and outgoing is not None  # noqa: S101, PT018 - both were asked for
         return incoming, outgoing
 
-    def _explain(self, limits: ReadingLimits, seconds: int, *, is_late: bool) -> ReadingLimitError:
+    def _explain(self, limits: ReadingLimits, seconds: int, *, is_late: bool) -> ReadError:
         code = self._process.wait()
         if is_late or code == -signal.SIGXCPU:
-            return ReadingLimitError(
+            return ReadError(
                 f"reading it takes more than {seconds} seconds of processor time (`read_seconds` is "
                 f"{limits.seconds}); split the file, or raise the setting if you trust it",
                 code="too_slow",
             )
         if code in (_OUT_OF_MEMORY, -signal.SIGABRT):
-            return ReadingLimitError(
+            return ReadError(
                 f"reading it takes more than {limits.megabytes} MB of memory (`read_megabytes`), or breaks the "
                 "reader; split the file, or raise the setting if you trust it",
                 code="too_large",
             )
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return ReadingLimitError(
+        return ReadError(
             f"the file breaks its reader ({how}): it is damaged, or made to do harm; write or export it again",
             code="broken_reader",
         )

@@ -31,7 +31,7 @@ def make_embedder(
     """Make the embedder that the settings name, which loads its model or client when first used.
 
     The meter counts what calls of a paid service use, within budgets. The keys are those of the workspace, or with None
-    those of the environment. A ``MissingExtraError`` means that packages are not installed, a ``ModelFileError`` that
+    those of the environment. A ``MissingExtraError`` means that packages are not installed, a ``ModelSetupError`` that
     the local model is absent, damaged, or of a kind that cannot be run.
     """
     if settings.provider in SERVICES:
@@ -113,7 +113,7 @@ def resolve_embedder(embedding_model: str | Embedder, *, client: genai.Client | 
     The names are ``local``, ``multilingual``, ``hashing``, and Gemini models such as
     ``google-gla:gemini-embedding-001``; an embedder is returned unchanged. The same name gives the same embedder, so
     that all calls of a process share its loaded model and its rate limits. A Gemini model uses the client, or one of
-    the environment's key: without both, it is an ``AuthenticationError``.
+    the environment's key: without both, it is a ``ModelSetupError``.
     """
     if not isinstance(embedding_model, str):
         return embedding_model

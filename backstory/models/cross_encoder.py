@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import ModelError, ModelFileError
+from backstory.base.errors import ModelError, ModelSetupError
 from backstory.models.onnx_text import OnnxText, find_model_folder
 from backstory.models.reranker import PROBABILITY, Judgements, RerankRequest, Topic
 from backstory.settings.models import RerankSettings
@@ -29,9 +29,9 @@ class CrossEncoderReranker:
     api_calls = 0
 
     def __init__(self, settings: RerankSettings) -> None:
-        """Find the model's files and hash them, or raise ``ModelFileError`` if one is absent."""
+        """Find the model's files and hash them, or raise ``ModelSetupError`` if one is absent."""
         if settings.model_dir is None:
-            raise ModelFileError(
+            raise ModelSetupError(
                 "rerank.provider is cross_encoder, but rerank.model_dir names no folder; set it to a folder with "
                 "model.onnx and tokenizer.json",
                 code="absent_setting",
@@ -45,7 +45,7 @@ class CrossEncoderReranker:
     def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
         """Judge every candidate for the query chunks that found it best: a row per query, in the order of the request.
 
-        A ``ModelFileError`` means that the model cannot be run, a ``ModelError`` that it failed, or that its output is
+        A ``ModelSetupError`` means that the model cannot be run, a ``ModelError`` that it failed, or that its output is
         not one score per pair.
         """
         chosen = [_choose_pairs(request) for request in requests]

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from backstory.base.environment import KEY_VARIABLES, OPENAI_KEY_VARIABLE
-from backstory.base.errors import AuthenticationError, ModelError, QuotaExhaustedError, TransientError
+from backstory.base.errors import (
+    BackstoryError,
+    BudgetExhaustedError,
+    ModelError,
+    ModelSetupError,
+    TransientError,
+)
 
 if TYPE_CHECKING:
     from backstory.settings.groups import ServiceSettings
@@ -36,7 +42,9 @@ class Failure(NamedTuple):
     body: Any
 
 
-def explain_failure(failure: Failure, service: str, settings: ServiceSettings, key: str | None) -> ModelError:
+def explain_failure(
+    failure: Failure, service: str, settings: ServiceSettings, key: str | None
+) -> BackstoryError:
     """Convert the error of a service into an error of this library, without the key that the service may repeat.
 
     A :class:`TransientError` stands for time-outs, errors of the server and quotas per minute; any other error must not
@@ -47,7 +55,7 @@ def explain_failure(failure: Failure, service: str, settings: ServiceSettings, k
         # Without path and query, which may repeat the request.
         parts = urlsplit(failure.headers.get("Location", ""))
         host = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else "another path"
-        return settings.failure(
+        return ModelError(
             f"{service} redirects to {host} (HTTP {status}). Backstory does not follow it: it would send "
             f"{settings.sent} there. If you trust that address, set it as base_url of the service (services in "
             "backstory.yaml)",
@@ -61,7 +69,7 @@ def explain_failure(failure: Failure, service: str, settings: ServiceSettings, k
     blames_key = "API key" in answered or any(part.get("reason") == "API_KEY_INVALID" for part in details)
     if status in _KEY_CODES or (is_gemini and status == 400 and blames_key):
         variables = KEY_VARIABLES if is_gemini else (settings.key_variable, OPENAI_KEY_VARIABLE)
-        return AuthenticationError(
+        return ModelSetupError(
             f"{service} refused the key ({message}); check {' or '.join(variables)}, and that the key may use the API",
             code="refused_key",
         )
@@ -72,17 +80,16 @@ def explain_failure(failure: Failure, service: str, settings: ServiceSettings, k
     )
     is_spent = status == 402 or kind in _EXHAUSTED or is_daily
     if is_spent or (status == 429 and (delay or 0) > _LONGEST_DELAY_SECONDS):
-        return QuotaExhaustedError(
+        return BudgetExhaustedError(
             f"the quota or credit at {service} is used up ({message}); finished work is kept, so run the same command "
             "again when it has been renewed",
+            code="quota_exhausted",
         )
     if status == 429:
         return TransientError(message, _QUOTA_DELAY_SECONDS if delay is None else delay)
     if status in _TRANSIENT_CODES or status >= 500:
         return TransientError(message, None if delay is None else min(delay, _LONGEST_DELAY_SECONDS))
-    refusal = settings.failure(
-        f"{service} refused the request ({message}); a retry would not help", code="refused"
-    )
+    refusal = ModelError(f"{service} refused the request ({message}); a retry would not help", code="refused")
     refusal.blames_content = status in _CONTENT_CODES
     return refusal
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import ModelError, ModelFileError, SettingsError
+from backstory.base.errors import ModelError, ModelSetupError, SettingsError
 from backstory.base.files.atomic import require_built_file
 from backstory.models.embeddings.protocol import group_in_order
 
@@ -147,7 +147,7 @@ def find_model_folder(folder: str, setting: str) -> ModelFolder:
         *([] if tokenizer.is_file() else [TOKENIZER_FILE]),
     ]
     if missing:
-        raise ModelFileError(
+        raise ModelSetupError(
             f"{path} holds no {', no '.join(missing)}; `{setting}` must name a folder with an ONNX model and its "
             "tokenizer, as `optimum-cli export onnx` writes it",
             code="absent_file",
@@ -212,7 +212,7 @@ class OnnxText:
                 try:
                     self._tokenizer = TextTokenizer(content, self._most_tokens)
                 except ValueError as error:
-                    raise ModelFileError(
+                    raise ModelSetupError(
                         f"the tokenizer in {path} cannot be used ({error}); fetch the model again",
                         code="damaged_file",
                     ) from error
@@ -221,7 +221,7 @@ class OnnxText:
     def run(self, tokens: Sequence[Tokens], read: ReadOutput) -> NDArray[Any]:
         """Run the model over texts from :meth:`TextTokenizer.encode`, and return a row or number for each.
 
-        A ``SettingsError`` means that the GPU cannot be used, a ``ModelFileError`` that the model cannot be run, and a
+        A ``SettingsError`` means that the GPU cannot be used, a ``ModelSetupError`` that the model cannot be run, and a
         ``ModelError`` that it failed.
         """
         session = self._open()
@@ -266,7 +266,7 @@ def open_session(path: Path, runtime: Runtime | None = None) -> InferenceSession
     """Load a model of texts, with ``cuda`` for a GPU and never the CPU, with None for a GPU if there is one.
 
     In float32 all give the same numbers up to rounding. A ``SettingsError`` means that there is no GPU to use, a
-    ``ModelFileError`` that the model cannot be run, or needs inputs that are not text.
+    ``ModelSetupError`` that the model cannot be run, or needs inputs that are not text.
     """
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as failures
@@ -295,7 +295,7 @@ def open_session(path: Path, runtime: Runtime | None = None) -> InferenceSession
         failures.NoModel,
         failures.NotImplemented,
     ) as error:
-        raise ModelFileError(
+        raise ModelSetupError(
             f"{path} cannot be run ({error}); allow the process more memory if it says bad_alloc, else export it to "
             "ONNX again, or delete it if Backstory built it",
             code="damaged_file",
@@ -312,7 +312,7 @@ def open_session(path: Path, runtime: Runtime | None = None) -> InferenceSession
             )
     foreign = [found.name for found in session.get_inputs() if found.name not in _INPUTS]
     if foreign:
-        raise ModelFileError(
+        raise ModelSetupError(
             f"{path} needs the input {', '.join(foreign)}; a model of texts takes {', '.join(_INPUTS)}",
             code="unsupported_model",
         )

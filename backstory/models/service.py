@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from backstory.base.addresses import OPENAI_ADDRESS
 from backstory.base.environment import Keys, read_api_key, read_service_key
-from backstory.base.errors import TransientError, retry
+from backstory.base.errors import ModelError, TransientError, retry
 from backstory.base.extras import require_extra
 from backstory.base.telemetry import log_event, observe
 from backstory.models.failures import Failure, explain_failure, redact
@@ -97,8 +97,8 @@ class Service:
 
         ``read`` turns the answer, a JSON object, into the result, or raises :class:`TransientError`; ``most`` is what
         the call uses at most. It raises ``BudgetExhaustedError`` if the next attempt would exceed a budget,
-        ``AuthenticationError`` without a key or with one that was refused, ``QuotaExhaustedError`` if a quota that does
-        not refill soon is used up, and the ``ModelError`` of the settings if every attempt failed, or the request was
+        ``ModelSetupError`` without a key or with one that was refused, ``BudgetExhaustedError`` if a quota that does
+        not refill soon is used up, and a ``ModelError`` if every attempt failed, or the request was
         refused.
         """
         return self._call(partial(self._post, path, body), read, partial(read_usage, most=most), most)
@@ -147,7 +147,7 @@ class Service:
         try:
             return retry(attempt, attempts, wait=self._wait, report=self._prepare_retry)
         except TransientError as error:
-            raise self.settings.failure(
+            raise ModelError(
                 f"{self.name} gave no usable answer in {attempts} attempts; the last error: {error}. "
                 "Finished work is kept, so run the same command again",
                 code="no_answer",

@@ -113,7 +113,7 @@ class Retrieval:
             index: An open snapshot in the embedder's space.
 
         Raises:
-            ModelFileError: The reranker's model is not in the folder of the settings.
+            ModelSetupError: The reranker's model is not in the folder of the settings.
         """
         return cls(
             index=index,

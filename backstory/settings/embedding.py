@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from backstory.base.addresses import OPENAI_ADDRESS, is_openai
 from backstory.base.environment import EMBEDDING_KEY_VARIABLE
-from backstory.base.errors import EmbeddingError, ModelError, SettingsError
+from backstory.base.errors import SettingsError
 from backstory.settings.groups import ServiceSettings
 
 LOCAL_MODELS: Final = MappingProxyType(
@@ -34,7 +34,6 @@ class EmbeddingSettings(ServiceSettings):
     default_models: ClassVar[Mapping[str, str]] = MappingProxyType({"gemini": "gemini-embedding-001"})
     example_model: ClassVar[str] = "text-embedding-3-small"
     key_variable: ClassVar[str] = EMBEDDING_KEY_VARIABLE
-    failure: ClassVar[type[ModelError]] = EmbeddingError
 
     provider: Literal["local", "gemini", "openai", "hashing"] = "local"
     """`local`: no key, no network; `gemini`: needs a key; `openai`, or a name of `services`; `hashing`: dry runs."""

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from backstory.base.addresses import clean_address, require_protected
-from backstory.base.errors import ModelError, SettingsError
+from backstory.base.errors import SettingsError
 
 WebAddress: TypeAlias = Annotated[str, AfterValidator(clean_address)]
 """An address of http or https without a slash at its end."""
@@ -51,8 +51,6 @@ class ServiceSettings(SettingsGroup):
     """A model of `provider: openai`, for the error that asks for one."""
     key_variable: ClassVar[str]
     """Environment variable of the key of a service with OpenAI's API."""
-    failure: ClassVar[type[ModelError]] = ModelError
-    """Type of the error if the service gives no usable answer."""
     sent: ClassVar[str] = "chats, documents and key"
     """What travels to the service."""
 

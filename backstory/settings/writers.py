@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal, Self, TypeAlias
 from pydantic import Field, field_validator, model_validator
 
 from backstory.base.environment import ANSWER_KEY_VARIABLE, SUMMARY_KEY_VARIABLE, WRITER_KEY_VARIABLE
-from backstory.base.errors import AnswerError, ModelError, SettingsError
+from backstory.base.errors import SettingsError
 from backstory.settings.groups import InnerPath, LanguageModelSettings
 
 LetterGrain: TypeAlias = Literal["day", "week", "month"]
@@ -104,7 +104,6 @@ class AnswerSettings(LanguageModelSettings):
     """Who answers questions. No run reads these settings."""
 
     key_variable: ClassVar[str] = ANSWER_KEY_VARIABLE
-    failure: ClassVar[type[ModelError]] = AnswerError
     sent: ClassVar[str] = "questions, documents and key"
 
     provider: Literal["extractive", "gemini", "openai"] = "extractive"

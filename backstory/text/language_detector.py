@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.environment import cache_folder
-from backstory.base.errors import ModelFileError
+from backstory.base.errors import ModelSetupError
 from backstory.base.files.arrays import read_arrays, view_array
 from backstory.base.files.atomic import require_built_file
 
@@ -112,7 +112,7 @@ def _open_unpacked(packed: bytes) -> mmap.mmap:
         require_built_file(path, lambda: _unpack(packed))
         with path.open("rb") as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (ModelFileError, OSError, RuntimeError):  # the last one where there is no home
+    except (ModelSetupError, OSError, RuntimeError):  # the last one where there is no home
         content = _unpack(packed)
         held = mmap.mmap(-1, len(content))
         held.write(content)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from backstory.base.errors import AuthenticationError, BudgetExhaustedError, ModelError, QuotaExhaustedError
+from backstory.base.errors import BudgetExhaustedError, ModelError, ModelSetupError
 from backstory.base.ids import digest
 from backstory.base.telemetry import bind
 from backstory.settings.writers import WriterSettings
@@ -133,7 +133,7 @@ def write_post(
         The row of table ``posts``, with status ``written`` if there is a post.
 
     Raises:
-        AuthenticationError: There is no key, or it was refused.
+        ModelSetupError: There is no key, or it was refused.
         SettingsError: The prompt cannot be filled in.
     """
     row = _start_row(window, context, writer, settings)
@@ -156,11 +156,11 @@ def write_post(
         return row | {"status": "waiting", "reason": calls.end}
     try:
         draft = _withhold(_name_people(writer.write(window, context), window), context, discretion.find_leaks)
-    except AuthenticationError:
+    except ModelSetupError:
         raise
     except (ModelError, BudgetExhaustedError) as error:
         calls.note_failure(error)
-        waits = isinstance(error, (BudgetExhaustedError, QuotaExhaustedError))
+        waits = isinstance(error, BudgetExhaustedError)
         return row | {"status": "waiting" if waits else "failed", "reason": str(error)}
     calls.note_answer()
     if request is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from backstory.base.errors import BudgetExhaustedError, ModelError, QuotaExhaustedError, TransientError
+from backstory.base.errors import BudgetExhaustedError, ModelError, TransientError
 
 _MOST_UNANSWERED: Final = 3
 
@@ -55,7 +55,7 @@ class WriterCalls:
         with self._lock:
             self._counts["writing_asked"] += not isinstance(error, BudgetExhaustedError)
             self._unanswered += isinstance(error.__cause__, TransientError)
-            if isinstance(error, (BudgetExhaustedError, QuotaExhaustedError)):
+            if isinstance(error, BudgetExhaustedError):
                 self._limit = self._limit or str(error)
             elif self._unanswered >= _MOST_UNANSWERED:
                 windows = f"{self._unanswered} windows in a row"

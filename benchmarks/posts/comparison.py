@@ -89,7 +89,7 @@ def evaluate_posts(
 
     Raises:
         InputError: The folder is not a labelled set, has no topics of messages, or has no window in the groups.
-        EmbeddingError: The embedder failed.
+        ModelError: The embedder failed.
     """
     labelled = _take_windows(read_labelled_set(folder), windows, groups)
     labels = _read_labels(folder, labelled)

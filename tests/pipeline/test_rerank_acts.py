@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from backstory import run_pipeline
-from backstory.base.errors import AuthenticationError, QuotaExhaustedError
+from backstory.base.errors import BudgetExhaustedError, ModelSetupError
 from backstory.interfaces.cli.windows import print_context
 from backstory.operations.inspection.windows import read_window_context
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -158,7 +158,7 @@ def test_a_stop_keeps_the_partitions_that_were_finished(
     first_day = 2  # windows of 2025-03-13
     server.script.append(gemini_server.exceed("GenerateRequestsPerDayPerProjectPerModel-FreeTier"))
 
-    with raises(QuotaExhaustedError, None, 429):
+    with raises(BudgetExhaustedError, "quota_exhausted", 429):
         run_pipeline(workspace)
     assert workspace.tables.keys("decisions") == ["2025-03-13"]
     assert len(server.requests) == first_day + 1
@@ -172,7 +172,7 @@ def test_a_refused_key_stops_the_run(make_workspace: Make, server: GeminiServer,
     workspace = make_workspace(gemini(server, ", threads: 1"))
     server.script.append(gemini_server.fail(403, f"no such key: {api_key}"))
 
-    with pytest.raises(AuthenticationError) as caught:
+    with pytest.raises(ModelSetupError) as caught:
         run_pipeline(workspace)
 
     assert api_key not in str(caught.value)

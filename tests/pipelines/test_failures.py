@@ -18,7 +18,7 @@ def chain(*names: str) -> SerializableErrorInfo:
 @pytest.mark.parametrize(
     ("names", "told"),
     [
-        (("DagsterExecutionStepExecutionError", "ModelFileError", "Fail"), "ModelFileError"),
+        (("DagsterExecutionStepExecutionError", "ModelSetupError", "Fail"), "ModelSetupError"),
         (
             ("DagsterExecutionStepExecutionError", "ContractError", "WorkspaceError", "OSError"),
             "ContractError",

@@ -9,7 +9,7 @@ import pytest
 import Stemmer
 
 from backstory.base.environment import cache_folder, find_workspace, read_api_key
-from backstory.base.errors import AuthenticationError, InputError, SettingsError, WorkspaceError
+from backstory.base.errors import InputError, ModelSetupError, SettingsError, WorkspaceError
 from backstory.settings.models import SERVED_GROUPS, IndexSettings, Settings
 from backstory.settings.paths import init_workspace
 from backstory.settings.yaml_file import read_settings
@@ -200,13 +200,13 @@ def test_the_workspace_is_the_given_folder_else_the_environments(
 
 
 def test_the_key_is_taken_from_either_variable_and_never_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    with raises(AuthenticationError, "missing_key", *("GEMINI_API_KEY", "GOOGLE_API_KEY")):
+    with raises(ModelSetupError, "missing_key", *("GEMINI_API_KEY", "GOOGLE_API_KEY")):
         read_api_key()
     monkeypatch.setenv("GOOGLE_API_KEY", "secret-value")
     assert read_api_key().get_secret_value() == "secret-value"
     assert "secret-value" not in repr(read_api_key())
     monkeypatch.setenv("GEMINI_API_KEY", "secret\nvalue")
-    with raises(AuthenticationError, "unusable_key", "GEMINI_API_KEY") as caught:
+    with raises(ModelSetupError, "unusable_key", "GEMINI_API_KEY") as caught:
         read_api_key()
     assert "secret" not in str(caught.value)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backstory.base.errors import AuthenticationError
+from backstory.base.errors import ModelSetupError
 from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.settings.writers import WriterSettings
 from backstory.text.leaks import Discretion
@@ -124,7 +124,7 @@ def test_one_refused_request_does_not_stop_the_others(chat: ChatServer, rows_of:
 
 def test_a_refused_key_is_an_error(chat: ChatServer, rows_of: Rows) -> None:
     chat.always = chat_server.refuse(401, "bad key")
-    with raises(AuthenticationError, "refused_key", *("BACKSTORY_WRITER_KEY", "OPENAI_API_KEY")):
+    with raises(ModelSetupError, "refused_key", *("BACKSTORY_WRITER_KEY", "OPENAI_API_KEY")):
         rows_of()
 
 

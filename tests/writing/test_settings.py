@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from backstory.base.environment import WRITER_KEY_VARIABLE, read_service_key
-from backstory.base.errors import AuthenticationError
+from backstory.base.errors import ModelSetupError
 from backstory.settings.writers import SummarySettings, WriterSettings
 from tests.errors import raises, refuses
 
@@ -17,7 +17,7 @@ def test_the_key_of_openai_goes_to_openai_only(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.delenv("BACKSTORY_WRITER_KEY", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with raises(AuthenticationError, "missing_key", *("BACKSTORY_WRITER_KEY", "OPENAI_API_KEY")):
+    with raises(ModelSetupError, "missing_key", *("BACKSTORY_WRITER_KEY", "OPENAI_API_KEY")):
         read_key("https://api.openai.com/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
     assert read_key("https://api.openai.com/v1") == SecretStr("sk-of-openai")

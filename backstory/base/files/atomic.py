@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from backstory.base.environment import CACHE_VARIABLE
-from backstory.base.errors import ModelFileError
+from backstory.base.errors import ModelSetupError
 from backstory.base.telemetry import log_event
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def require_built_file(path: Path, build: Callable[[], bytes]) -> None:
     complete and on disk.
 
     Raises:
-        ModelFileError: The file cannot be written.
+        ModelSetupError: The file cannot be written.
     """
     if path.exists():
         return
@@ -94,7 +94,7 @@ def require_built_file(path: Path, build: Callable[[], bytes]) -> None:
             file.flush()
             publish(temporary_path(path), path)
     except OSError as error:
-        raise ModelFileError(
+        raise ModelSetupError(
             f"what a model needs cannot be written to {path} ({error}); make room there, or set "
             f"{CACHE_VARIABLE} to a folder that can be written to",
             code="unwritable_folder",

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from backstory.base.errors import ExportSettingError, ReadError
+from backstory.base.errors import ReadError
 from backstory.base.files.patterns import compose
 from backstory.base.telemetry import log_event
 from backstory.ingest.chats.chat_rows import split_aliases, tell_apart
@@ -174,14 +174,14 @@ def read_export(
     """Read one chat export.
 
     It returns messages in the columns of ``RAW_SCHEMA``, and unreadable lines in the columns of ``Quarantine``. It
-    raises ``ExportSettingError`` if the file is ambiguous; the message names the setting that resolves it. It raises
+    raises ``ReadError`` if the file is ambiguous; the message names the setting that resolves it. It raises
     ``ReadError`` if the file as a whole cannot be read, or no reader supports its format.
     """
     source = source or path.name
     read = read_file(ListedFile(path, source), settings)
     if read.is_refused:
-        error = ExportSettingError if read.status == "set_aside" else ReadError
-        raise error(f"{source}: {read.reason}", code=read.code or read.status)
+        authors = frozenset(read.people) if read.status == "set_aside" else None
+        raise ReadError(f"{source}: {read.reason}", authors, code=read.code or read.status)
     return _with_source(read.rows, source, read.chats), _with_unread_source(read.unread, source)
 
 

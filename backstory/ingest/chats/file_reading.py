@@ -14,7 +14,7 @@ from typing import IO, Final
 
 import polars as pl
 
-from backstory.base.errors import ExportSettingError, ReadError, ReadingLimitError
+from backstory.base.errors import ReadError
 from backstory.base.files.safe_open import ChangedFileError, hash_unchanged, state_of
 from backstory.base.sandbox import ReadingLimits, run_limited
 from backstory.base.wording import count
@@ -130,7 +130,7 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> ReadFile:
     }
     try:
         answer = run_limited(_TASK, json.dumps(request).encode(), limits, size=size)
-    except ReadingLimitError as error:
+    except ReadError as error:
         return _refuse(file.source, "failed", str(error))
     return _decode(answer)
 
@@ -343,7 +343,7 @@ def _refuse(
 
 def _refuse_export(source: str, error: ReadError, reader: str) -> ReadFile:
     reason = str(error).removeprefix(f"{source}: ")
-    if not isinstance(error, ExportSettingError):
+    if error.authors is None:
         return _refuse(source, "failed", reason, reader, error)
     refused = _refuse(source, "set_aside", reason, reader, error)
     refused.people = error.authors

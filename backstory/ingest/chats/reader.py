@@ -78,7 +78,7 @@ class TableFormat:
         name: Name of the format in the table ``sources``.
         detects: Tells by content, name and the names of columns whether a file has the format.
         read: Reads content by the settings, with the name of the file for errors, and the latest year in which a
-            message can have been sent. It raises ``ExportSettingError`` if the file is ambiguous; the message names the
+            message can have been sent. It raises ``ReadError`` if the file is ambiguous; the message names the
             setting that resolves it; and ``ReadError`` if the file as a whole cannot be read.
     """
 

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.base.errors import ExportSettingError
+from backstory.base.errors import ReadError
 
 DateOrder: TypeAlias = Literal["dmy", "mdy", "ymd"]
 DateParts: TypeAlias = tuple[int, int, int]
@@ -108,7 +108,7 @@ def decide_date_order(
     number of lines), for years long past, and for a two-digit year in front where no locale writes it there. The
     setting decides wherever it can apply: it cannot move a four-digit year.
 
-    ``setting``: the setting ``date_order`` of the file's conversation. It raises ``ExportSettingError`` if several
+    ``setting``: the setting ``date_order`` of the file's conversation. It raises ``ReadError`` if several
     readings fit the file, or none fits, or the dates belong to another calendar; the message says what to do.
     """
     scale = _Scale(dates, latest_year, separator)
@@ -118,17 +118,15 @@ def decide_date_order(
     best = ranked[0]
     if not scale.fits(best):
         if chosen and any(scale.fits(scale.reading(order)) for order in get_args(DateOrder)):
-            raise ExportSettingError(
+            raise ReadError(
                 f"{source}: {best.impossible} of {scale.lines} dates are impossible with "
                 f"`conversations.date_order` {chosen}; set it to auto, or to the order of this file",
                 code="impossible_dates",
             )
-        raise ExportSettingError(f"{source}: {scale.describe_misfit()}", code="unlikely_dates")
+        raise ReadError(f"{source}: {scale.describe_misfit()}", code="unlikely_dates")
     for rival in ranked[1:]:
         if rival.cost < best.cost + _CERTAIN and scale.differ(best, rival):
-            raise ExportSettingError(
-                f"{source}: {scale.describe_question(best, rival)}", code="ambiguous_dates"
-            )
+            raise ReadError(f"{source}: {scale.describe_question(best, rival)}", code="ambiguous_dates")
     return best.order
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from backstory.base.errors import ReadError, ReadingLimitError
+from backstory.base.errors import ReadError
 from backstory.base.sandbox import ReadingLimits, run_limited
 from backstory.ingest.documents.formats.text_reader import PLAIN_TEXT
 from backstory.ingest.documents.ocr.limited_recognition import read_pictures
@@ -53,7 +53,7 @@ def read_document(
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
     try:
         answer = json.loads(run_limited(_TASK, request + b"\n" + content, limits))
-    except ReadingLimitError as error:
+    except ReadError as error:
         raise ReadError(f"{uri}: {error}", code=error.code) from error
     if "error" in answer:
         raise ReadError(answer["error"], code=answer["code"])

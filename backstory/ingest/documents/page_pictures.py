@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from backstory.base.errors import ReadError, ReadingLimitError
+from backstory.base.errors import ReadError
 from backstory.base.sandbox import ReadingLimits, run_limited
 from backstory.settings.inputs import DocumentSettings
 
@@ -23,7 +23,7 @@ def draw_page(content: bytes, uri: str, page: int, settings: DocumentSettings) -
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
     try:
         answer = run_limited(_TASK, json.dumps({"page": page}).encode() + b"\n" + content, limits)
-    except ReadingLimitError as error:
+    except ReadError as error:
         raise ReadError(f"{uri}: {error}", code=error.code) from error
     line, _, picture = answer.partition(b"\n")
     failure = json.loads(line)

@@ -80,8 +80,8 @@ class ExternalEmbedder:
             Unit rows, shape ``(len(texts), dimension)``.
 
         Raises:
-            EmbeddingInputError: A text is over ``max_input_tokens``.
-            EmbeddingError: The provider gave unusable vectors.
+            InputError: A text is over ``max_input_tokens``.
+            ModelError: The provider gave unusable vectors.
         """
         require_within_limit(self.count_tokens(texts), self.max_input_tokens, self.id)
         values = self._call(list(texts))

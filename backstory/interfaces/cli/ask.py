@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.console import Console
 
-from backstory.base.errors import AnswerError
+from backstory.base.errors import ModelError
 from backstory.base.progress import listening
 from backstory.interfaces.cli.failure import FAILED, print_error
 from backstory.interfaces.cli.loading import loading
@@ -87,7 +87,7 @@ def _converse(library: Library, filters: SearchFilters, *, as_json: bool) -> Non
             continue
         try:
             answer = _ask(library, line, history, filters)
-        except AnswerError as error:
+        except ModelError as error:
             print_error(error)
             has_failed = True
             continue
@@ -111,7 +111,7 @@ def _ask(library: Library, question: str, history: Sequence[Turn], filters: Sear
 
             with listening(follow, draws=True):
                 return library.answer(question, history=history, filters=filters)
-    except AnswerError as error:
+    except ModelError as error:
         for hit in error.hits:
             console.print(plain_line(f"Found: {hit.title} ({hit.cite})"), soft_wrap=True)
         raise

@@ -61,7 +61,7 @@ def evaluate(
 
     Raises:
         InputError: The question is blank.
-        EmbeddingError: The model could not be used.
+        ModelError: The model could not be used.
     """
     if not question.strip():
         raise InputError(

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import AnswerError, InputError
+from backstory.base.errors import InputError, ModelError
 from backstory.index.request import Filters
 from backstory.interfaces.library.answer import Answer, AnsweredClaim, AnswerTimings, CitedPlace
 from backstory.interfaces.library.filters import SearchFilters, admit
@@ -86,7 +86,7 @@ def answer_from(
     Raises:
         InputError: A name in the filters fits no document or several, or the settings withhold the question from the
             model.
-        AnswerError: The model gave no answer, or none that can be read; the error has the hits of the search.
+        ModelError: The model gave no answer, or none that can be read; the error has the hits of the search.
         ModelError: A model could not be used.
         BudgetExhaustedError: A call would exceed a budget.
     """
@@ -97,7 +97,7 @@ def answer_from(
     answerer: Answerer = model or ExtractiveAnswerer(comparison, sources.stemmer)
     try:
         answered = answer_question(question, history, sources, answerer, model)
-    except AnswerError as error:
+    except ModelError as error:
         error.hits = tuple(sources.hits.values())
         raise
     made = answered.made

@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 import regex
 
-from backstory.base.errors import InputError, ReadingLimitError
+from backstory.base.errors import InputError, ReadError
 from backstory.base.expressions import (
     MEGABYTES,
     FoldedText,
@@ -125,7 +125,7 @@ def _find(pattern: str, texts: pl.Series, *, is_cheap: bool, seconds: float, **w
             compiled = compile_expression(pattern, ignore_case=wanted.pop("ignore_case"))
             return find_places(compiled, texts, seconds=seconds, **wanted)
         return find_limited(pattern, texts, seconds=seconds, **wanted)
-    except (TimeoutError, ReadingLimitError) as error:
+    except (TimeoutError, ReadError) as error:
         raise InputError(
             f"{quote(pattern)} takes more than {seconds:g} seconds of processor time over the documents, or more "
             f"than {MEGABYTES} MB of memory; write it so that fewer of its parts can match the same characters",

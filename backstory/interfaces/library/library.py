@@ -350,7 +350,7 @@ class Library:
         Raises:
             InputError: The question is blank, a name in the filters fits no document or several, or the settings
                 withhold the question from the model.
-            AnswerError: The model gave no answer, or none that can be read; the error has the hits of the search.
+            ModelError: The model gave no answer, or none that can be read; the error has the hits of the search.
             ModelError: A model could not be used.
             BudgetExhaustedError: A call would exceed a budget.
         """

@@ -46,7 +46,7 @@ def query_rag_per_chunk(
         chunk that found it) and ``metadata``. Empty if there are no chunks.
 
     Raises:
-        EmbeddingError: The model failed.
+        ModelError: The model failed.
         SearchIndexError: The store could not be searched.
     """
     if not chunks:

@@ -12,7 +12,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
-from backstory.base.errors import AnswerError
+from backstory.base.errors import ModelError
 from backstory.base.progress import listening
 from backstory.index.snapshot import has_pointer
 from backstory.interfaces.agents.document_filters import DocumentFilters, make_filters
@@ -114,7 +114,7 @@ def make_chat_router() -> APIRouter:
 
         try:
             result = await service.answer(access.tenant, answer)
-        except AnswerError as error:
+        except ModelError as error:
             return _tell_hits(error, service)
         return _tell_indexing(result) if isinstance(result, Indexing) else result
 
@@ -257,7 +257,7 @@ def _tell_indexing(indexing: Indexing) -> Response:
     return JSONResponse(indexing.to_dict(), status_code=202, headers=again)
 
 
-def _tell_hits(error: AnswerError, service: Service) -> Response:
+def _tell_hits(error: ModelError, service: Service) -> Response:
     told = describe_error(error, service.root)
     response = told.to_response()
     body = Unanswered(error=told.text, hits=tuple(error.hits)).to_dict()

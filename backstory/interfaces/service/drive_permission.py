@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from pydantic import SecretStr
 
 from backstory.base.environment import DRIVE_CLIENT_VARIABLE, DRIVE_VARIABLE
-from backstory.base.errors import AuthenticationError
+from backstory.base.errors import ModelSetupError
 from backstory.base.extras import require_extra
 from backstory.ingest.sources.drive_calls import READING_SCOPE
 from backstory.interfaces.service.accounts import Caller
@@ -117,7 +117,7 @@ class DrivePermissions:
         }
         try:
             self._keys.seal(begun_for, DRIVE_VARIABLE, SecretStr(json.dumps(credentials)))
-        except AuthenticationError as error:
+        except ModelSetupError as error:
             raise _refuse_answer() from error
         return begun_for
 

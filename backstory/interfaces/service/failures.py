@@ -24,7 +24,6 @@ from backstory.base.errors import (
     BudgetExhaustedError,
     ModelError,
     NoIndexError,
-    QuotaExhaustedError,
 )
 from backstory.base.telemetry import log_event
 from backstory.interfaces.library.results import Result
@@ -133,7 +132,7 @@ def describe_error(error: BackstoryError, root: Path, *, names_resource: bool = 
         is_absent = names_resource and error.code.startswith("unknown_")
         return Told(404 if is_absent else _STATUS_OF_CODES.get(error.code, error.status), error.code, message)
     logged = log_fault(error)
-    if isinstance(error, BudgetExhaustedError | QuotaExhaustedError):
+    if isinstance(error, BudgetExhaustedError):
         told = f"the budget or the quota of the model is used up; ask again later, or {_ASK}"
         return Told(503, error.code, told, id_=logged, retry_after=_LATER_SECONDS)
     if isinstance(error, ModelError):

@@ -120,8 +120,8 @@ def embed_texts(
 
     Each finished batch is stored at once, so a killed process loses at most one batch for each of the embedder's
     workers. Without a cache all are computed and none is stored. ``progress`` is told the distinct texts done and their
-    total, at the start and after every batch. A text over the limit ends in an ``EmbeddingInputError`` before anything
-    is computed; after an ``EmbeddingError`` the finished batches are stored.
+    total, at the start and after every batch. A text over the limit ends in an ``InputError`` before anything
+    is computed; after a ``ModelError`` the finished batches are stored.
     """
     started, calls_before = time.perf_counter(), embedder.api_calls
     require_text(texts)

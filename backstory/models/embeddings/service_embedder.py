@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.addresses import name_service
-from backstory.base.errors import EmbeddingError, EmbeddingInputError, TransientError
+from backstory.base.errors import InputError, ModelError, TransientError
 from backstory.models.embeddings.protocol import (
     Task,
     Vectors,
@@ -114,14 +114,14 @@ class ServiceEmbedder:
     def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
         """Embed texts, in as many requests as they need, one after another, in the order of the texts.
 
-        An ``EmbeddingInputError`` means that a text is blank or over ``max_input_tokens``, or that the service refuses
+        An ``InputError`` means that a text is blank or over ``max_input_tokens``, or that the service refuses
         it; see :meth:`backstory.models.service.Service.post` for the other errors.
         """
         counts = self.count_tokens(texts)
         require_within_limit(counts, self.max_input_tokens, self.id)
         blank = next((position for position, text in enumerate(texts) if not text.strip()), None)
         if blank is not None:
-            raise EmbeddingInputError(
+            raise InputError(
                 f"text {blank} is blank, which {self.id} refuses; drop blank texts",
                 code="blank_text",
             )
@@ -150,7 +150,7 @@ class ServiceEmbedder:
             rows = {entry["index"]: [float(value) for value in entry["embedding"]] for entry in entries}
             return [rows[place] for place in range(len(entries))]
         except (KeyError, TypeError, ValueError) as error:
-            raise EmbeddingError(
+            raise ModelError(
                 f"{self.id} answered with something else than a list of numbers for each `index` from 0",
                 code="unusable_vectors",
             ) from error
@@ -161,13 +161,13 @@ class ServiceEmbedder:
         """Embed a batch. If it is refused, it is embedded in halves, down to the text that is refused alone."""
         try:
             return self._request(texts, int(counts.sum()), task)
-        except EmbeddingError as refusal:
+        except ModelError as refusal:
             # If the service does not take a harmless text either, the texts are not to blame.
             if not refusal.blames_content or not (is_part or self._accepts(_HARMLESS, task)):
                 raise
             if len(texts) == 1:
                 begin = " ".join(texts[0].split())[:_SHOWN_CHARACTERS]
-                error = EmbeddingInputError(
+                error = ModelError(
                     f"{self.id} refuses the text of {len(texts[0])} characters that begins with {quote(begin)}, and "
                     f"takes others: {refusal}. Change the text, or leave its document or chat out",
                     code="refused_text",
@@ -184,7 +184,7 @@ class ServiceEmbedder:
     def _accepts(self, text: str, task: Task) -> bool:
         try:
             self._request([text], int(self.count_tokens([text])[0]), task)
-        except EmbeddingError as error:
+        except ModelError as error:
             if not error.blames_content:
                 raise
             return False

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 
 from backstory.base import VERSION
 from backstory.base.environment import hook_environment
-from backstory.base.errors import AlertError
+from backstory.base.errors import BackstoryError
 from backstory.base.telemetry import log_event
 from backstory.settings.models import require_address
 
@@ -40,7 +40,7 @@ def run_command(command: Sequence[str], payload: Payload, folder: Path, timeout:
     killed with all processes that it started.
 
     Raises:
-        AlertError: It cannot be started, exits with a code other than 0, or takes too long.
+        BackstoryError: It cannot be started, exits with a code other than 0, or takes too long.
     """
     program = command[0] if "/" not in command[0] else str(folder / command[0])
     try:
@@ -54,7 +54,7 @@ def run_command(command: Sequence[str], payload: Payload, folder: Path, timeout:
             start_new_session=True,
         )
     except OSError as error:
-        raise AlertError(
+        raise BackstoryError(
             f"{command[0]} cannot be started ({error.strerror}); correct alerts.command",
             code="unstartable_command",
         ) from error
@@ -63,12 +63,12 @@ def run_command(command: Sequence[str], payload: Payload, folder: Path, timeout:
             process.communicate(json.dumps(payload).encode(), timeout=timeout)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            raise AlertError(
+            raise BackstoryError(
                 f"{command[0]} took over {timeout:g} s and was killed; make it faster, or raise alerts.timeout_seconds",
                 code="too_slow",
             ) from None
     if process.returncode:
-        raise AlertError(
+        raise BackstoryError(
             f"{command[0]} ended with exit code {process.returncode}; run it by hand to see why",
             code="failed_command",
         )
@@ -90,12 +90,12 @@ def post(
     """Send the alert as JSON by POST, and retry after a transient failure. Errors name the host alone.
 
     Raises:
-        AlertError: Every attempt failed, or the service refused the alert.
+        BackstoryError: Every attempt failed, or the service refused the alert.
     """
     try:
         require_address(address)
     except ValueError as error:
-        raise AlertError(f"alerts.webhook cannot be used: {error}", code="invalid_address") from None
+        raise BackstoryError(f"alerts.webhook cannot be used: {error}", code="invalid_address") from None
     host = urlsplit(address.get_secret_value()).hostname
     for attempt in range(1, ATTEMPTS + 1):
         # Nothing that urllib raises is chained: it may hold the address.
@@ -111,7 +111,7 @@ def post(
             with error:
                 status = error.code
             if status not in _TRANSIENT and status < 500:
-                raise AlertError(
+                raise BackstoryError(
                     f"{host} refused the alert (HTTP {status}); correct alerts.webhook", code="refused"
                 ) from None
             code, cause = "refused", f"{host} answered HTTP {status}"
@@ -124,4 +124,4 @@ def post(
             pause = _FIRST_WAIT_SECONDS * 2 ** (attempt - 1)
             log_event(logger, "webhook failed", attempt=attempt, retry_in=pause, cause=cause)
             wait(pause)
-    raise AlertError(f"{cause}, after {ATTEMPTS} attempts; the next run tries again", code=code)
+    raise BackstoryError(f"{cause}, after {ATTEMPTS} attempts; the next run tries again", code=code)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 from backstory.base.environment import WEBHOOK_VARIABLE, find_key
-from backstory.base.errors import AlertError, InputError, StateError, WorkspaceError
+from backstory.base.errors import BackstoryError, InputError, StateError, WorkspaceError
 from backstory.base.telemetry import PRINTED, describe_range, log_event
 from backstory.base.wording import count
 from backstory.ingest.chats.export_files import list_files
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 Event: TypeAlias = Literal["problems", "reminder", "resolved", "test"]
 Send: TypeAlias = Callable[[Payload], None]
-"""Delivers an alert, or raises :class:`AlertError`."""
+"""Delivers an alert, or raises :class:`BackstoryError`."""
 
 _FORMAT: Final = 1
 """Version of the shape of the payload. It rises when a field changes its meaning or goes."""
@@ -97,7 +97,7 @@ def send_test(workspace: Workspace) -> list[str]:
 
     Raises:
         InputError: The settings name no hook.
-        AlertError: A hook failed; the message names each that did.
+        BackstoryError: A hook failed; the message names each that did.
     """
     hooks = list_hooks(workspace)
     if not hooks:
@@ -108,7 +108,7 @@ def send_test(workspace: Workspace) -> list[str]:
     payload = _write_payload("test", workspace.root.name, time, {}, (), Run((), frozenset()))
     tried = [_try(name, send, payload) for name, send in hooks.items()]
     if failed := [sentence for sentence, was_sent in tried if not was_sent]:
-        raise AlertError("\n".join(failed))
+        raise BackstoryError("\n".join(failed), code="alert")
     return [sentence for sentence, _ in tried]
 
 
@@ -133,7 +133,7 @@ def list_hooks(workspace: Workspace) -> dict[str, Send]:
 def _try(name: str, send: Send, payload: Payload) -> tuple[str, bool]:
     try:
         send(payload)
-    except AlertError as error:
+    except BackstoryError as error:
         log_event(logger, "alert not sent", level=logging.WARNING, hook=name, cause=error, extra=PRINTED)
         return f"Alert not sent by {name}: {error}", False
     log_event(logger, "alert sent", hook=name, kind=payload["event"])

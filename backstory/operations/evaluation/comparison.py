@@ -72,7 +72,7 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
 
     Raises:
         InputError: The folder is not a labelled set.
-        EmbeddingError: The embedder failed.
+        ModelError: The embedder failed.
     """
     labelled = read_labelled_set(folder)
     embedder = make_embedder(settings.embedding)

@@ -107,7 +107,7 @@ def learn(workspace: Workspace, labelled_set: Path | None = None) -> Lesson:
     Raises:
         InputError: The settings choose documents without a prior, or the folder is not a labelled set.
         SearchIndexError: No run has made the search index.
-        EmbeddingError: The embedder failed.
+        ModelError: The embedder failed.
         WorkspaceError: What was learned before is damaged.
     """
     strategy = workspace.settings.rag.strategy

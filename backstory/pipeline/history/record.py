@@ -13,6 +13,7 @@ import polars as pl
 
 from backstory.base.errors import StoppedError
 from backstory.base.wording import write_duration
+from backstory.models.failures import hide_quotes
 from backstory.storage.state import NO_LIMIT, Session
 from backstory.storage.tables.schemas import Runs
 
@@ -217,10 +218,11 @@ class RunEnd:
 def describe_error(error: BaseException) -> str:
     """Describe an error in a sentence that names no person and no file, for a record that is kept.
 
-    The messages of a stop hold settings, partitions and counts only. Others may hold names of files or people.
+    The messages of a stop hold settings, partitions and counts only, once what a service said is hidden. Others may
+    hold names of files or people.
     """
     if isinstance(error, StoppedError):
-        return str(error)
+        return hide_quotes(str(error))
     if isinstance(error, KeyboardInterrupt):
         return "a person interrupted it"
     return f"{type(error).__name__}; the output of the run says what and where"

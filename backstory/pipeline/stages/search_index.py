@@ -12,7 +12,7 @@ import polars as pl
 from pydantic import ValidationError
 
 from backstory.base.environment import SETTINGS_FILE
-from backstory.base.errors import EmbeddingInputError, SettingsError
+from backstory.base.errors import ModelError, SettingsError
 from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.progress import show_progress
 from backstory.index.build import publish_content
@@ -158,7 +158,7 @@ class SearchIndexStage(Stage):
                     cache=workspace.embeddings,
                     progress=workspace.runs.follow("chunks embedded", progress),
                 )
-            except EmbeddingInputError as error:
+            except ModelError as error:
                 if error.text not in texts:
                     raise
                 document = chunks["document_id"][texts.index(error.text)]

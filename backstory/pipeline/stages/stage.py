@@ -14,11 +14,9 @@ from typing import ClassVar, Final
 import polars as pl
 
 from backstory.base.errors import (
-    AuthenticationError,
     BackstoryError,
     ConflictError,
-    ModelFileError,
-    QuotaExhaustedError,
+    ModelSetupError,
     RemovalError,
     StateError,
     StoppedError,
@@ -41,7 +39,7 @@ from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import WHOLE
 
 _CHANGED = "changed while it was read"
-_OF_EVERY_PARTITION: Final = (AuthenticationError, QuotaExhaustedError, ModelFileError, StateError)
+_OF_EVERY_PARTITION: Final = (ModelSetupError, StateError)
 """Errors that the next partition would meet, too."""
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
-from backstory.base.errors import AnswerError, BudgetExhaustedError, ModelError
+from backstory.base.errors import BudgetExhaustedError, ModelError
 from backstory.base.progress import announce
 from backstory.base.wording import inflect
 from backstory.models.chat_model import (
@@ -85,11 +85,10 @@ class ModelAnswerer:
         of these fails, the answer rests on the passages before it, and a note says so.
 
         Raises:
-            AnswerError: The model gave no answer to the first call, or none that can be read, also when it was asked to
+            ModelError: The model gave no answer to the first call, or none that can be read, also when it was asked to
                 repair it.
-            AuthenticationError: There is no key, or it was refused.
-            QuotaExhaustedError: A quota or the credit is used up.
-            BudgetExhaustedError: The first call would exceed a budget.
+            ModelSetupError: There is no key, or it was refused.
+            BudgetExhaustedError: The first call would exceed a budget, or a quota or the credit is used up.
         """
         if not passages:
             return MadeAnswer((), _name_parts(parts, ()), "not_in_documents")
@@ -128,7 +127,7 @@ class ModelAnswerer:
     def _decline(self, error: UnusableAnswerError, parts: Sequence[str], model: CountedModel) -> MadeAnswer:
         """Return the refusal of a service or a model that declines; raise for an answer that cannot be read."""
         if not error.reason.startswith(_UNSAFE):
-            raise AnswerError(
+            raise ModelError(
                 f"{self.id} gave no answer that can be read: {cut_line(str(error), _SHOWN_REASON)}; ask once more, "
                 "use other words, or set another model (answers.model)",
                 code="unusable_answer",

@@ -10,10 +10,9 @@ from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 from backstory.base.errors import (
-    AuthenticationError,
     BudgetExhaustedError,
     ModelError,
-    QuotaExhaustedError,
+    ModelSetupError,
     TransientError,
 )
 from backstory.base.progress import announce, show_progress
@@ -35,7 +34,7 @@ Status: TypeAlias = Literal["success", "partial", "failed"]
 _COMBINED: Final[dict[Style, int]] = {"brief": 150, "bullets": 300}
 """Most words of the one summary that is made of those of the sections, by style; ``detailed`` keeps them apart."""
 
-_ACCOUNT: Final = (AuthenticationError, QuotaExhaustedError, BudgetExhaustedError)
+_ACCOUNT: Final = (ModelSetupError, BudgetExhaustedError)
 """Errors that every section would meet: they end the calls."""
 
 _SHOWN_REASON: Final = 300
@@ -87,9 +86,8 @@ def summarize(source: Source, summarizer: Summarizer, style: Style, max_words: i
         max_words: Most words of a section, at least 1.
 
     Raises:
-        AuthenticationError: There is no key, or it was refused, and no section was summarized.
-        QuotaExhaustedError: A quota is used up, and no section was summarized.
-        BudgetExhaustedError: A budget is used up, and no section was summarized.
+        ModelSetupError: There is no key, or it was refused, and no section was summarized.
+        BudgetExhaustedError: A budget or a quota is used up, and no section was summarized.
         StateError: The cache cannot be used.
         StoppedError: Whoever listens to the progress has stopped it; what was written is kept.
     """

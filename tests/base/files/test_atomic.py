@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.base.errors import ModelFileError
+from backstory.base.errors import ModelSetupError
 from backstory.base.files.atomic import (
     exclusive_temporary,
     lock,
@@ -112,9 +112,9 @@ def test_a_failed_build_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
 
     def fail() -> bytes:
-        raise ModelFileError("no tensors")
+        raise ModelSetupError("no tensors")
 
-    with raises(ModelFileError):
+    with raises(ModelSetupError):
         require_built_file(path, fail)
 
     assert list(tmp_path.iterdir()) == []
@@ -123,7 +123,7 @@ def test_a_failed_build_leaves_no_file(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, build: Builder) -> None:
     (tmp_path / "models").write_text("a file where a folder should be")
 
-    with raises(ModelFileError, "unwritable_folder", "BACKSTORY_CACHE_DIR"):
+    with raises(ModelSetupError, "unwritable_folder", "BACKSTORY_CACHE_DIR"):
         require_built_file(tmp_path / "models" / "tiny" / "model.onnx", build)
 
 

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from backstory.base.errors import ExportSettingError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.formats.whatsapp import parse_whatsapp
 from backstory.ingest.chats.text_lines import decode_lines
 from backstory.settings.inputs import ConversationSettings
@@ -38,7 +38,7 @@ def is_read(rendering: Rendering, messages: Messages) -> bool:
     lines = decode_lines(rendering.render(messages).encode())
     try:
         parsed = parse_whatsapp(lines, ConversationSettings(), "chat.txt")
-    except ExportSettingError:
+    except ReadError:
         return False
     assert [
         (moment.replace(tzinfo=None), text) for moment, text in parsed.rows.select("timestamp", "text").rows()

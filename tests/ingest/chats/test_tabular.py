@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import polars as pl
 import pytest
 
-from backstory.base.errors import ExportSettingError, InputError
+from backstory.base.errors import InputError, ReadError
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from tests.errors import raises
 from tests.ingest.chats.conftest import ReadText
@@ -75,7 +75,7 @@ def test_columns_are_named_by_settings(read_text: ReadText) -> None:
     ],
 )
 def test_absent_column_names_settings_and_columns(read_text: ReadText, name: str, content: bytes) -> None:
-    with raises(ExportSettingError, "absent_column"):
+    with raises(ReadError, "absent_column"):
         read_text(content, name)
 
 

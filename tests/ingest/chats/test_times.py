@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.base.errors import ExportSettingError, ReadError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.times import DateParts, decide_date_order, latest_year_of, local_to_utc, read_date
 from tests.errors import raises
 from tests.ingest.chats.conftest import ReadText
@@ -42,7 +42,7 @@ def test_the_whole_file_tells_the_order(read_text: ReadText, dates: list[str], e
     "dates", [["05/06/24"], ["01/02/24", "03/04/24"], ["03/04/24", "01/02/24"], ["05/06/2024", "05/06/2024"]]
 )
 def test_ambiguous_file_names_the_setting(read_text: ReadText, dates: list[str]) -> None:
-    with raises(ExportSettingError, "ambiguous_dates", "conversations.date_order") as caught:
+    with raises(ReadError, "ambiguous_dates", "conversations.date_order") as caught:
         read_text(chat(*dates))
 
     assert isinstance(caught.value, ReadError)
@@ -104,7 +104,7 @@ def test_short_years_first_are_not_read_as_13_years(read_text: ReadText) -> None
 
 @pytest.mark.parametrize("separator", ["-", "/"])
 def test_two_short_readings_are_a_question_with_both_dates(separator: str) -> None:
-    with pytest.raises(ExportSettingError) as caught:
+    with pytest.raises(ReadError) as caught:
         decide_date_order([((21, 5, 20), 9)], "auto", "chat.txt", separator=separator)
 
     assert {"2021-05-20", "2020-05-21"} <= set(re.findall(r"\d{4}-\d\d-\d\d", str(caught.value)))
@@ -131,7 +131,7 @@ def test_a_long_chat_is_read_rightly_or_asked_about(
 
     try:
         decided = decide_date_order(dates, "auto", "chat.txt", latest_year=latest, separator=separator)
-    except ExportSettingError:
+    except ReadError:
         return
     assert [read_date(parts, decided) for parts, _ in dates] == [
         start + timedelta(days=count) for count in itertools.accumulate(gaps)
@@ -146,13 +146,13 @@ def test_a_long_chat_is_read_rightly_or_asked_about(
 def test_dates_of_another_calendar_are_no_dates_of_a_chat(
     read_text: ReadText, dates: list[str], setting: str
 ) -> None:
-    with raises(ExportSettingError, "unlikely_dates"):
+    with raises(ReadError, "unlikely_dates"):
         read_text(chat(*dates), date_order=setting)
 
 
 def test_years_before_the_app_and_after_the_file_are_no_dates_of_a_chat(read_text: ReadText) -> None:
     for year in (1975, 2008, 2031):
-        with raises(ExportSettingError, "unlikely_dates"):
+        with raises(ReadError, "unlikely_dates"):
             read_text(chat(f"15.01.{year}"))
 
 
@@ -175,7 +175,7 @@ def test_a_later_copy_of_a_file_allows_later_years() -> None:
     dates = [((28, 11, 20), 1)]
 
     assert decide_date_order(dates, "auto", "chat.txt", latest_year=2026, separator="-") == "dmy"
-    with raises(ExportSettingError, "ambiguous_dates"):
+    with raises(ReadError, "ambiguous_dates"):
         decide_date_order(dates, "auto", "chat.txt", latest_year=2030, separator="-")
 
 
@@ -187,7 +187,7 @@ def test_one_line_in_another_order_is_quarantined(read_text: ReadText) -> None:
 
 
 def test_setting_that_contradicts_the_file_is_an_error(read_text: ReadText) -> None:
-    with raises(ExportSettingError, "impossible_dates", "conversations.date_order"):
+    with raises(ReadError, "impossible_dates", "conversations.date_order"):
         read_text(chat("02/13/24", "02/14/24", "03/01/24"), date_order="dmy")
 
 

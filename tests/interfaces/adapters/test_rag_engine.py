@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstory import Library
-from backstory.base.errors import EmbeddingError, InputError, SearchIndexError, SettingsError
+from backstory.base.errors import InputError, ModelError, SearchIndexError, SettingsError
 from backstory.index.snapshot import current_version
 from backstory.interfaces.adapters.rag_engine import (
     BaseEmbeddingProvider,
@@ -227,7 +227,7 @@ def test_a_model_that_changes_its_width_under_one_name_is_an_error(base: Path) -
     engine = RAGEngine(RAGConfig(enabled=True, embedding_provider=Changing()), base)
     embedder = engine.library.workspace.embedder
     assert embedder.embed(["a"], task="query").shape == (1, 8)
-    with raises(EmbeddingError, "unusable_vectors", *(9,)):
+    with raises(ModelError, "unusable_vectors", *(9,)):
         embedder.embed(["later"], task="query")
 
 
@@ -239,7 +239,7 @@ def test_vectors_that_cannot_be_used_are_an_error(rows: list[list[float]], base:
 
     engine = RAGEngine(RAGConfig(enabled=True, embedding_provider=Broken()), base)
     assert engine.library.workspace.embedder.dimension == 8
-    with pytest.raises(EmbeddingError):
+    with pytest.raises(ModelError):
         engine.library.workspace.embedder.embed(["text"], task="query")
 
 

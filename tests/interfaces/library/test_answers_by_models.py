@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from typer.testing import CliRunner
 
-from backstory.base.errors import AnswerError
+from backstory.base.errors import ModelError
 from backstory.base.progress import listening
 from backstory.interfaces.cli.app import app
 from backstory.interfaces.library.library import Library
@@ -103,7 +103,7 @@ def test_a_model_that_gives_no_answer_leaves_the_hits(
     asking: Library, chat: ChatServer, behaviour: ChatBehaviour, code: str
 ) -> None:
     chat.always = behaviour
-    with raises(AnswerError, code) as caught:
+    with raises(ModelError, code) as caught:
         asking.answer(QUESTION)
     assert caught.value.hits[0].title == "Night train"
     command = CliRunner().invoke(app, ["ask", QUESTION, "-w", str(asking.workspace.root)])

@@ -17,7 +17,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from backstory.base.environment import hook_environment, read_mcp_token
-from backstory.base.errors import AuthenticationError, InputError
+from backstory.base.errors import InputError, ModelSetupError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.mcp.http import open_socket
 from tests.errors import raises
@@ -136,7 +136,7 @@ def test_http_needs_a_token_that_is_one(
     monkeypatch.delenv("BACKSTORY_MCP_TOKEN", raising=False)
     if token is not None:
         monkeypatch.setenv("BACKSTORY_MCP_TOKEN", token)
-    with raises(AuthenticationError, code):
+    with raises(ModelSetupError, code):
         read_mcp_token()
 
 

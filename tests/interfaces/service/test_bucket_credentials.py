@@ -13,7 +13,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from pydantic import SecretStr
 
 from backstory.base.environment import BUCKET_VARIABLE
-from backstory.base.errors import AuthenticationError
+from backstory.base.errors import ModelSetupError
 from backstory.ingest.sources.mirror import read_state
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import IndexJobs
@@ -99,5 +99,5 @@ def test_a_tenant_asks_by_its_own_credentials(tenants: Tenants) -> None:
     ],
 )
 def test_credentials_that_leave_something_to_the_environment_are_refused(tenants: Tenants, told: str) -> None:
-    with raises(AuthenticationError, "unusable_key", BUCKET_VARIABLE):
+    with raises(ModelSetupError, "unusable_key", BUCKET_VARIABLE):
         tenants.keys.seal("garden", BUCKET_VARIABLE, SecretStr(told))

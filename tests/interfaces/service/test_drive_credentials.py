@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from backstory.base.environment import DRIVE_VARIABLE, hook_environment
-from backstory.base.errors import AuthenticationError, InputError
+from backstory.base.errors import InputError, ModelSetupError
 from backstory.ingest.sources import drive_calls
 from backstory.ingest.sources.mirror import read_state
 from backstory.interfaces.service.accounts import Accounts
@@ -153,7 +153,7 @@ def test_what_is_no_safe_credential_is_refused_and_not_quoted(
 ) -> None:
     text = json.dumps({**json.loads(make_user(drive, KITCHEN)), **fields})
     for value in (text, "[]", "no JSON", '"text"'):
-        with raises(AuthenticationError, "unusable_key", DRIVE_VARIABLE) as caught:
+        with raises(ModelSetupError, "unusable_key", DRIVE_VARIABLE) as caught:
             tenants.keys.seal("kitchen", DRIVE_VARIABLE, SecretStr(value))
         assert value not in str(caught.value)
     with raises(InputError, "blank_key"):

@@ -16,7 +16,7 @@ import pytest
 from pydantic import SecretStr
 
 from backstory.base.environment import DRIVE_CLIENT_VARIABLE, DRIVE_VARIABLE
-from backstory.base.errors import AuthenticationError
+from backstory.base.errors import ModelSetupError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Caller
 from backstory.interfaces.service.drive_permission import DrivePermissions
@@ -183,5 +183,5 @@ def test_nobody_ends_what_others_have_begun_by_beginning_often(served: Running, 
     ],
 )
 def test_what_is_no_client_is_refused(served: Running, told: str) -> None:
-    with raises(AuthenticationError, "unusable_key", DRIVE_CLIENT_VARIABLE):
+    with raises(ModelSetupError, "unusable_key", DRIVE_CLIENT_VARIABLE):
         served.service.tenants.keys.seal("workshop", DRIVE_CLIENT_VARIABLE, SecretStr(told))

@@ -16,7 +16,7 @@ from backstory.base.environment import (
     read_api_key,
     read_service_key,
 )
-from backstory.base.errors import AuthenticationError, InputError, StateError
+from backstory.base.errors import InputError, ModelSetupError, StateError
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.key_file import default_key_file, make_key_file, require_outside
 from backstory.interfaces.service.keys import KeyRing
@@ -153,7 +153,7 @@ def test_only_keys_that_the_library_reads_are_stored(ring: KeyRing, name: str) -
 
 
 def test_what_is_no_key_is_refused_and_not_repeated(ring: KeyRing) -> None:
-    with raises(AuthenticationError, "unusable_key", ANSWER_KEY_VARIABLE) as raised:
+    with raises(ModelSetupError, "unusable_key", ANSWER_KEY_VARIABLE) as raised:
         ring.seal("garden", ANSWER_KEY_VARIABLE, SecretStr("sk-with\na break"))
     assert "sk-with" not in str(raised.value)
     with raises(InputError, "blank_key"):
@@ -180,10 +180,10 @@ def test_a_workspace_with_keys_of_its_own_never_uses_those_of_the_process(
     address = "https://api.openai.com/v1"
     assert read_service_key(ANSWER_KEY_VARIABLE, address, garden) == OF_GARDEN
     for variable, keys in ((WRITER_KEY_VARIABLE, garden), (ANSWER_KEY_VARIABLE, cellar)):
-        with raises(AuthenticationError, "missing_key", *(variable, OPENAI_KEY_VARIABLE)):
+        with raises(ModelSetupError, "missing_key", *(variable, OPENAI_KEY_VARIABLE)):
             read_service_key(variable, address, keys)
     assert read_service_key(WRITER_KEY_VARIABLE, "http://127.0.0.1:1/v1", garden) is None
-    with raises(AuthenticationError, "missing_key"):
+    with raises(ModelSetupError, "missing_key"):
         read_api_key(garden)
     assert find_key(WEBHOOK_VARIABLE, garden) is None
     assert read_service_key(ANSWER_KEY_VARIABLE, address) == SecretStr("sk-of-the-process")

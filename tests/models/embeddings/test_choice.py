@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from onnxruntime import InferenceSession
 
-from backstory.base.errors import AuthenticationError, InputError, SettingsError
+from backstory.base.errors import InputError, ModelSetupError, SettingsError
 from backstory.models.choice import make_embedder, resolve_embedder
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.models.embeddings.local_embedder import LocalEmbedder
@@ -82,7 +82,7 @@ def test_an_unknown_name_is_refused(name: str) -> None:
 
 
 def test_a_gemini_name_needs_a_key() -> None:
-    with raises(AuthenticationError, "missing_key", *("GEMINI_API_KEY", "GOOGLE_API_KEY")):
+    with raises(ModelSetupError, "missing_key", *("GEMINI_API_KEY", "GOOGLE_API_KEY")):
         resolve_embedder("google-gla:gemini-embedding-001")
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from backstory.base.errors import EmbeddingError, EmbeddingInputError
+from backstory.base.errors import InputError, ModelError
 from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.models.embeddings.protocol import Task, Vectors
@@ -102,7 +102,7 @@ def test_a_text_over_the_limit_is_refused_before_anything_is_computed(cache: Emb
     embed_texts(RecordingEmbedder(), TEXTS[:5], task="document", cache=cache)
     embedder = RecordingEmbedder()
 
-    with raises(EmbeddingInputError, "too_long", 1, 10, 2049, 2048):
+    with raises(InputError, "too_long", 1, 10, 2049, 2048):
         embed_texts(embedder, [*TEXTS, "word " * 2049], task="document", cache=cache)
 
     assert embedder.batches == []
@@ -110,7 +110,7 @@ def test_a_text_over_the_limit_is_refused_before_anything_is_computed(cache: Emb
 
 @pytest.mark.parametrize("text", [None, 3, "\udc00"])
 def test_what_is_not_text_is_refused(cache: EmbeddingCache, text: Any) -> None:
-    with raises(EmbeddingInputError, "no_text", 10):
+    with raises(InputError, "no_text", 10):
         embed_texts(RecordingEmbedder(), [*TEXTS, text], task="document", cache=cache)
 
 
@@ -150,7 +150,7 @@ def _with(value: float) -> Any:
 def test_unusable_vectors_are_an_error_and_not_kept(
     cache: EmbeddingCache, fault: Any, named: list[object]
 ) -> None:
-    with raises(EmbeddingError, "unusable_vectors", *named):
+    with raises(ModelError, "unusable_vectors", *named):
         embed_texts(Faulty(fault), TEXTS, task="document", cache=cache)
 
     assert cache.count_by_owner() == {HashingEmbedder.id: 5}
@@ -163,11 +163,11 @@ def test_batches_under_way_when_another_fails_are_kept(cache: EmbeddingCache) ->
         def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
             if TEXTS[0] in texts:
                 failed.set()
-                raise EmbeddingError("the first batch fails", code="first_batch")
+                raise ModelError("the first batch fails", code="first_batch")
             failed.wait()
             return super().embed(texts, task=task)
 
-    with raises(EmbeddingError, "first_batch"):
+    with raises(ModelError, "first_batch"):
         embed_texts(Uneven(texts_per_batch=2, workers=2), TEXTS, task="query", cache=cache)
 
     assert cache.count_by_owner() == {HashingEmbedder.id: 2}

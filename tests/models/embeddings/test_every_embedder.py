@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backstory.base.errors import EmbeddingInputError
+from backstory.base.errors import InputError
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.models.embeddings.local_embedder import LocalEmbedder
 from backstory.models.embeddings.protocol import Embedder
@@ -76,7 +76,7 @@ def test_a_text_over_the_limit_is_refused_and_counted(embedder: Embedder) -> Non
     text = "word " * (embedder.max_input_tokens + 1)
     count = embedder.count_tokens([text])[0]
 
-    with raises(EmbeddingInputError, "too_long", 1, 1, count, embedder.max_input_tokens):
+    with raises(InputError, "too_long", 1, 1, count, embedder.max_input_tokens):
         embedder.embed(["fine", text], task="document")
 
 

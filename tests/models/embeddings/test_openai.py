@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from backstory.base.errors import (
-    AuthenticationError,
-    EmbeddingError,
-    EmbeddingInputError,
+    ModelError,
+    ModelSetupError,
 )
 from backstory.models.embeddings.service_embedder import ServiceEmbedder
 from tests.errors import raises
@@ -123,7 +122,7 @@ def test_what_no_header_can_hold_is_refused_as_a_key_and_not_shown(
     key: str,
 ) -> None:
     monkeypatch.setenv("BACKSTORY_EMBEDDING_KEY", key)
-    with raises(AuthenticationError, "unusable_key", "BACKSTORY_EMBEDDING_KEY") as caught:
+    with raises(ModelSetupError, "unusable_key", "BACKSTORY_EMBEDDING_KEY") as caught:
         connect_openai().embed(["soup"], task="query")
     assert "bc" not in f"{caught.value}{caplog.text}"
     assert not vectors.requests
@@ -157,7 +156,7 @@ def test_unusable_vectors_are_an_error(
 ) -> None:
     vectors.script.append(behaviour)
 
-    with raises(EmbeddingError, code, *named):
+    with raises(ModelError, code, *named):
         connect_openai().embed(TEXTS, task="document")
 
     assert len(vectors.requests) == 1
@@ -169,7 +168,7 @@ def test_the_refused_text_is_found(vectors: ChatServer, connect_openai: Connect,
     texts = [f"message {number}" for number in range(20)]
     texts[13] = "a poisoned letter"
 
-    with raises(EmbeddingInputError, "refused_text", 17, status) as raised:
+    with raises(ModelError, "refused_text", 17, status) as raised:
         connect_openai().embed(texts, task="document")
 
     assert raised.value.text == "a poisoned letter"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from backstory.base.errors import ModelError, ModelFileError
+from backstory.base.errors import ModelError, ModelSetupError
 from backstory.models.cross_encoder import CrossEncoderReranker
 from backstory.models.reranker import Candidate, QueryChunk, RerankRequest
 from backstory.settings.models import RerankSettings
@@ -108,7 +108,7 @@ def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
         connect(tmp_path / "nan").judge([request_of("soup", "rust")])
 
     write_cross_encoder(tmp_path / "pixels", {}, inputs=("input_ids", "pixel_values"))
-    with raises(ModelFileError, "unsupported_model", *("pixel_values",)):
+    with raises(ModelSetupError, "unsupported_model", *("pixel_values",)):
         connect(tmp_path / "pixels").judge([request_of("soup", "rust")])
 
 

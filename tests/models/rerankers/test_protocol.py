@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from backstory.base.errors import ModelFileError
+from backstory.base.errors import ModelSetupError
 from backstory.models.choice import make_reranker
 from backstory.models.reranker import PROBABILITY, RATING, Judgements, QueryChunk, Topic, hash_request
 from backstory.settings.models import RerankSettings
@@ -33,7 +33,7 @@ def test_the_settings_choose_the_provider() -> None:
     )
     assert local is not None
     assert local.id.startswith("openai:127.0.0.1:11434/v1:tiny:")
-    with raises(ModelFileError, "absent_setting", "rerank.model_dir"):
+    with raises(ModelSetupError, "absent_setting", "rerank.model_dir"):
         make_reranker(RerankSettings(provider="cross_encoder"))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backstory.base.errors import AuthenticationError, BudgetExhaustedError, QuotaExhaustedError
+from backstory.base.errors import BudgetExhaustedError, ModelError, ModelSetupError
 from backstory.models.usage import Settle, Usage
 from tests.errors import raises
 from tests.long_tests import LONG_TESTS, each_of
@@ -76,13 +76,13 @@ def test_attempts_that_are_used_up_are_an_error_of_the_stage(
     service: Service, use: Use, tmp_path: Path
 ) -> None:
     service.play(always=service.fail(500, "backend error"))
-    with raises(use.failure, "no_answer", 4, 500, "backend error") as caught:
+    with raises(ModelError, "no_answer", 4, 500, "backend error") as caught:
         use.connect(service, tmp_path, max_attempts=4)()
-    assert type(caught.value) is use.failure
+    assert type(caught.value) is ModelError
     assert len(service.requests) == 4
 
     service.play(always=service.stay_silent)
-    with raises(use.failure, "no_answer", 2, "Timeout"):
+    with raises(ModelError, "no_answer", 2, "Timeout"):
         use.connect(service, tmp_path, timeout_seconds=0.1, max_attempts=2)()
     wait_for(lambda: len(service.requests) == 6, "the server has read what was sent")
 
@@ -116,7 +116,7 @@ def test_a_used_up_quota_stops_at_once(
     call = use.connect(service, tmp_path)
 
     for count in range(1, len(behaviours) + 1):
-        with pytest.raises(QuotaExhaustedError):
+        with pytest.raises(BudgetExhaustedError):
             call()
         assert len(service.requests) == count
     assert instant_time.waits == []
@@ -130,10 +130,10 @@ def test_a_refused_request_is_an_error_of_the_stage_at_once(
         blames_content = status in (400, 413, 422)
         service.play(always=service.fail(status, "no such thing"))
 
-        with raises(use.failure, "refused", status, "no such thing") as caught:
+        with raises(ModelError, "refused", status, "no such thing") as caught:
             call()
 
-        assert type(caught.value) is use.failure
+        assert type(caught.value) is ModelError
         assert caught.value.blames_content == blames_content
         # An embedder sends a harmless text before it blames a text.
         sent += 2 if blames_content and use.group == "embedding" else 1
@@ -148,7 +148,7 @@ def test_a_redirect_is_not_followed(service: Service, use: Use, tmp_path: Path) 
     ):
         service.play(service.fail(status, headers=headers))
 
-        with raises(use.failure, "redirected", status, "base_url") as caught:
+        with raises(ModelError, "redirected", status, "base_url") as caught:
             call()
 
         assert service.key not in "".join(traceback.format_exception(caught.value))
@@ -162,7 +162,7 @@ def test_a_refused_key_of_an_openai_service_names_the_variable_of_its_own_stage(
     use = USES[name]
     openai_service.play(openai_service.fail(401))
 
-    with raises(AuthenticationError, "refused_key", *(use.key_variable, "OPENAI_API_KEY")):
+    with raises(ModelSetupError, "refused_key", *(use.key_variable, "OPENAI_API_KEY")):
         use.connect(openai_service, tmp_path)()
 
 
@@ -173,11 +173,11 @@ def test_a_key_that_the_service_repeats_is_in_no_log_and_no_error(
         caplog.set_level(logging.DEBUG, logger)
     call = use.connect(service, tmp_path, max_attempts=2)
     raised = (
-        (400, use.failure),
-        (401, AuthenticationError),
-        (403, AuthenticationError),
-        (429, use.failure),
-        (500, use.failure),
+        (400, ModelError),
+        (401, ModelSetupError),
+        (403, ModelSetupError),
+        (429, ModelError),
+        (500, ModelError),
     )
     for status, expected in raised:
         service.play(always=service.fail(status, f"the key {service.key} broke it"))
@@ -199,7 +199,7 @@ def test_gemini_blames_the_key_for_a_request_that_it_calls_invalid(
     gemini_service: GeminiService, tmp_path: Path
 ) -> None:
     gemini_service.play(gemini_service.fail(400, "API key not valid. Please pass a valid API key."))
-    with raises(AuthenticationError, "refused_key", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
+    with raises(ModelSetupError, "refused_key", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
         USES["embed"].connect(gemini_service, tmp_path)()
 
 
@@ -248,7 +248,7 @@ def test_calls_are_metered_and_stay_within_a_budget(service: Service, use: Use, 
     service.play(service.fail(404), service.fail(500))
     call = use.connect(service, tmp_path, meter)
 
-    with pytest.raises(use.failure):
+    with pytest.raises(ModelError):
         call()
     assert call().value == use.expected
     with pytest.raises(BudgetExhaustedError):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from backstory.base.errors import AlertError
+from backstory.base.errors import BackstoryError
 from backstory.operations.alerts.hooks import ATTEMPTS, post, run_command
 from tests.errors import raises
 from tests.loopback import LoopbackServer, run_server
@@ -72,7 +72,7 @@ def test_what_cannot_be_delivered_is_told_without_the_address(
     attempts: int,
 ) -> None:
     webhook.answers.extend(answers)
-    with raises(AlertError, code, *named) as caught:
+    with raises(BackstoryError, code, *named) as caught:
         send()
     assert len(webhook.received) == attempts
     assert "Secret" not in str(caught.value)
@@ -83,13 +83,13 @@ def test_what_cannot_be_delivered_is_told_without_the_address(
 def test_a_server_that_is_not_there_is_told(send: Callable[..., list[float]]) -> None:
     with run_server() as gone:
         pass
-    with raises(AlertError, "unreachable"):
+    with raises(BackstoryError, "unreachable"):
         send(gone.url + PATH)
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "ftp://a/b", "secret", "https://"])
 def test_only_web_addresses_are_opened(address: str) -> None:
-    with raises(AlertError, "invalid_address", "alerts.webhook"):
+    with raises(BackstoryError, "invalid_address", "alerts.webhook"):
         post(SecretStr(address), PAYLOAD, 1.0)
 
 
@@ -135,9 +135,9 @@ def test_a_command_reads_the_alert_and_sees_no_key(
 
 
 def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
-    with raises(AlertError, "failed_command"):
+    with raises(BackstoryError, "failed_command"):
         run_command([write_program(tmp_path, "raise SystemExit(3)")], PAYLOAD, tmp_path, 120.0)
-    with raises(AlertError, "unstartable_command"):
+    with raises(BackstoryError, "unstartable_command"):
         run_command(["./absent"], PAYLOAD, tmp_path, 120.0)
 
 
@@ -146,7 +146,7 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Pat
     os.mkfifo(pipe)
     # The reader sees the end of the pipe only when every process that holds it is gone.
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    with raises(AlertError, "too_slow"):
+    with raises(BackstoryError, "too_slow"):
         run_command(["sh", "-c", "sleep 600 > alive & sleep 600 > alive"], PAYLOAD, tmp_path, 0.5)
     os.set_blocking(reader, True)
     assert os.read(reader, 1) == b""

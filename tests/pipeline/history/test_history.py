@@ -89,7 +89,7 @@ def test_a_run_of_the_documents_alone_is_recorded_without_partitions(workspace: 
     ("end", "status"),
     [
         (RunEnd(changed=True), "succeeded"),
-        (RunEnd(failures=2, failure="hits: EmbeddingError"), "failed"),
+        (RunEnd(failures=2, failure="hits: ModelError"), "failed"),
         (RunEnd(stopped=True, failure="the budget"), "stopped"),
     ],
 )
@@ -111,7 +111,7 @@ def test_a_success_without_anything_to_do_clears_a_failure(tmp_path: Path) -> No
     for clear in clears:
         clear()
         kept = len(history.read())
-        run_once(history, RunEnd(failures=1, failure="hits: EmbeddingError"))
+        run_once(history, RunEnd(failures=1, failure="hits: ModelError"))
         [failed] = find_trouble(history.read())
         assert "`backstory run`" in describe_trouble(failed)
         clear()

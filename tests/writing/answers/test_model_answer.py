@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from backstory.base.errors import AnswerError, AuthenticationError, BudgetExhaustedError, QuotaExhaustedError
+from backstory.base.errors import BudgetExhaustedError, ModelError, ModelSetupError
 from backstory.base.progress import listening
 from backstory.writing.answers.answer import Kind, MadeAnswer
 from tests.errors import raises
@@ -131,7 +131,7 @@ def test_a_broken_answer_is_repaired_once(chat: ChatServer, connect: Connect) ->
 
 def test_an_answer_that_stays_broken_is_an_error(chat: ChatServer, connect: Connect) -> None:
     chat.always = chat_server.complete("I would say every morning.")
-    with raises(AnswerError, "unusable_answer") as caught:
+    with raises(ModelError, "unusable_answer") as caught:
         answer(connect())
     assert "not JSON" in str(caught.value)
     assert len(chat.requests) == 2
@@ -158,7 +158,7 @@ def test_an_answer_that_was_cut_is_an_error_that_names_the_setting(
     chat: ChatServer, connect: Connect
 ) -> None:
     chat.always = chat_server.complete('{"claims": [', finish="length")
-    with raises(AnswerError, "unusable_answer") as caught:
+    with raises(ModelError, "unusable_answer") as caught:
         answer(connect())
     assert "answers.max_output_tokens" in str(caught.value)
     assert len(chat.requests) == 1
@@ -171,15 +171,15 @@ def test_a_busy_service_is_asked_again_and_one_that_is_down_is_an_error(
     assert answer(connect()).refused is None
     assert len(chat.requests) == 3
     chat.always = chat_server.refuse(500, "down")
-    with raises(AnswerError, "no_answer"):
+    with raises(ModelError, "no_answer"):
         answer(connect(max_attempts=2))
 
 
 @pytest.mark.parametrize(
     ("behaviour", "error"),
     [
-        (chat_server.refuse(401, f"bad key {KEY}"), AuthenticationError),
-        (chat_server.refuse(402, "no credit"), QuotaExhaustedError),
+        (chat_server.refuse(401, f"bad key {KEY}"), ModelSetupError),
+        (chat_server.refuse(402, "no credit"), BudgetExhaustedError),
     ],
 )
 def test_what_concerns_the_account_shows_no_key(

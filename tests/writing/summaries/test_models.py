@@ -10,9 +10,8 @@ import pytest
 from pydantic import SecretStr
 
 from backstory.base.errors import (
-    AuthenticationError,
     BudgetExhaustedError,
-    QuotaExhaustedError,
+    ModelSetupError,
     StoppedError,
 )
 from backstory.base.progress import listening
@@ -250,8 +249,8 @@ def test_summaries_too_long_to_be_combined_stay_apart(
 @pytest.mark.parametrize(
     ("behaviour", "error"),
     [
-        (chat_server.refuse(401, f"bad key {KEY}"), AuthenticationError),
-        (chat_server.refuse(402, "no credit"), QuotaExhaustedError),
+        (chat_server.refuse(401, f"bad key {KEY}"), ModelSetupError),
+        (chat_server.refuse(402, "no credit"), BudgetExhaustedError),
     ],
 )
 def test_what_concerns_the_account_is_raised_at_once_and_shows_no_key(

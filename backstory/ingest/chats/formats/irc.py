@@ -9,7 +9,7 @@ from datetime import MAXYEAR, MINYEAR, date, datetime
 from pathlib import PurePosixPath
 from typing import Final
 
-from backstory.base.errors import ExportSettingError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.chat_format import Chat, ChatFormat, ChatMessage, Item, Person, Unread, name_chat
 from backstory.ingest.chats.dated_names import find_day, without_day
 from backstory.ingest.chats.export_parts import ExportParts
@@ -57,7 +57,7 @@ def find_irc(parts: ExportParts) -> list[str]:
 def read_irc(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     """Read the lines of a log; see :class:`backstory.ingest.chats.chat_format.ChatFormat`.
 
-    It raises ``ExportSettingError`` if neither a line nor the path says the day.
+    It raises ``ReadError`` if neither a line nor the path says the day.
     """
     program = _find_program(parts) or IRSSI
     name = name_conversation(parts.source)
@@ -76,7 +76,7 @@ def read_irc(parts: ExportParts, found: list[str]) -> Iterator[Item]:
             for item in _read_line(line, log):
                 yield Unread(f"line {number}: {item.reason}") if isinstance(item, Unread) else item
     if not knows_day:
-        raise ExportSettingError(_NO_DAY, frozenset(_list_names(log.reported)), code="no_day")
+        raise ReadError(_NO_DAY, frozenset(_list_names(log.reported)), code="no_day")
 
 
 def name_conversation(source: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from backstory.base.errors import ExportSettingError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.formats.table_values import read_text, read_timestamp
 from backstory.ingest.chats.formats.whatsapp_markers import classify_messages
 from backstory.ingest.chats.reader import ROW_SCHEMA, ParsedExport, unread_frame
@@ -85,7 +85,7 @@ def _make_rows(
 def require_columns(found: Iterable[str], settings: ConversationSettings, source: str) -> None:
     """Check that a table has the columns that the settings name.
 
-    It raises ``ExportSettingError`` if a column is missing; the message names the settings and the columns found.
+    It raises ``ReadError`` if a column is missing; the message names the settings and the columns found.
     """
     present = list(found)
     wanted = {
@@ -96,7 +96,7 @@ def require_columns(found: Iterable[str], settings: ConversationSettings, source
     absent = {f"conversations.{setting}": name for setting, name in wanted.items() if name not in present}
     if absent:
         named = ", ".join(f"`{setting}` ({name})" for setting, name in absent.items())
-        raise ExportSettingError(
+        raise ReadError(
             f"{source}: the table has no column for {named}; found {_name_columns(present)}. "
             "Set these, or move the file out of the folder if it is no chat",
             code="absent_column",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import IO, Final
 
-from backstory.base.errors import ExportSettingError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.chat_format import ChatFormat, ChatMessage, Item, Person, Unread
 from backstory.ingest.chats.dated_names import find_moment
 from backstory.ingest.chats.export_parts import ExportParts
@@ -98,7 +98,7 @@ def read_transcript(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     What a person says goes on through cues with pauses of at most 5 seconds, up to 1,000 characters. Lines of a chat
     (SBV) stay as they are.
 
-    It raises ``ExportSettingError`` if neither the file nor its path says when the meeting began.
+    It raises ``ReadError`` if neither the file nor its path says when the meeting began.
     """
     speakers: set[str] = set()
     with parts.open(found[0]) as file:
@@ -118,7 +118,7 @@ def read_transcript(parts: ExportParts, found: list[str]) -> Iterator[Item]:
             if start is not None:
                 yield _read_message(item, start)
     if start is None:
-        raise ExportSettingError(_NO_START, frozenset(speakers), code="no_start")
+        raise ReadError(_NO_START, frozenset(speakers), code="no_start")
 
 
 def _read_message(speech: _Speech, start: datetime) -> Item:

@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.base.errors import ExportSettingError, ReadError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.formats.signal_text import HEADER, clean_messages
 from backstory.ingest.chats.formats.whatsapp_header import find_headers, time_of_day
 from backstory.ingest.chats.formats.whatsapp_locales import BIDI_MARKS
@@ -43,7 +43,7 @@ def parse_whatsapp(
     A message extends from its header to the next header. A header must have the style of the whole file, so a message
     may contain lines that begin with a date. A line with a header but without an author is a system line.
 
-    It raises ``ExportSettingError`` if the date order must be set, or the dates belong to another calendar. It raises
+    It raises ``ReadError`` if the date order must be set, or the dates belong to another calendar. It raises
     ``ReadError`` if the file contains no message.
     """
     written = lines.lines
@@ -63,9 +63,9 @@ def parse_whatsapp(
             latest_year=latest_year,
             separator=headers["separator"][0],
         )
-    except ExportSettingError as error:
+    except ReadError as error:
         authors = frozenset(headers["author"].drop_nulls())
-        raise ExportSettingError(str(error), authors, code=error.code) from error
+        raise ReadError(str(error), authors, code=error.code) from error
     headers = _with_local_time(headers, order, latest_year)
     blocks = _split_into_blocks(written, headers, lines.undecodable)
     rows = (

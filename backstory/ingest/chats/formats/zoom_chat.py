@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from backstory.base.errors import ExportSettingError
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.chat_format import ChatFormat, ChatMessage, Item, Person, Unread
 from backstory.ingest.chats.dated_names import find_day, find_moment, is_recording
 from backstory.ingest.chats.export_parts import ExportParts
@@ -115,7 +115,7 @@ def find_zoom_chat(parts: ExportParts) -> list[str]:
 def read_zoom_chat(parts: ExportParts, found: list[str]) -> Iterator[Item]:
     """Read the messages; see :class:`backstory.ingest.chats.chat_format.ChatFormat`.
 
-    It raises ``ExportSettingError`` if neither the name of the file nor that of a folder says the day, or when the
+    It raises ``ReadError`` if neither the name of the file nor that of a folder says the day, or when the
     recording began.
     """
     is_relative = is_recording(parts.source) or _is_relative(parts)
@@ -133,7 +133,7 @@ def read_zoom_chat(parts: ExportParts, found: list[str]) -> Iterator[Item]:
                 yield Person(name)
         yield _read_message(message, clock)
     if clock.start is None and clock.day is None:
-        raise ExportSettingError(
+        raise ReadError(
             _NO_START if is_relative else _NO_DAY,
             frozenset(reported),
             code="no_start" if is_relative else "no_day",

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from backstory.base.errors import ReadError, ReadingLimitError
+from backstory.base.errors import ReadError
 from backstory.base.sandbox import ReadingLimits, run_limited
 from backstory.base.telemetry import log_event
 from backstory.ingest.documents.ocr.paged_file import (
@@ -56,7 +56,7 @@ def read_pictures(
     request = {"format": reader.format, "uri": uri}
     try:
         answer = _run(_LIST, request, content, settings)
-    except ReadingLimitError as error:
+    except ReadError as error:
         raise ReadError(f"{uri}: {error}", code=error.code) from error
     if "error" in answer:
         raise ReadError(answer["error"], code=answer["code"])
@@ -103,7 +103,7 @@ def _recognise(
     for page in paged.pictures[:MOST_PAGES]:
         try:
             answer = _run(_RECOGNISE, wanted | {"page": page}, content, settings)
-        except ReadingLimitError as error:
+        except ReadError as error:
             answer = {"error": str(error)}
             over_limits += 1
         if "error" in answer:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Form, Path, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from backstory.base.errors import AnswerError
+from backstory.base.errors import ModelError
 from backstory.interfaces.service.authentication import Access, Served
 from backstory.interfaces.service.chat import (
     Asked,
@@ -182,7 +182,7 @@ def _stream(asked: Asked, emit: Emit) -> None:
 
     try:
         stream_answer(asked, tell)
-    except AnswerError as error:
+    except ModelError as error:
         told = describe_error(error, asked.service.root)
         emit(ERROR, {"html": render("notice.html", error=told.text, hits=error.hits, tenant=tenant)})
 

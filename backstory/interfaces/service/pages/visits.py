@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
 
-from backstory.base.errors import AnswerError, BackstoryError
+from backstory.base.errors import BackstoryError, ModelError
 from backstory.interfaces.mcp.http_serving import is_own_host
 from backstory.interfaces.service.accounts import Caller
 from backstory.interfaces.service.authentication import Access, enter, get_service
@@ -145,7 +145,7 @@ def _show_error(request: Request, error: Exception) -> Response:
         return _send_to_sign_in(request)
     if isinstance(error, BackstoryError):
         told = describe_error(error, get_service(request).root, names_resource=True)
-        hits = error.hits if isinstance(error, AnswerError) else ()
+        hits = error.hits if isinstance(error, ModelError) else ()
         return _show_told(request, told, hits=hits)
     if isinstance(error, HTTPException):
         return _show_told(request, Told(error.status_code, "input", str(error.detail)))

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backstory.base.errors import MissingExtraError, ModelFileError
+from backstory.base.errors import MissingExtraError, ModelSetupError
 from backstory.base.wording import LANGUAGE_NAMES
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.bert_graph import BertModel, build_graph
@@ -100,7 +100,7 @@ def test_knows_languages_that_can_be_detected(pack: Path) -> None:
 
 
 def test_a_pack_that_is_not_the_tested_one_is_refused(pack: Path) -> None:
-    with raises(ModelFileError, "other_checksum", pack):
+    with raises(ModelSetupError, "other_checksum", pack):
         read_e5_pack(pack)
 
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from backstory.base.errors import EmbeddingInputError, ModelFileError, SettingsError
+from backstory.base.errors import InputError, ModelSetupError, SettingsError
 from backstory.models.embeddings.local_embedder import LocalEmbedder, open_pack
 from backstory.models.embeddings.packs import GRANITE_SHA256, find_granite_pack, read_granite_pack
 from backstory.models.onnx_text import INPUT_IDS, choose_providers
@@ -87,7 +87,7 @@ def test_a_text_of_exactly_the_limit_is_embedded_and_one_more_token_is_refused(
     assert granite.count_tokens([fits, over]).tolist() == [512, 513]
 
     assert granite.embed([fits], task="query").shape == (1, 384)
-    with raises(EmbeddingInputError, "too_long", 513, 512):
+    with raises(InputError, "too_long", 513, 512):
         granite.embed([over], task="query")
 
 
@@ -116,7 +116,7 @@ def test_a_pack_with_one_wrong_byte_is_refused(tmp_path: Path) -> None:
     damaged.write_bytes(content)
 
     with raises(
-        ModelFileError,
+        ModelSetupError,
         "other_checksum",
         damaged,
     ):
@@ -131,7 +131,7 @@ def test_weights_that_change_after_opening_are_refused(tmp_path: Path) -> None:
         file.seek(-1, 2)
         file.write(b"\x01\x02")
 
-    with raises(ModelFileError, "other_checksum", pack):
+    with raises(ModelSetupError, "other_checksum", pack):
         embedder.embed(["soup"], task="query")
     assert not embedder.onnx.path.exists()
 
@@ -166,5 +166,5 @@ def test_a_gpu_gets_larger_batches_and_is_never_replaced_by_the_cpu(
 def test_a_prompt_that_is_no_text_is_refused(granite: LocalEmbedder) -> None:
     model = replace(read_granite_pack(), prompts={"query": "<s>query: ", "document": ""})
     embedder = open_pack(model, granite.onnx.path.parents[1])
-    with raises(ModelFileError, "special_token", "<s>query: "):
+    with raises(ModelSetupError, "special_token", "<s>query: "):
         embedder.embed(["soup"], task="query")

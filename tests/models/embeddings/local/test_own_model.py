@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 from tokenizers import Tokenizer
 
-from backstory.base.errors import EmbeddingInputError, ModelError, ModelFileError
+from backstory.base.errors import InputError, ModelError, ModelSetupError
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.bert_graph import Pooling
 from backstory.models.embeddings.protocol import Embedder
@@ -98,7 +98,7 @@ def test_a_pooling_that_cannot_be_done_is_refused(tmp_path: Path, content: str, 
     (tmp_path / "1_Pooling").mkdir()
     (tmp_path / "1_Pooling" / "config.json").write_text(content)
 
-    with raises(ModelFileError, code, tmp_path / "1_Pooling" / "config.json"):
+    with raises(ModelSetupError, code, tmp_path / "1_Pooling" / "config.json"):
         make(tmp_path)
 
 
@@ -116,7 +116,7 @@ def test_prefixes_come_before_the_text_and_are_counted(tmp_path: Path) -> None:
 def test_the_limit_is_that_of_the_settings_and_a_model_that_takes_less_says_so(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path)
     assert make(tmp_path).max_input_tokens == 512
-    with raises(EmbeddingInputError, "too_long", 20):
+    with raises(InputError, "too_long", 20):
         make(tmp_path, max_input_tokens=20).embed(["rust " * 19], task="query")
     with raises(ModelError, "failed_model", "embedding.max_input_tokens"):
         make(tmp_path).embed(["rust " * POSITIONS], task="query")
@@ -144,10 +144,10 @@ def test_whatever_changes_vectors_changes_the_id(tmp_path: Path) -> None:
 def test_an_absent_and_a_damaged_file_are_named(tmp_path: Path, name: str) -> None:
     write_tiny_bert(tmp_path)
     (tmp_path / name).write_bytes(b"{}")
-    with raises(ModelFileError, "damaged_file", tmp_path / name):
+    with raises(ModelSetupError, "damaged_file", tmp_path / name):
         make(tmp_path).embed(["soup"], task="query")
 
     (tmp_path / name).unlink()
-    with raises(ModelFileError, "absent_file", "embedding.model_dir") as raised:
+    with raises(ModelSetupError, "absent_file", "embedding.model_dir") as raised:
         make(tmp_path)
     assert name in str(raised.value)
