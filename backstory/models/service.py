@@ -129,7 +129,7 @@ class Service:
         def attempt() -> Result:
             client = self._connect()
             self._limiter.acquire(most.texts, most.tokens_in)
-            settle = self._meter.reserve(most, seconds=self.settings.timeout_seconds + _SETTLING_SECONDS)
+            settle = self._meter.reserve(most, seconds=self.settings.seconds + _SETTLING_SECONDS)
             used = most  # an attempt without an answer may have been billed; one that was refused was not
             try:
                 with self._connecting:
@@ -179,7 +179,7 @@ class Service:
         from google.genai.errors import APIError
         from google.genai.types import HttpOptions, HttpRetryOptions
 
-        timeout = round(self.settings.timeout_seconds * 1000)
+        timeout = round(self.settings.seconds * 1000)
         try:
             return send(client, HttpOptions(timeout=timeout, retry_options=HttpRetryOptions(attempts=1)))
         except APIError as error:
@@ -206,7 +206,7 @@ class Service:
         import httpx2
 
         # Clients keep the header with the key when they follow a redirect to another host.
-        http = httpx2.Client(timeout=self.settings.timeout_seconds, follow_redirects=False)
+        http = httpx2.Client(timeout=self.settings.seconds, follow_redirects=False)
         if not self.is_gemini:
             self._key = self._key or read_service_key(self.settings.key_variable, self.address, self._keys)
             return http

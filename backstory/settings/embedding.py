@@ -34,6 +34,7 @@ class EmbeddingSettings(ServiceSettings):
     default_models: ClassVar[Mapping[str, str]] = MappingProxyType({"gemini": "gemini-embedding-001"})
     example_model: ClassVar[str] = "text-embedding-3-small"
     key_variable: ClassVar[str] = EMBEDDING_KEY_VARIABLE
+    default_seconds: ClassVar[float] = 60.0
 
     provider: Literal["local", "gemini", "openai", "hashing"] = "local"
     """`local`: no key, no network; `gemini`: needs a key; `openai`, or a name of `services`; `hashing`: dry runs."""
@@ -55,12 +56,6 @@ class EmbeddingSettings(ServiceSettings):
     """Text that a model of `openai` or of `model_dir` expects before a document, such as `"passage: "`."""
     max_input_tokens: int | None = Field(default=None, ge=16)
     """Most tokens that a model of `openai` or of `model_dir` reads of a text; null: 8191 at OpenAI itself, else 512."""
-    timeout_seconds: float = Field(default=60.0, gt=0)
-    """Time-out of one call of a service."""
-    texts_per_minute: int | None = Field(default=None, ge=1)
-    """Most texts sent per minute, which Gemini's quota counts; null: 100 for `gemini`, 50000 for `openai`."""
-    tokens_per_minute: int | None = Field(default=None, ge=1)
-    """Most tokens sent per minute; null: 30000 for `gemini`, 1000000 for `openai`."""
     threads: int = Field(default=4, ge=1)
     """Most calls of a service at once."""
 

@@ -39,78 +39,38 @@ SERVICES: Final = ("gemini", "openai")
 """The providers that are services, which have an address, a key, limits and a price."""
 
 
-class ServiceSettings(SettingsGroup):
-    """Settings of a model that may be behind a service.
+class ServiceLimits(SettingsGroup):
+    """Where a service is, and how it is called."""
 
-    In a settings file, address, limits, time-out and attempts are those of the table ``services``.
-    """
+    base_url: WebAddress | None = None
+    """Address of the API, such as `http://127.0.0.1:11434/v1` for Ollama; null for the public one of the kind."""
+    allow_http: bool = False
+    """Whether `base_url` may be http:// of another machine, to which chats, documents and key travel unencrypted."""
+    timeout_seconds: float | None = Field(default=None, gt=0)
+    """Time-out of one call; null: 60 for `embedding`, else 120."""
+    max_attempts: int = Field(default=6, ge=1)
+    """Most attempts of one call that fails, the first included."""
+    texts_per_minute: int | None = Field(default=None, ge=1)
+    """Most texts that `embedding` sends per minute; null: 100 for `gemini`, 50000 for `openai`."""
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    """Most calls per minute of each language model; null: 10."""
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    """Most tokens sent to each model per minute; null: 250000, and for `embedding` 30000 (`gemini`) or 1000000."""
 
-    default_models: ClassVar[Mapping[str, str]]
-    """Default models if the settings name none, by provider."""
-    example_model: ClassVar[str]
-    """A model of `provider: openai`, for the error that asks for one."""
-    key_variable: ClassVar[str]
-    """Environment variable of the key of a service with OpenAI's API."""
     sent: ClassVar[str] = "chats, documents and key"
     """What travels to the service."""
 
-    provider: str
-    """Who runs the model."""
-    model: str | None = None
-    """Name of the model."""
-    base_url: WebAddress | None = None
-    """Address of the API; null for the public one of the provider."""
-    allow_http: bool = False
-    """Whether `base_url` may be http:// of another machine, to which chats, documents and key travel unencrypted."""
-    timeout_seconds: float = Field(default=120.0, gt=0)
-    """Time-out of one call."""
-    max_attempts: int = Field(default=6, ge=1)
-    """Most attempts of one call that fails, the first included."""
-
-    @property
-    def paid_model(self) -> str | None:
-        """The model that calls of the service name: that of the settings, else the default; None without a service."""
-        if self.provider not in SERVICES:
-            return None
-        return self.model or self.default_models.get(self.provider)
-
-    @property
-    def per_minute(self) -> tuple[int, int]:
-        """Most texts or requests, whichever the service counts, and most tokens that are sent per minute."""
-        raise NotImplementedError
-
     @model_validator(mode="after")
-    def _names_a_service(self) -> Self:
-        if self.provider == "openai" and self.model is None:
-            raise SettingsError(
-                f"provider: openai needs model, such as `model: {self.example_model}`", code="absent_setting"
-            )
+    def _is_protected(self) -> Self:
         require_protected(self.base_url, allow_http=self.allow_http, sent=self.sent)
         return self
 
 
-class LanguageModelSettings(ServiceSettings):
-    """Settings of a language model that may be behind a service."""
-
-    default_models: ClassVar[Mapping[str, str]] = MappingProxyType({"gemini": "gemini-2.5-flash"})
-    example_model: ClassVar[str] = "gpt-4.1-mini"
-
-    model: str | None = None
-    """Name of the model; null: gemini-2.5-flash for `gemini`. `openai` needs one."""
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    """Randomness of the model; null for its own default."""
-    requests_per_minute: int = Field(default=10, ge=1)
-    """Most calls per minute."""
-    tokens_per_minute: int = Field(default=250_000, ge=1)
-    """Most tokens sent per minute."""
-
-    @property
-    def per_minute(self) -> tuple[int, int]:
-        """Most requests, and most tokens that are sent per minute."""
-        return self.requests_per_minute, self.tokens_per_minute
+SERVICE_FIELDS: Final = tuple(ServiceLimits.model_fields)
+"""Settings of a service. The groups that call it hold them, too, but take them from its table only."""
 
 
-class Service(SettingsGroup):
+class Service(ServiceLimits):
     """One service of models: its address and its limits.
 
     The table ``services`` holds such entries by names of your own, as in ``services: {ollama: {kind: openai, base_url:
@@ -121,29 +81,56 @@ class Service(SettingsGroup):
 
     kind: Literal["gemini", "openai"] | None = None
     """API of the service: `gemini`, or `openai` for any server with that API; only `gemini` and `openai` need none."""
-    base_url: WebAddress | None = None
-    """Address of the API, such as `http://127.0.0.1:11434/v1` for Ollama; null for the public one of the kind."""
-    allow_http: bool = False
-    """Whether `base_url` may be http:// of another machine, to which chats, documents and key travel unencrypted."""
-    timeout_seconds: float | None = Field(default=None, gt=0)
-    """Time-out of one call; null: 60 for `embedding`, else 120."""
-    max_attempts: int | None = Field(default=None, ge=1)
-    """Most attempts of one call that fails, the first included; null: 6."""
-    texts_per_minute: int | None = Field(default=None, ge=1)
-    """Most texts that `embedding` sends per minute; null: 100 for `gemini`, 50000 for `openai`."""
-    requests_per_minute: int | None = Field(default=None, ge=1)
-    """Most calls per minute of each language model; null: 10."""
-    tokens_per_minute: int | None = Field(default=None, ge=1)
-    """Most tokens sent to each model per minute; null: 250000, and for `embedding` 30000 (`gemini`) or 1000000."""
+
+
+class ServiceSettings(ServiceLimits):
+    """Settings of a model that may be behind a service, whose limits a file sets in the table ``services``."""
+
+    default_models: ClassVar[Mapping[str, str]] = MappingProxyType({"gemini": "gemini-2.5-flash"})
+    """Default models if the settings name none, by provider."""
+    example_model: ClassVar[str] = "gpt-4.1-mini"
+    """A model of `provider: openai`, for the error that asks for one."""
+    key_variable: ClassVar[str]
+    """Environment variable of the key of a service with OpenAI's API."""
+    default_seconds: ClassVar[float] = 120.0
+    """Time-out of one call if the settings name none."""
+
+    provider: str
+    """Who runs the model."""
+    model: str | None = None
+    """Name of the model; null: gemini-2.5-flash for `gemini`. `openai` needs one."""
+
+    @property
+    def paid_model(self) -> str | None:
+        """The model that calls of the service name: that of the settings, else the default; None without a service."""
+        if self.provider not in SERVICES:
+            return None
+        return self.model or self.default_models.get(self.provider)
+
+    @property
+    def seconds(self) -> float:
+        """Time-out of one call."""
+        return self.timeout_seconds or self.default_seconds
+
+    @property
+    def per_minute(self) -> tuple[int, int]:
+        """Most texts or requests, whichever the service counts, and most tokens that are sent per minute."""
+        return self.requests_per_minute or 10, self.tokens_per_minute or 250_000
 
     @model_validator(mode="after")
-    def _is_protected(self) -> Self:
-        require_protected(self.base_url, allow_http=self.allow_http, sent=ServiceSettings.sent)
+    def _names_a_model(self) -> Self:
+        if self.provider == "openai" and self.model is None:
+            raise SettingsError(
+                f"provider: openai needs model, such as `model: {self.example_model}`", code="absent_setting"
+            )
         return self
 
 
-SERVICE_FIELDS: Final = tuple(name for name in Service.model_fields if name != "kind")
-"""Settings of a service. The groups that call it hold them, too, but take them from its table only."""
+class LanguageModelSettings(ServiceSettings):
+    """Settings of a language model that may be behind a service."""
+
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    """Randomness of the model; null for its own default."""
 
 
 def fill_from_services(
@@ -162,21 +149,20 @@ def fill_from_services(
     services = {name: _read(name, entry) for name, entry in table.items()}
     problems = list(_find_misnamed(services, groups))
     filled = dict(given)
-    for group, model in groups.items():
+    for group in groups:
         settings = given.get(group)
         if not isinstance(settings, Mapping):
             continue
         provider = settings.get("provider")
         is_named = isinstance(provider, str) and provider in (*SERVICES, *services)
         for name in settings:
-            if name in SERVICE_FIELDS and name in model.model_fields:
+            if name in SERVICE_FIELDS:
                 place = f"services.{provider if is_named else 'openai'}.{name}"
                 problems.append(_refuse(f"write it as {place}, for all that call this service", group, name))
         if is_named:
             service = services.get(provider, Service())
-            own = service.model_dump(include=set(model.model_fields), exclude_none=True)
             kind = provider if provider in SERVICES else service.kind or "openai"
-            filled[group] = {**settings, **own, "provider": kind}
+            filled[group] = {**settings, **service.model_dump(exclude={"kind"}), "provider": kind}
     if problems:
         raise ValidationError.from_exception_data("settings", problems)
     return filled

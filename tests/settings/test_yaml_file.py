@@ -234,15 +234,11 @@ def test_a_group_takes_from_its_service_what_the_table_says(tmp_path: Path) -> N
     embedding, rerank, writers = settings.embedding, settings.rerank, settings.writers
     address = "http://127.0.0.1:11434/v1"
     assert (embedding.provider, embedding.model, embedding.base_url) == ("openai", "bge-m3", address)
-    assert (embedding.max_attempts, embedding.texts_per_minute, embedding.timeout_seconds) == (2, 8, 60)
+    assert (embedding.max_attempts, embedding.per_minute, embedding.seconds) == (2, (8, 1_000_000), 60)
     assert (writers.provider, writers.base_url, writers.max_attempts) == ("openai", address, 2)
-    assert (writers.timeout_seconds, writers.tokens_per_minute, writers.requests_per_minute) == (
-        120,
-        250_000,
-        10,
-    )
+    assert (writers.per_minute, writers.seconds) == ((10, 250_000), 120)
     assert (rerank.provider, rerank.base_url, rerank.max_attempts) == ("gemini", None, 6)
-    assert (rerank.timeout_seconds, rerank.tokens_per_minute) == (5, 7)
+    assert (rerank.per_minute, rerank.seconds) == ((10, 7), 5)
     assert settings.summaries == Settings().summaries
 
 
