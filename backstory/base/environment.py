@@ -280,16 +280,6 @@ def may_reach_store_by_http() -> bool:
     return is_protected(address) or os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true"
 
 
-def read_log_format() -> str:
-    """Return the value of ``BACKSTORY_LOG_FORMAT``, or ``text``."""
-    return os.environ.get(LOG_FORMAT_VARIABLE, "").strip() or "text"
-
-
-def names_collector() -> bool:
-    """Return whether the environment names a collector of OpenTelemetry; the exporter itself reads the address."""
-    return bool(os.environ.get(COLLECTOR_VARIABLE, "").strip())
-
-
 def hook_environment() -> dict[str, str]:
     """Return the environment of commands that settings name: what any program needs, and ``BACKSTORY_HOOK_*``.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,18 +21,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias, TypeVa
 from uuid import uuid4
 
 from backstory.base import VERSION
-from backstory.base.environment import (
-    COLLECTOR_VARIABLE,
-    LOG_FORMAT_VARIABLE,
-    names_collector,
-    read_log_format,
-)
+from backstory.base.environment import COLLECTOR_VARIABLE, LOG_FORMAT_VARIABLE
 from backstory.base.errors import InputError, MissingExtraError
 from backstory.base.extras import require_extra
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.trace import Tracer
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +48,6 @@ _RUN_ID: Final = "run_id"
 _PREFIX: Final = "backstory."
 """Put before the names of attributes, so that they collide with none of a convention."""
 _fields: ContextVar[Mapping[str, Value]] = ContextVar("fields", default={})  # noqa: B039 - it is never changed
-_tracers: Final[list[Tracer]] = []
-"""The tracer of this process while spans are exported."""
 
 
 def log_event(
@@ -89,7 +82,14 @@ def configure_logs(chosen: LogFormat | None = None) -> None:
     Raises:
         InputError: The variable names no format.
     """
-    chosen = chosen or _read_format()
+    if chosen is None:
+        named = os.environ.get(LOG_FORMAT_VARIABLE, "").strip() or "text"
+        if named not in LOG_FORMATS:
+            raise InputError(
+                f"{LOG_FORMAT_VARIABLE} is {named!r}; set it to {' or '.join(LOG_FORMATS)}, or unset it",
+                code="unknown_value",
+            )
+        chosen = "json" if named == "json" else "text"
     handler = _StandardError()
     handler.setLevel(logging.INFO if chosen == "json" else logging.WARNING)
     handler.setFormatter(JsonLines() if chosen == "json" else _TextLines("%(message)s"))
@@ -102,17 +102,6 @@ def configure_logs(chosen: LogFormat | None = None) -> None:
         logger.addHandler(handler)
         if chosen == "json":
             logger.setLevel(logging.INFO if name in _LOGGERS else logging.WARNING)
-
-
-def _read_format() -> LogFormat:
-    named = read_log_format()
-    for known in LOG_FORMATS:
-        if named == known:
-            return known
-    raise InputError(
-        f"{LOG_FORMAT_VARIABLE} is {named!r}; set it to {' or '.join(LOG_FORMATS)}, or unset it",
-        code="unknown_value",
-    )
 
 
 class JsonLines(logging.Formatter):
@@ -165,12 +154,13 @@ def observe(name: str, **fields: Value) -> Iterator[Callable[[Mapping[str, Value
     """
     reset = _fields.set({**_fields.get(), **fields})
     try:
-        if not _tracers:
+        provider = _open_provider()
+        if provider is None:
             yield lambda _: None
             return
         from opentelemetry.trace import Status, StatusCode
 
-        with _tracers[0].start_as_current_span(
+        with provider.get_tracer("backstory", VERSION).start_as_current_span(
             name,
             attributes=_name_attributes(fields),
             # A message or a traceback may quote an input, so only the class of an error is exported.
@@ -188,7 +178,7 @@ def observe(name: str, **fields: Value) -> Iterator[Callable[[Mapping[str, Value
 
 @contextmanager
 def observe_run(partitions: Sequence[str], run_id: str | None = None) -> Iterator[str]:
-    """Mark a run, and export its spans if the environment asks for it; yield its id, which is made unless it is given.
+    """Mark a run, and yield its id, which is made unless it is given.
 
     Inside another run this does nothing but yield the id of that.
     """
@@ -197,8 +187,12 @@ def observe_run(partitions: Sequence[str], run_id: str | None = None) -> Iterato
         return
     chosen = run_id or str(uuid4())
     wanted = describe_range(partitions) | {"partitions": len(partitions)}
-    with _export_spans(), observe("run", run_id=chosen, **wanted):
-        yield chosen
+    try:
+        with observe("run", run_id=chosen, **wanted):
+            yield chosen
+    finally:
+        if provider := _open_provider():
+            provider.force_flush()
 
 
 def describe_range(partitions: Sequence[str]) -> dict[str, Value]:
@@ -220,36 +214,16 @@ def _name_attributes(figures: Mapping[str, Value]) -> dict[str, Value]:
     return {f"{_PREFIX}{name}": value for name, value in figures.items()}
 
 
-@contextmanager
-def _export_spans() -> Iterator[None]:
-    """Export the spans of a block to the collector that the environment names, the remaining ones at its end.
-
-    A collector that does not answer is logged by the exporter and changes nothing else.
-    """
-    if not names_collector() or _tracers or not _can_export():
-        yield
-        return
-    provider = _make_provider()
-    _tracers.append(provider.get_tracer("backstory", VERSION))
-    try:
-        yield
-    finally:
-        _tracers.clear()
-        provider.shutdown()
-
-
 @cache
-def _can_export() -> bool:
-    """Return whether the packages are installed; that they are not is logged once."""
+def _open_provider() -> TracerProvider | None:
+    """Open what exports spans until the process ends; None without a collector in the environment, or the packages."""
+    if not os.environ.get(COLLECTOR_VARIABLE, "").strip():
+        return None
     try:
         require_extra("otel", f"Exporting traces, which {COLLECTOR_VARIABLE} asks for,", "unset the variable")
     except MissingExtraError as error:
         logger.warning("%s", error)
-        return False
-    return True
-
-
-def _make_provider() -> TracerProvider:
+        return None
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, OTELResourceDetector, Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -257,6 +231,6 @@ def _make_provider() -> TracerProvider:
 
     ours = Resource({SERVICE_NAME: "backstory", SERVICE_VERSION: VERSION})
     # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come before the names given here.
-    provider = TracerProvider(resource=ours.merge(OTELResourceDetector().detect()), shutdown_on_exit=False)
+    provider = TracerProvider(resource=ours.merge(OTELResourceDetector().detect()))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider
