@@ -1,9 +1,9 @@
-"""Searching texts by an expression that a person or an agent wrote, in the process with limits.
+r"""Searching texts by an expression that a person or an agent wrote, in the process with limits.
 
-The package ``regex`` checks its time limit between steps of a search, and a recursion, a long literal or the
-compilation takes none of these steps: such an expression takes a gigabyte of memory, or minutes. An engine that takes
-linear time (``google-re2``) would need no limits, but knows no expressions that look around or refer back, and is
-slower where much is found. A process that ends at its limits keeps the whole language.
+Between the steps of a search the package ``regex`` can check a time, but a recursion, a long literal or the compilation
+takes none of these steps: such an expression takes a gigabyte of memory, or minutes. An engine that takes linear time
+(``google-re2``) would need no limits, but knows no expressions that look around or refer back, and takes ``\b`` and
+``\w`` for ASCII. A process that ends at its limits keeps the whole language.
 """
 
 from __future__ import annotations
@@ -43,11 +43,6 @@ class FoundPlaces(NamedTuple):
     """Number of texts with a match."""
 
 
-def is_usual(text: str) -> bool:
-    """Return whether a text is written as people type it: composed letters, and no sign that is not seen."""
-    return text.isascii() or (unicodedata.is_normalized("NFC", text) and _UNUSUAL.search(text) is None)
-
-
 class FoldedText:
     """A text as people type it, and where each of its characters stands in the text as stored.
 
@@ -71,10 +66,20 @@ class FoldedText:
         return self._places[start][0], self._places[end - 1][1]
 
 
-def compile_expression(pattern: str, *, ignore_case: bool) -> regex.Pattern[str]:
-    """Compile an expression, in which ``^`` and ``$`` match at lines, or raise ``InputError`` if it is none."""
+def quote(pattern: str) -> str:
+    """Quote an expression in a message, without the rest of a long one."""
+    return repr(shorten(pattern, _SHOWN))
+
+
+def find_places(
+    pattern: str, texts: Iterable[str], *, ignore_case: bool, limit: int, offset: int
+) -> FoundPlaces:
+    """Find the matches of an expression, in which ``^`` and ``$`` match at lines, without those that hold no character.
+
+    All are counted, and those after ``offset`` are given, at most ``limit``. An ``InputError`` means that it is none.
+    """
     try:
-        return regex.compile(pattern, regex.MULTILINE | (regex.IGNORECASE if ignore_case else 0))
+        compiled = regex.compile(pattern, regex.MULTILINE | (regex.IGNORECASE if ignore_case else 0))
     except RecursionError as error:
         raise InputError(
             f"{quote(pattern)} is nested too deeply; write it with fewer groups", code="nested_too_deeply"
@@ -84,38 +89,19 @@ def compile_expression(pattern: str, *, ignore_case: bool) -> regex.Pattern[str]
             f"{quote(pattern)} is no regular expression: {error}; correct it, or search for it as a text",
             code="invalid_expression",
         ) from error
-
-
-def quote(pattern: str) -> str:
-    """Quote an expression in a message, without the rest of a long one."""
-    return repr(shorten(pattern, _SHOWN))
-
-
-def find_places(
-    compiled: regex.Pattern[str], texts: Iterable[str], *, limit: int, offset: int, seconds: float
-) -> FoundPlaces:
-    """Find the matches of a compiled expression, without those that hold no character.
-
-    All are counted, and those after ``offset`` are given, at most ``limit``.
-
-    Raises:
-        TimeoutError: It takes more processor time of this process.
-    """
-    deadline = time.process_time() + seconds
     places: list[tuple[int, int, int]] = []
     count = holding = 0
     for number, text in enumerate(texts):
         before = count
-        left = deadline - time.process_time()
-        if left <= 0:
-            raise TimeoutError
-        folded = None if is_usual(text) else FoldedText(text)
-        for found in compiled.finditer(text if folded is None else folded.text, timeout=left):
+        is_usual = text.isascii() or (
+            unicodedata.is_normalized("NFC", text) and _UNUSUAL.search(text) is None
+        )
+        folded = None if is_usual else FoldedText(text)
+        for found in compiled.finditer(text if folded is None else folded.text):
             if found.end() > found.start():
                 if offset <= count < offset + limit:
-                    places.append(
-                        (number, *(found.span() if folded is None else folded.locate(*found.span())))
-                    )
+                    span = found.span() if folded is None else folded.locate(*found.span())
+                    places.append((number, *span))
                 count += 1
         holding += count > before
     return FoundPlaces(places, count, holding)
@@ -124,55 +110,39 @@ def find_places(
 def find_limited(
     pattern: str, texts: Iterable[str], *, ignore_case: bool, limit: int, offset: int, seconds: float
 ) -> FoundPlaces:
-    """Compile an expression of the package ``regex`` and find its matches, both in the process with limits.
+    """Find the matches of an expression in the process with limits; see :func:`find_places`.
 
-    Raises:
-        InputError: The pattern is no regular expression.
-        TimeoutError: It takes more time.
-        ReadError: It takes more time or memory than its process may.
+    A ``ReadError`` means that it takes more memory than the process may, or more seconds of processor time, rounded up.
     """
     places: list[tuple[int, int, int]] = []
     first = count = holding = 0
     for batch in _batch(texts):
-        encoded = [text.encode() for text in batch]
-        header = {
+        wanted = {
             "pattern": pattern,
+            "texts": batch,
             "ignore_case": ignore_case,
             "limit": limit - len(places),
-            "offset": max(offset - count, 0),
-            "seconds": seconds,
-            "sizes": [len(text) for text in encoded],
+            "offset": max(0, offset - count),
         }
-        request = b"".join([json.dumps(header).encode(), b"\n", *encoded])
-        # The process ends itself only where the expression never looks at its own limit, which comes first.
-        limits = ReadingLimits(math.ceil(seconds) + 1, MEGABYTES)
+        limits = ReadingLimits(math.ceil(max(seconds, 0)), MEGABYTES)
+        request = json.dumps(wanted, ensure_ascii=False).encode()
         answer: dict[str, Any] = json.loads(run_limited(_TASK, request, limits, size=0))
         if "error" in answer:
             raise InputError(answer["error"], code=answer["code"])
-        seconds -= answer["seconds"]
-        if answer["found"] is None or seconds <= 0:
-            raise TimeoutError
         found = FoundPlaces(*answer["found"])
         places += [(first + number, start, end) for number, start, end in found.places]
         first, count, holding = first + len(batch), count + found.total, holding + found.texts
+        seconds -= answer["seconds"]
     return FoundPlaces(places, count, holding)
 
 
 def search_request(request: bytes) -> bytes:
     """Handle a request of :func:`find_limited` in the process with limits."""
-    line, _, _ = request.partition(b"\n")
-    wanted = json.loads(line)
     started = time.process_time()
     try:
-        compiled = compile_expression(wanted["pattern"], ignore_case=wanted["ignore_case"])
-        texts = _cut(memoryview(request)[len(line) + 1 :], wanted["sizes"])
-        found = find_places(
-            compiled, texts, limit=wanted["limit"], offset=wanted["offset"], seconds=wanted["seconds"]
-        )
+        found = find_places(**json.loads(request))
     except InputError as error:
         return json.dumps({"error": str(error), "code": error.code}).encode()
-    except TimeoutError:
-        found = None
     return json.dumps({"found": found, "seconds": time.process_time() - started}).encode()
 
 
@@ -187,10 +157,3 @@ def _batch(texts: Iterable[str]) -> Iterator[list[str]]:
         batch.append(text)
         size += len(text)
     yield batch
-
-
-def _cut(content: memoryview, sizes: Iterable[int]) -> Iterator[str]:
-    start = 0
-    for size in sizes:
-        yield str(content[start : start + size], "utf-8")
-        start += size

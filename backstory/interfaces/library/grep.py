@@ -14,7 +14,6 @@ from backstory.base.expressions import (
     MEGABYTES,
     FoldedText,
     FoundPlaces,
-    compile_expression,
     find_limited,
     find_places,
     quote,
@@ -27,13 +26,6 @@ _LINE_CHARACTERS: Final = 240
 _MATCH_CHARACTERS: Final = 400
 _SHORT_CHARACTERS: Final = 200
 """Length of the longest text that is searched in this process: the time grows only with the documents."""
-_MOST_REPEATS: Final = 10_000
-"""A compiled pattern holds a copy of a part for each time that it is repeated, before any time limit applies."""
-
-_TOKEN: Final = regex.compile(
-    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?P<least>\d{0,9})(?:,(?P<most>\d{0,9}))?\}|.", regex.DOTALL
-)
-"""An escaped character, a class, a number of times in braces, or any other character."""
 
 
 def grep(
@@ -56,7 +48,7 @@ def grep(
         ignore_case: Whether upper and lower case are the same.
         limit: Maximum number of returned matches; all are counted.
         offset: Number of matches to skip.
-        limit_seconds: Processor time that the search may take.
+        limit_seconds: Processor time that a search by an expression may take, rounded up.
         notes: Notes of the answer.
 
     Returns:
@@ -70,12 +62,6 @@ def grep(
         raise InputError("the pattern is empty; give a text to look for", code="blank_text")
     if limit < 0 or offset < 0:
         raise InputError(f"limit {limit} and offset {offset} must not be negative", code="out_of_range")
-    if is_regex and _count_repeats(pattern) > _MOST_REPEATS:
-        raise InputError(
-            f"{quote(pattern)} repeats a part more than {_MOST_REPEATS:,} times; write smaller numbers in braces, "
-            "or +",
-            code="too_many_repeats",
-        )
     documents = corpus.documents
     found = _find(
         unicodedata.normalize("NFC", pattern) if is_regex else regex.escape(FoldedText(pattern).text),
@@ -102,30 +88,12 @@ def grep(
     )
 
 
-def _count_repeats(pattern: str) -> int:
-    """Return the largest product of numbers in braces that stand around each other, each of which copies its part."""
-    most, last, around = 1, 1, list[int]()
-    for token in _TOKEN.finditer(pattern):
-        if token[0] == "(":
-            around.append(most)
-            most = last = 1
-        elif token[0] == ")":
-            last, most = most, max(most, around.pop() if around else 1)
-        elif token["least"] is not None:
-            last *= max(1, int(token["least"] or 1), int(token["most"] or 1))
-            most = max(most, last)
-        else:
-            last = 1
-    return most
-
-
 def _find(pattern: str, texts: pl.Series, *, is_cheap: bool, seconds: float, **wanted: Any) -> FoundPlaces:
+    if is_cheap:
+        return find_places(pattern, texts, **wanted)
     try:
-        if is_cheap:
-            compiled = compile_expression(pattern, ignore_case=wanted.pop("ignore_case"))
-            return find_places(compiled, texts, seconds=seconds, **wanted)
         return find_limited(pattern, texts, seconds=seconds, **wanted)
-    except (TimeoutError, ReadError) as error:
+    except ReadError as error:
         raise InputError(
             f"{quote(pattern)} takes more than {seconds:g} seconds of processor time over the documents, or more "
             f"than {MEGABYTES} MB of memory; write it so that fewer of its parts can match the same characters",

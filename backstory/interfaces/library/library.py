@@ -388,7 +388,7 @@ class Library:
             limit: Maximum number of returned matches; all of them are counted.
             offset: Number of matches to skip, for the next page.
             ignore_case: Whether upper and lower case are the same.
-            limit_seconds: Processor time that the search may take.
+            limit_seconds: Processor time that a search by an expression may take, rounded up.
 
         Raises:
             InputError: The pattern is no regular expression, or takes too much time or memory, or an argument is out of
