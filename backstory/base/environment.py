@@ -77,6 +77,11 @@ _BUCKET_FIELDS: Final = {
 """What credentials of each kind of bucket need at least, in one of the ways."""
 
 
+def read_variable(name: str) -> str:
+    """Return the value of a variable without blanks around it; an empty text if it is not set."""
+    return os.environ.get(name, "").strip()
+
+
 def find_dagster_home() -> Path | None:
     """Return the folder of Dagster's history that the environment names; None if it names none."""
     named = os.environ.get("DAGSTER_HOME")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias, TypeVa
 from uuid import uuid4
 
 from backstory.base import VERSION
-from backstory.base.environment import COLLECTOR_VARIABLE, LOG_FORMAT_VARIABLE
+from backstory.base.environment import COLLECTOR_VARIABLE, LOG_FORMAT_VARIABLE, read_variable
 from backstory.base.errors import InputError, MissingExtraError
 from backstory.base.extras import require_extra
 
@@ -83,7 +82,7 @@ def configure_logs(chosen: LogFormat | None = None) -> None:
         InputError: The variable names no format.
     """
     if chosen is None:
-        named = os.environ.get(LOG_FORMAT_VARIABLE, "").strip() or "text"
+        named = read_variable(LOG_FORMAT_VARIABLE) or "text"
         if named not in LOG_FORMATS:
             raise InputError(
                 f"{LOG_FORMAT_VARIABLE} is {named!r}; set it to {' or '.join(LOG_FORMATS)}, or unset it",
@@ -217,7 +216,7 @@ def _name_attributes(figures: Mapping[str, Value]) -> dict[str, Value]:
 @cache
 def _open_provider() -> TracerProvider | None:
     """Open what exports spans until the process ends; None without a collector in the environment, or the packages."""
-    if not os.environ.get(COLLECTOR_VARIABLE, "").strip():
+    if not read_variable(COLLECTOR_VARIABLE):
         return None
     try:
         require_extra("otel", f"Exporting traces, which {COLLECTOR_VARIABLE} asks for,", "unset the variable")
