@@ -280,6 +280,8 @@ def _convert(values: Sequence[Any]) -> list[Any]:
 
 def _answers(connection: psycopg.Connection[Any]) -> bool:
     """Return whether the server of an unused connection is still there: one that has ended has closed it."""
+    if connection.closed:
+        return False
     incoming = select.poll()
     incoming.register(connection.fileno(), select.POLLIN)
     return not incoming.poll(0)

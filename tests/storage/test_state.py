@@ -316,12 +316,14 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
 def test_a_server_that_starts_again_is_waited_for(tmp_path: Path, postgres_server: PostgresServer) -> None:
     state = open_state(tmp_path, postgres_server.make_address(), PART)
     fill(state, note("a", 1))
-    postgres_server.stop()
-    starting = threading.Thread(target=postgres_server.start)
-    starting.start()
-    fill(state, note("b", 2))
-    starting.join()
-    assert [row[0] for row in read_all(state)] == ["a", "b"]
+    with state.lock("run"):  # which the server gives up, and its connection
+        postgres_server.stop()
+        starting = threading.Thread(target=postgres_server.start)
+        starting.start()
+        fill(state, note("b", 2))
+        starting.join()
+    fill(state, note("c", 3))
+    assert [row[0] for row in read_all(state)] == ["a", "b", "c"]
 
 
 def test_what_is_wrong_with_a_server_is_said(tmp_path: Path, postgres_server: PostgresServer) -> None:
