@@ -26,11 +26,10 @@ from typing import Any
 import numpy as np
 from pymilvus import DataType, MilvusClient
 
-from backstory.index.graph import share_found
+from backstory.index.graph import VssGraph, share_found, write_graph
 from backstory.index.milvus import widen
 from backstory.index.request import Scope, SearchRequest
 from backstory.index.scoring import Matches, find_best, pair_similarities
-from backstory.index.vss import VssGraph, write_graph
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 from benchmarks.machine import blas_kernels, drop_pinned_kernels
@@ -135,7 +134,7 @@ def measure(vectors: Vectors, queries: Vectors, settings: IndexSettings, repeats
         path = Path(folder) / "graph.duckdb"
         _, build = seconds_of(partial(write_graph, path, vectors, settings))
         with closing(VssGraph(path, vectors, settings.ef_search)) as vss:
-            published, _ = vss.measure_recall()
+            published = vss.measure_recall()
             return [
                 _compare(
                     vss, vectors, np.resize(queries, (batch, queries.shape[1])), repeats, published, build

@@ -25,9 +25,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from backstory.index.build import publish_content
+from backstory.index.build import arrange, publish_content
 from backstory.index.calibration import DEFAULT_CALIBRATION
-from backstory.index.content import arrange
 from backstory.index.search import open_index
 from backstory.models.embeddings.protocol import Vectors
 from backstory.retrieval.assembly import Retrieval

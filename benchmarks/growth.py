@@ -21,9 +21,8 @@ from typing import get_args
 import numpy as np
 import polars as pl
 
-from backstory.index.build import publish_content
+from backstory.index.build import arrange, publish_content
 from backstory.index.calibration import DEFAULT_CALIBRATION
-from backstory.index.content import arrange
 from backstory.index.request import Ranking, SearchRequest
 from backstory.index.search import SearchIndex, open_index
 from backstory.models.embeddings.protocol import Vectors

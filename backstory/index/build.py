@@ -1,21 +1,29 @@
-"""Chunks and vectors -> a published snapshot of the search index."""
+"""Documents, chunks and vectors -> the content of a snapshot, checked and in the order of its rows -> the snapshot."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from importlib import metadata
+from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import duckdb
 import numpy as np
+import polars as pl
 
+from backstory.base.errors import InputError
 from backstory.base.files.arrays import map_array
+from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.telemetry import log_event
 from backstory.index.calibration import Calibration
-from backstory.index.content import Content
+from backstory.index.graph import VssGraph, write_graph
 from backstory.index.milvus import Collection, choose_collection, is_served, release_collection, upload_rows
+from backstory.index.scoring import find_stray_vector
 from backstory.index.snapshot import (
     CHUNKS_FILE,
     DOCUMENTS_FILE,
@@ -27,7 +35,6 @@ from backstory.index.snapshot import (
     TEXTS_FILE,
     UNPUBLISHED,
     VECTORS_FILE,
-    HnswRecord,
     Manifest,
     current_version,
     find_damage,
@@ -38,11 +45,126 @@ from backstory.index.snapshot import (
     record_files,
 )
 from backstory.index.terms import count_rows, order_entries, score_rows, write_terms
-from backstory.index.vss import VssGraph, write_graph
+from backstory.models.embeddings.protocol import Vectors
+from backstory.settings.models import IndexSettings
+from backstory.text.languages import detect_language
+from backstory.text.stemmers import EACH_BY_ITS_OWN, choose_stemmers, find_main_stemmer
 
 logger = logging.getLogger(__name__)
 
-_MADE_WITH: Final = ("backstory", "duckdb", "duckdb-extension-vss")
+_ROWS_AT_ONCE: Final = 8192
+_KEY = ["document_id", "revision"]
+_DOCUMENT_COLUMNS = [*_KEY, "uri", "title", "slug", "published_at", "tags", "kind", "tenant"]
+
+
+@dataclass(frozen=True)
+class Content:
+    """The content of a snapshot: documents by id, and chunks with the title and the position of their document.
+
+    ``vectors`` are unit rows in the order of the chunks. ``stemmers`` has that of each document,
+    and ``main_stemmer`` is that of documents whose language is unclear.
+    """
+
+    documents: pl.DataFrame
+    chunks: pl.DataFrame
+    vectors: Vectors
+    embedder_id: str
+    settings: IndexSettings
+    stemmers: pl.Series
+    main_stemmer: str
+
+    @property
+    def told(self) -> pl.DataFrame:
+        """What is told of the chunks, with the position of the document of each in place of its columns.
+
+        The texts, which are stored apart, leave their place in the order of the columns empty.
+        """
+        empty = (pl.lit(None).alias(name) for name in (*_KEY, "text"))
+        return self.chunks.drop("title").with_columns(*empty, pl.col("document").cast(pl.Int64))
+
+    def list_rows(self, *, by_people: bool) -> Iterator[tuple[int, str, str]]:
+        """List the place, the stemmer and the searched text of the rows of people, or of written posts.
+
+        Written posts must not change the scores of other documents: else the hits of a window would depend on posts
+        that are written later. So only the rows of people count.
+        """
+        stemmers = self.stemmers.gather(self.chunks["document"])
+        counted = _written_by_people(self.documents).gather(self.chunks["document"])
+        places = counted.eq(by_people).arg_true()
+        for start in range(0, len(places), _ROWS_AT_ONCE):
+            some = places[start : start + _ROWS_AT_ONCE]
+            texts = self.chunks[some].select(pl.concat_str("title", "heading", "text", separator="\n"))
+            yield from zip(some, stemmers[some], texts.to_series(), strict=True)
+
+    def hash(self, calibration: str) -> str:
+        """Hash the content, the settings and the calibration, as JSON, into the snapshot's version."""
+        state = hashlib.blake2b(digest_size=8)
+        unread = {"engine", "uri"} if self.settings.engine == "embedded" else {"ann_min_rows"}
+        effective = self.settings.model_dump_json(exclude={"allow_http", *unread})
+        header = [
+            str(FORMAT), duckdb.__version__, self.embedder_id, effective, calibration, str(self.vectors.shape[1]),
+        ]  # fmt: skip
+        state.update("\n".join([*header, *self.stemmers]).encode())
+        for frame in (self.documents, self.chunks):
+            for rows in frame.iter_slices(_ROWS_AT_ONCE):
+                buffer = BytesIO()
+                rows.write_ndjson(buffer)
+                state.update(buffer.getbuffer())
+        state.update(self.vectors.data)
+        return state.hexdigest()
+
+
+def arrange(
+    documents: pl.DataFrame,
+    document_chunks: pl.DataFrame,
+    vectors: Vectors,
+    embedder_id: str,
+    settings: IndexSettings,
+    languages: Mapping[str, str | None] | None = None,
+    main_stemmer: str | None = None,
+) -> Content:
+    """Put the chunks of documents of status ``ok`` in the order of a snapshot.
+
+    ``vectors`` are unit rows of float32 in the order of ``document_chunks``. ``languages`` has the language of each
+    document by id, ISO 639-1, None if unclear; without it they are detected. For the posts over a snapshot,
+    ``main_stemmer`` is that of the snapshot; else it follows from the documents.
+
+    Raises:
+        InputError: The vectors do not fit the chunks, or are not finite unit rows.
+    """
+    stray = find_stray_vector(vectors)
+    if len(vectors) != document_chunks.height or stray is not None:
+        wrong = "" if stray is None else f", and row {stray} is no unit vector"
+        message = f"there are {len(vectors)} vectors for {document_chunks.height} chunks{wrong}"
+        raise InputError(message, code="unusable_vectors")
+    ok = documents.filter(pl.col("status") == "ok").sort("document_id")
+    searched = ok.select(_DOCUMENT_COLUMNS)
+    positions = searched.with_row_index("document").select(*_KEY, "document", "published_at", "title")
+    ordered = (
+        document_chunks.with_row_index("source")
+        .join(positions, on=_KEY, how="inner")
+        .sort("published_at", "chunk_id", nulls_last=False)
+    )
+    if languages is not None:
+        found = [languages[document_id] for document_id in ok["document_id"]]
+    elif settings.language == EACH_BY_ITS_OWN:
+        found = [detect_language(texts) for texts in ok.select("title", "text").iter_rows()]
+    else:
+        found = [None] * len(ok)
+    main = find_main_stemmer(found, _written_by_people(ok)) if main_stemmer is None else main_stemmer
+    return Content(
+        documents=searched,
+        chunks=ordered.drop("source", "published_at"),
+        vectors=vectors[ordered["source"].to_numpy()],
+        embedder_id=embedder_id,
+        settings=settings,
+        stemmers=pl.Series("stemmer", choose_stemmers(found, settings.language, main), dtype=pl.String),
+        main_stemmer=main,
+    )
+
+
+def _written_by_people(documents: pl.DataFrame) -> pl.Series:
+    return ~documents["uri"].str.starts_with(WRITTEN_PREFIX)
 
 
 class IndexBuild(NamedTuple):
@@ -101,11 +223,11 @@ def _write_snapshot(folder: Path, content: Content, version: str, calibration: C
     write_terms(folder / TERMS_FOLDER, order_entries([counted, others], statistics), statistics)
     vectors = map_array(folder / VECTORS_FILE)
     recall, collection, uploaded = None, None, 0
-    if rows and settings.engine == "milvus":
+    if settings.has_graph(rows) and settings.engine == "milvus":
         collection = choose_collection(folder.parent, settings, content.embedder_id, dimension)
         connected = Collection(settings, collection)
         recall, uploaded = upload_rows(connected, version, content.told, content.documents, vectors)
-    elif rows and rows >= settings.ann_min_rows:
+    elif settings.has_graph(rows):
         write_graph(folder / GRAPH_FILE, vectors, settings)
         with closing(VssGraph(folder / GRAPH_FILE, vectors, settings.ef_search)) as graph:
             recall = graph.measure_recall()
@@ -120,18 +242,10 @@ def _write_snapshot(folder: Path, content: Content, version: str, calibration: C
         mean_words=statistics.mean_words,
         main_stemmer=content.main_stemmer,
         settings=settings,
-        hnsw=None if recall is None else HnswRecord(recall_at_5=recall[0], sampled_rows=recall[1]),
+        recall_at_5=recall,
         collection=collection,
         calibration=calibration,
-        made_with={name: _find_version(name) for name in _MADE_WITH},
         files=record_files(folder),
     )
     (folder / MANIFEST_FILE).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return uploaded
-
-
-def _find_version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return "not installed"

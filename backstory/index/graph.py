@@ -1,17 +1,28 @@
-"""What graphs of neighbours (HNSW, Malkov and Yashunin 2018) share: candidates, and their measured recall."""
+"""Graphs of neighbours (HNSW, Malkov and Yashunin 2018), their measured recall, and the graph of DuckDB VSS."""
 
 from __future__ import annotations
 
 import logging
+import threading
 from abc import ABC, abstractmethod
-from typing import ClassVar, Final
+from contextlib import closing
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from backstory.base.errors import SearchIndexError
 from backstory.index.request import Scope, SearchRequest
 from backstory.index.scoring import Matches, find_best, pair_similarities, take_best
+from backstory.index.snapshot import damaged
 from backstory.models.embeddings.protocol import Vectors
+from backstory.settings.models import IndexSettings
+
+if TYPE_CHECKING:  # loaded with the first graph, since it takes as long as a search
+    import duckdb
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +35,6 @@ SAMPLED_QUERIES = 500
 MOST_FETCHED: Final = 1024
 
 _FILTERED_OVERFETCH: Final = 4
-_GROWTH: Final = 4
 _BEST_FIVE: Final = SearchRequest(top_k=5)
 _SEED: Final = 5
 # Makes queries as hard as the small talk of real chats; a share of one half is far harder
@@ -51,10 +61,6 @@ class Graph(ABC):
     def close(self) -> None:
         """Let go of what the graph alone holds."""
 
-    def starves(self, limit: int, scope: Scope) -> str | None:  # noqa: ARG002 - for graphs that take no filter
-        """Return why the graph would find too few of the rows that filters leave, or None if it finds enough."""
-        return None
-
     @abstractmethod
     def _fetch(
         self, queries: Vectors, waiting: NDArray[np.int64], fetch: int, request: SearchRequest, scope: Scope
@@ -70,38 +76,32 @@ class Graph(ABC):
 
     def search(self, queries: Vectors, request: SearchRequest, scope: Scope) -> Matches | str:
         """Find the candidates of each query with their similarity, or say why the graph found too few for some."""
-        limit, min_similarity = request.candidates, request.min_similarity
-        if (reason := self.starves(limit, scope)) is not None:
-            return reason
+        limit, lowest = request.candidates, request.min_similarity
         most = min(max(limit, MOST_FETCHED), scope.row_count)
-        restricts = bool((scope.allowed < scope.row_count).any())
-        fetch = min(limit * (request.overfetch or (_FILTERED_OVERFETCH if restricts else 1)), most)
-        waiting = np.arange(len(queries))
-        found: list[Matches] = []
-        while True:
+        is_filtered = bool((scope.allowed < scope.row_count).any())
+        few = limit * (request.overfetch or (_FILTERED_OVERFETCH if is_filtered else 1))
+        found, waiting = [], np.arange(len(queries))
+        for fetch in sorted({min(few, most), most}):
             query, row = self._fetch(queries, waiting, fetch, request, scope)
             fetched = Matches(query, row, pair_similarities(queries, self._vectors, query, row))
             admitted = fetched.where(scope.admits(query, row))
-            enough = _satisfied(admitted, fetched, waiting, request, scope)
-            done = np.zeros(len(queries), np.bool_)
-            done[waiting[enough]] = True
-            found.append(admitted.where(done[admitted.query]))
-            waiting = waiting[~enough]
+            counts = np.bincount(admitted.query, minlength=len(queries))
+            is_short = counts < np.minimum(limit, scope.allowed)
+            if lowest is not None:
+                # What was not fetched is farther than what was, and below the threshold, too.
+                is_short[query[fetched.score < lowest]] = False
+                admitted = admitted.where(admitted.score >= lowest)
+            found.append(admitted.where(~is_short[admitted.query]))
+            waiting = waiting[is_short[waiting]]
             if not len(waiting):
-                break
-            if fetch >= most:
-                return (
-                    f"the HNSW index left {len(waiting)} of {len(queries)} queries short of {limit} hits "
-                    f"after {fetch} rows were fetched for each"
-                )
-            fetch = min(fetch * _GROWTH, most)
-        matches = Matches.joined(found)
-        if min_similarity is not None:
-            matches = matches.where(matches.score >= min_similarity)
-        return take_best(matches, limit)
+                return take_best(Matches.joined(found), limit)
+        return (
+            f"the HNSW index left {len(waiting)} of {len(queries)} queries short of {limit} hits "
+            f"after {most} rows were fetched for each"
+        )
 
-    def measure_recall(self) -> tuple[float, int]:
-        """Return the share of the exact best five that the graph finds for realistic queries, and their number."""
+    def measure_recall(self) -> float:
+        """Return the share of the exact best five that the graph finds for :data:`SAMPLED_QUERIES` like texts."""
         queries, count = make_queries(self._vectors, SAMPLED_QUERIES), len(self._vectors)
         scope = Scope(count, np.full(len(queries), count), None)
         best = find_best(queries, self._vectors, _BEST_FIVE, scope)
@@ -109,23 +109,10 @@ class Graph(ABC):
         recall = share_found(self.search(queries, _BEST_FIVE, scope), exact)
         if recall < GOOD_RECALL:
             logger.warning("HNSW index has a low recall_at_5=%.4f; %s", recall, REMEDY)
-        return recall, len(queries)
+        return recall
 
     def _ef_of(self, request: SearchRequest) -> int:
         return request.nprobe or self._ef_search
-
-
-def _satisfied(
-    admitted: Matches, fetched: Matches, waiting: NDArray[np.int64], request: SearchRequest, scope: Scope
-) -> NDArray[np.bool_]:
-    """Return which queries have all hits: as many as wanted or allowed, or all that reach the threshold."""
-    count = np.bincount(admitted.query, minlength=len(scope.stop))[waiting]
-    enough: NDArray[np.bool_] = count >= np.minimum(request.candidates, scope.allowed[waiting])
-    if request.min_similarity is not None:
-        lowest = np.full(len(scope.stop), np.inf)
-        np.minimum.at(lowest, fetched.query, fetched.score)
-        enough |= lowest[waiting] < request.min_similarity
-    return enough
 
 
 def make_queries(vectors: Vectors, count: int) -> Vectors:
@@ -154,3 +141,101 @@ def share_found(found: Matches | str, exact: Matches) -> float:
     np.minimum.at(last, exact.query, exact.score)
     hits = int(np.count_nonzero(found.score >= last[found.query]))
     return round(hits / len(exact), 4) if len(exact) else 1.0
+
+
+class VssGraph(Graph):
+    """Fetches candidates from the HNSW index of DuckDB, in a file from :func:`write_graph` of the same vectors.
+
+    DuckDB 1.5 uses the index only for a bare nearest-neighbour join, so thresholds and filters are applied to its
+    result. A file that is absent or damaged is a :class:`SearchIndexError`, as is a missing extension.
+    """
+
+    name: ClassVar[str] = "vss"
+    place = "HNSW index"
+
+    def __init__(self, path: Path, vectors: Vectors, ef_search: int) -> None:
+        import duckdb
+
+        super().__init__(vectors, ef_search)
+        try:
+            self._connection = _open(path, "READ_ONLY")
+        except duckdb.Error as error:
+            raise damaged(path.parent, path.name, f"cannot be read ({error})") from error
+        # This optimizer pass rewrites the join so that DuckDB skips the index (duckdb/duckdb-vss issue 80).
+        self._connection.execute("SET disabled_optimizers = 'top_n_window_elimination'")
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close the file, after the query that runs."""
+        with self._lock:
+            self._connection.close()
+
+    def _fetch(
+        self,
+        queries: Vectors,
+        waiting: NDArray[np.int64],
+        fetch: int,
+        request: SearchRequest,
+        scope: Scope,  # noqa: ARG002 - DuckDB takes no filter
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        with self._lock:
+            _store(self._connection, "TEMP TABLE queries", queries[waiting])
+            self._connection.execute(f"SET hnsw_ef_search = {int(self._ef_of(request))}")
+            columns = self._connection.execute(_nearest(fetch)).fetchnumpy()
+        return waiting[np.asarray(columns["query"], np.int64)], np.asarray(columns["row"], np.int64)
+
+
+def write_graph(path: Path, vectors: Vectors, settings: IndexSettings) -> None:
+    """Write the HNSW index of vectors to a file that does not exist."""
+    with closing(_open(path, "READ_WRITE")) as connection:
+        # One thread, so that the same content always gives the same graph, and with it the same hits.
+        connection.execute("SET threads = 1")
+        connection.execute("SET hnsw_enable_experimental_persistence = true")
+        _store(connection, "TABLE rows", np.asarray(vectors))
+        connection.execute(
+            f"CREATE INDEX rows_vector ON rows USING HNSW (vector) WITH (metric = 'cosine', "
+            f"M = {settings.hnsw_m}, ef_construction = {settings.hnsw_ef_construction})"
+        )
+        connection.execute("CHECKPOINT attached")
+
+
+def _open(path: Path, mode: str) -> duckdb.DuckDBPyConnection:
+    """Open a file in a DuckDB with the extension of the installed wheel; nothing is ever downloaded."""
+    import duckdb
+
+    settings = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    connection = duckdb.connect(config={**settings, "temp_directory": ""})
+    version = f"v{duckdb.__version__}"
+    extension = f"extensions/{version}/vss.duckdb_extension"
+    try:
+        with as_file(files("duckdb_extension_vss") / extension) as file:
+            connection.load_extension(str(file))
+    except (ModuleNotFoundError, duckdb.IOException) as error:
+        connection.close()
+        raise SearchIndexError(
+            f"DuckDB {version} finds no vss extension; install duckdb-extension-vss=={duckdb.__version__} "
+            "(`make install` does)",
+            code="no_vss_extension",
+        ) from error
+    literal = str(path).replace("'", "''")
+    connection.execute(f"ATTACH '{literal}' AS attached ({mode}); USE attached")
+    return connection
+
+
+def _store(connection: duckdb.DuckDBPyConnection, table: str, vectors: Vectors) -> None:
+    """Put vectors into a table, each with its position."""
+    # A stream: of a frame, DuckDB would load PyArrow's data sets, and with them pandas, wherever these are installed.
+    given = pl.DataFrame({"row": np.arange(len(vectors)), "vector": vectors}).__arrow_c_stream__()
+    connection.register("given", given)
+    columns = f"row::BIGINT AS row, vector::FLOAT[{vectors.shape[1]:d}] AS vector"
+    connection.execute(f"CREATE OR REPLACE {table} AS SELECT {columns} FROM given")  # noqa: S608 - a number only
+    connection.unregister("given")
+
+
+def _nearest(fetch: int) -> str:
+    """Write the only join for which DuckDB 1.5 uses the index; any addition to it disables the index."""
+    return (
+        "SELECT q.row AS query, nearest.row FROM queries q, LATERAL ("  # noqa: S608 - a number only
+        "SELECT r.row, array_cosine_distance(r.vector, q.vector) AS distance "
+        f"FROM rows r ORDER BY distance LIMIT {fetch:d}) nearest"
+    )

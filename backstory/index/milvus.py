@@ -47,10 +47,9 @@ WIDENING: Final = (3_000, 0.6, 8, 4096)
 """Rows up to which `index.ef_search` is wide enough, the power of further rows by which a search is widened, the
 candidates that each wanted hit adds, and the widest search, beyond which only `index.ef_search` goes
 (docs/studies/approximate-search.md)."""
-ROWS_AT_ONCE = 2048
-QUERIES_AT_ONCE = 1024
-_KEYS_AT_ONCE: Final = 16_384
-_CALL_SECONDS: Final = 120.0
+AT_ONCE = 2048
+"""Rows, keys or queries of one call."""
+_CALL: Final[dict[str, Any]] = {"timeout": 120.0}
 _CONNECT_SECONDS: Final = 10.0
 # Milvus can leave rows pending without end.
 _INDEX_SECONDS: Final = 600.0
@@ -86,33 +85,8 @@ class Collection:
     def list_aliases(self) -> list[str]:
         """List the aliases of the collection; none if it is not there."""
         with self.calling():
-            if not self.client.has_collection(self.name, timeout=_CALL_SECONDS):
-                return []
-            return list(self.client.list_aliases(self.name, timeout=_CALL_SECONDS)["aliases"])
-
-    def upload(self, version: str, rows: Iterator[dict[str, Any]], dimension: int) -> int:
-        """Make the rows those of a snapshot; return how many were sent, when all are indexed."""
-        with self.changing():
-            if not self.client.has_collection(self.name, timeout=_CALL_SECONDS):
-                self._create(dimension)
-            self.client.load_collection(self.name, timeout=_CALL_SECONDS)
-            states, sent, total = self._read_states(), 0, 0
-            while block := list(islice(rows, ROWS_AT_ONCE)):
-                changed = [row for row in block if states.pop(row["key"], None) != row["state"]]
-                if changed:
-                    self.client.upsert(self.name, changed, timeout=_CALL_SECONDS)
-                sent, total = sent + len(changed), total + len(block)
-            gone = list(states)
-            for start in range(0, len(gone), _KEYS_AT_ONCE):
-                self.client.delete(self.name, ids=gone[start : start + _KEYS_AT_ONCE], timeout=_CALL_SECONDS)
-            self.client.flush(self.name, timeout=_CALL_SECONDS)
-            self._wait_for_index(total)
-            self.client.load_collection(self.name, timeout=_CALL_SECONDS)
-            counted = self.client.query(self.name, output_fields=["count(*)"], timeout=_CALL_SECONDS)
-            if (count := int(counted[0]["count(*)"])) != total:
-                raise self._fail(f"holds {count} rows and should hold {total}", "incompletely_written")
-            self.client.create_alias(self.name, self.name_alias(version), timeout=_CALL_SECONDS)
-        return sent
+            is_there = self.client.has_collection(self.name, **_CALL)
+            return list(self.client.list_aliases(self.name, **_CALL)["aliases"]) if is_there else []
 
     @contextmanager
     def calling(self) -> Iterator[None]:
@@ -125,21 +99,39 @@ class Collection:
         except (MilvusException, RpcError) as error:
             raise self._fail(f"does not answer as it should ({error})", "unusable_server") from error
 
-    def _fail(self, what: str, code: str) -> SearchIndexError:
-        return SearchIndexError(
-            f"Milvus at {self.settings.uri}, collection {self.name}: it {what}. Look into its log and restart it, or "
-            "set index.engine to embedded, and run `backstory run`, which sends no row again that is there",
-            code=code,
-        )
-
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Change the rows, which are those of no snapshot meanwhile."""
         aliases = self.list_aliases()
         with self.calling():
             for alias in aliases:
-                self.client.drop_alias(alias, timeout=_CALL_SECONDS)
+                self.client.drop_alias(alias, **_CALL)
             yield
+
+    def upload(self, version: str, rows: Iterator[dict[str, Any]], dimension: int) -> int:
+        """Make the rows those of a snapshot; return how many were sent, when all are indexed."""
+        client, name = self.client, self.name
+        with self.changing():
+            if not client.has_collection(name, **_CALL):
+                self._create(dimension)
+            client.load_collection(name, **_CALL)
+            states, sent, total = self._read_states(), 0, 0
+            while block := list(islice(rows, AT_ONCE)):
+                changed = [row for row in block if states.pop(row["key"], None) != row["state"]]
+                if changed:
+                    client.upsert(name, changed, **_CALL)
+                sent, total = sent + len(changed), total + len(block)
+            gone = list(states)
+            for start in range(0, len(gone), AT_ONCE):
+                client.delete(name, ids=gone[start : start + AT_ONCE], **_CALL)
+            client.flush(name, **_CALL)
+            self._wait_for_index(total)
+            client.load_collection(name, **_CALL)
+            [counted] = client.query(name, output_fields=["count(*)"], **_CALL)
+            if counted["count(*)"] != total:
+                raise self._fail(f"should hold {total} rows and does not ({counted})", "incompletely_written")
+            client.create_alias(name, self.name_alias(version), **_CALL)
+        return sent
 
     def _create(self, dimension: int) -> None:
         from pymilvus import DataType
@@ -156,14 +148,15 @@ class Collection:
         index = self.client.prepare_index_params()
         graph = {"M": self.settings.hnsw_m, "efConstruction": self.settings.hnsw_ef_construction}
         index.add_index("vector", index_type="HNSW", metric_type="COSINE", params=graph)
-        create = partial(self.client.create_collection, consistency_level="Strong", timeout=_CALL_SECONDS)
-        create(self.name, schema=schema, index_params=index)
+        how = {"schema": schema, "index_params": index, "consistency_level": "Strong"}
+        self.client.create_collection(self.name, **how, **_CALL)
 
     def _read_states(self) -> dict[int, int]:
         """Read the key and the state of every row."""
         states: dict[int, int] = {}
-        query = partial(self.client.query_iterator, output_fields=["key", "state"], timeout=_CALL_SECONDS)
-        with closing(query(self.name, batch_size=_KEYS_AT_ONCE)) as rows:
+        fields = ["key", "state"]
+        query = self.client.query_iterator(self.name, AT_ONCE, output_fields=fields, **_CALL)
+        with closing(query) as rows:
             while batch := rows.next():
                 states.update((row["key"], row["state"]) for row in batch)
         return states
@@ -171,11 +164,17 @@ class Collection:
     def _wait_for_index(self, rows: int) -> None:
         # Rows that are not indexed are compared one by one, and their recall would be measured in place of the graph's.
         deadline = time.monotonic() + _INDEX_SECONDS + rows * _INDEX_SECONDS_OF_ROW
-        describe = partial(self.client.describe_index, self.name, "vector", timeout=_CALL_SECONDS)
-        while pending := int(describe()["pending_index_rows"]):
+        while pending := self.client.describe_index(self.name, "vector", **_CALL)["pending_index_rows"]:
             if time.monotonic() >= deadline:
                 raise self._fail(f"has {pending} of {rows} rows still to index", "unindexed_rows")
             time.sleep(_POLL_SECONDS)
+
+    def _fail(self, what: str, code: str) -> SearchIndexError:
+        return SearchIndexError(
+            f"Milvus at {self.settings.uri}, collection {self.name}: it {what}. Look into its log and restart it, or "
+            "set index.engine to embedded, and run `backstory run`, which sends no row again that is there",
+            code=code,
+        )
 
 
 class MilvusGraph(Graph):
@@ -221,20 +220,17 @@ class MilvusGraph(Graph):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
         stops = scope.stop[waiting]
-        search = partial(
-            self._collection.client.search,
-            self._alias,
-            output_fields=["key"],
-            limit=fetch,
-            search_params={"params": {"ef": max(self._ef_of(request), fetch)}},
-            timeout=_CALL_SECONDS,
-        )
+        how = {
+            "output_fields": ["key"],
+            "search_params": {"params": {"ef": max(self._ef_of(request), fetch)}},
+        }
+        search = partial(self._collection.client.search, self._alias, limit=fetch, **how, **_CALL)
         for stop in np.unique(stops[stops > 0]).tolist():
             same = waiting[stops == stop]
             moment = self._moments[stop - 1].item() if stop < scope.row_count else None
             filters = write_filter(request.filters, moment)
-            for start in range(0, len(same), QUERIES_AT_ONCE):
-                asked = same[start : start + QUERIES_AT_ONCE]
+            for start in range(0, len(same), AT_ONCE):
+                asked = same[start : start + AT_ONCE]
                 with self._collection.calling():
                     answers = search(data=list(queries[asked]), filter=filters)
                 keys = np.array([hit["entity"]["key"] for hits in answers for hit in hits], np.int64)
@@ -247,7 +243,7 @@ class MilvusGraph(Graph):
 
 def upload_rows(
     collection: Collection, version: str, chunks: pl.DataFrame, documents: pl.DataFrame, vectors: Vectors
-) -> tuple[tuple[float, int], int]:
+) -> tuple[float, int]:
     """Send the rows that a collection lacks; return the recall that was measured then, and the number of rows."""
     with closing(MilvusGraph(collection, version, vectors, chunks, documents)) as graph:
         uploaded = collection.upload(version, _tell_rows(chunks, documents, vectors), vectors.shape[1])
@@ -322,33 +318,36 @@ def choose_collection(folder: Path, settings: IndexSettings, embedder_id: str, d
     """
     graph = (dimension, settings.hnsw_m, settings.hnsw_ef_construction)
     kind = digest([embedder_id, *map(str, graph)], length=8)
-    address, name = settings.uri or "", f"backstory_{secrets.token_hex(8)}_{kind}"
-    served, owned = read_collection(folder) or ("", "")
-    if served == address and owned.endswith(f"_{kind}"):
-        with closing(Collection(settings, owned)) as collection:
-            aliases = collection.list_aliases()
-            if not aliases or collection.name_alias(current_version(folder)) in aliases:
-                name = owned
-            else:
-                logger.warning(
-                    "%s at %s is left to another folder, such as a copy of %s", owned, served, folder
-                )
-    else:
+    address, name = read_collection(folder)
+    if address != settings.uri or not name.endswith(f"_{kind}"):
         release_collection(folder)
-    write_file(folder / COLLECTION_FILE, f"{address} {name}".encode())
+        name = ""
+    elif not _is_free(Collection(settings, name), current_version(folder)):
+        logger.warning("%s at %s is left to another folder, such as a copy of %s", name, address, folder)
+        name = ""
+    name = name or f"backstory_{secrets.token_hex(8)}_{kind}"
+    write_file(folder / COLLECTION_FILE, f"{settings.uri} {name}".encode())
     return name
 
 
-def read_collection(folder: Path) -> tuple[str, str] | None:
-    """Read the address of the server and the name of the collection that a folder has; None if it has none."""
+def _is_free(collection: Collection, version: str) -> bool:
+    """Return whether the rows of a collection are those of a version, or of none."""
+    with closing(collection):
+        aliases = collection.list_aliases()
+    return not aliases or collection.name_alias(version) in aliases
+
+
+def read_collection(folder: Path) -> tuple[str, str]:
+    """Read the address of the server and the name of the collection that a folder has; empty if it has none."""
+    current = folder / current_version(folder)
     if (folder / COLLECTION_FILE).exists():
         address, name = (folder / COLLECTION_FILE).read_text(encoding="utf-8").split(" ")
         return address, name
-    if find_damage(folder / current_version(folder), checksums=False):
-        return None
+    if find_damage(current, checksums=False):
+        return "", ""
     # Another machine may have made the snapshot.
-    manifest = read_manifest(folder / current_version(folder))
-    return None if manifest.collection is None else (manifest.settings.uri or "", manifest.collection)
+    manifest = read_manifest(current)
+    return manifest.settings.uri or "", manifest.collection or ""
 
 
 def release_collection(folder: Path, *, must_succeed: bool = False) -> None:
@@ -357,13 +356,13 @@ def release_collection(folder: Path, *, must_succeed: bool = False) -> None:
     That the server cannot be reached is a warning, which names the collection, or if ``must_succeed`` an error:
     :class:`SearchIndexError`, or :class:`MissingExtraError` without its client.
     """
-    address, name = read_collection(folder) or ("", "")
+    address, name = read_collection(folder)
     if not name:
         return
     try:
         settings = IndexSettings(engine="milvus", uri=address, allow_http=True)
         with closing(Collection(settings, name)) as collection, collection.changing():
-            collection.client.drop_collection(name, timeout=_CALL_SECONDS)
+            collection.client.drop_collection(name, **_CALL)
     except (SearchIndexError, MissingExtraError) as error:
         if must_succeed:
             raise

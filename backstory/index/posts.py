@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from backstory.base.ids import WRITTEN_PREFIX, digest
-from backstory.index.content import Content
+from backstory.index.build import Content
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex, SearchResult
 from backstory.index.snapshot import HeldRows, Manifest
 from backstory.index.terms import order_entries, score_rows
 from backstory.models.embeddings.protocol import Vectors
+
+_REASON: Final = "posts lie over the snapshot in memory, so every chunk is compared"
 
 
 def with_posts(index: SearchIndex, content: Content) -> SearchIndex:
@@ -35,7 +38,7 @@ def with_posts(index: SearchIndex, content: Content) -> SearchIndex:
     """
     keywords, manifest = index.snapshot.keywords, index.manifest
     entries = score_rows(content.list_rows(by_people=False), keywords.statistics)
-    counts = {"documents": content.documents.height, "rows": content.chunks.height, "hnsw": None}
+    counts = {"documents": content.documents.height, "rows": content.chunks.height, "recall_at_5": None}
     version = content.hash(manifest.calibration.model_dump_json())
     held = HeldRows(
         manifest=manifest.model_copy(update={"version": version, **counts}),
@@ -63,22 +66,23 @@ class _IndexWithPosts(SearchIndex):
         people, posts = self._people.manifest, self._posts.manifest
         version = digest([people.version, posts.version], length=8)
         counts = {"documents": self.documents.height, "rows": self.count_admitted(Filters())}
-        return people.model_copy(update={"version": version, "hnsw": None, **counts})
+        return people.model_copy(update={"version": version, "recall_at_5": None, **counts})
 
     def search(
         self, queries: Vectors, request: SearchRequest, *, texts: Sequence[str] | None = None
     ) -> SearchResult:
-        asked = replace(request, mode="exact")
-        of_people = replace(asked, filters=replace(request.filters, by_people=True))
-        if request.filters.by_people:
-            return self._people.search(queries, of_people, texts=texts)
-        of_posts = self._posts.search(queries, asked, texts=texts)
-        if request.filters.by_people is False:
-            return of_posts
-        result = self._people.search(queries, of_people, texts=texts)
+        results = [
+            index.search(
+                queries,
+                replace(request, mode="exact", filters=replace(request.filters, by_people=by_people)),
+                texts=texts,
+            )
+            for index, by_people in ((self._people, True), (self._posts, False))
+            if request.filters.by_people in (None, by_people)
+        ]
         moments = self.documents.select("document_id", "published_at")
         hits = (
-            pl.concat([result.hits, of_posts.hits])
+            pl.concat(result.hits for result in results)
             .join(moments, on="document_id", how="left")
             .sort(
                 *("query", "score", "similarity", "published_at", "chunk_id"),
@@ -88,7 +92,8 @@ class _IndexWithPosts(SearchIndex):
             .filter(pl.col("rank") <= request.top_k)
             .drop("published_at")
         )
-        return replace(result, hits=hits)
+        engine, reason = results[0].engine, results[0].reason
+        return SearchResult(hits, engine, _REASON if engine == "exact" else reason)
 
     def count_admitted(self, filters: Filters) -> int:
         by_people = filters.by_people

@@ -91,7 +91,7 @@ class SearchIndex:
     def __init__(self, snapshot: Snapshot | HeldRows) -> None:
         self.snapshot = snapshot
         self._lock = threading.Lock()
-        self._opened_graph: Graph | None = None
+        self._graph: Graph | None = None
         self._samples: dict[int, NDArray[np.float64]] = {}
 
     def __enter__(self) -> Self:
@@ -105,8 +105,8 @@ class SearchIndex:
     def close(self) -> None:
         """Close the snapshot; the index cannot be searched afterwards."""
         with self._lock:
-            if self._opened_graph is not None:
-                self._opened_graph.close()
+            if self._graph is not None:
+                self._graph.close()
         self.snapshot.close()
 
     @property
@@ -146,7 +146,15 @@ class SearchIndex:
             SearchIndexError: The queries are of another width, a file is damaged, or a Milvus server does not answer.
         """
         started = time.perf_counter()
-        self._check(queries)
+        manifest = self.manifest
+        if queries.shape[1] != manifest.dimension:
+            raise SearchIndexError(
+                f"queries are {queries.shape[1]} wide, and the index is {manifest.dimension} wide; embedder "
+                f"{manifest.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index",
+                code="embedder_mismatch",
+            )
+        if (stray := find_stray_vector(queries)) is not None:
+            raise InputError(f"query {stray} is not a finite unit vector", code="unusable_vectors")
         if request.nprobe is not None:
             warnings.warn(
                 "nprobe is a parameter of IVF indexes. The HNSW index uses it as ef_search, and the exact "
@@ -264,18 +272,6 @@ class SearchIndex:
             message = f"chunk {error} is not in search index {self.version}"
             raise InputError(message, code="unknown_chunk") from error
 
-    def _check(self, queries: Vectors) -> None:
-        """Check that queries can be compared with the vectors."""
-        manifest = self.manifest
-        if queries.shape[1] != manifest.dimension:
-            raise SearchIndexError(
-                f"queries are {queries.shape[1]} wide, and the index is {manifest.dimension} wide; embedder "
-                f"{manifest.embedder_id!r} made it: use that embedder, or run `{REBUILD_COMMAND}` to rebuild the index",
-                code="embedder_mismatch",
-            )
-        if (stray := find_stray_vector(queries)) is not None:
-            raise InputError(f"query {stray} is not a finite unit vector", code="unusable_vectors")
-
     def _scope_of(self, filters: Filters, query_count: int) -> Scope:
         chunks = self.snapshot.rows if filters.pages is None else self.snapshot.chunks
         return scope_of(filters, self.snapshot.documents, chunks, query_count)
@@ -284,48 +280,45 @@ class SearchIndex:
         self, queries: Vectors, texts: Sequence[str] | None, request: SearchRequest, scope: Scope
     ) -> tuple[str, str, Matches]:
         """Find candidates: the engine, the reason for its choice, and the pairs with their score by keywords."""
-        vectors = self.snapshot.vectors
-        if request.ranking == "dense":
-            engine, reason, near = self._approximate(queries, request, scope)
-            if near is not None:
-                return engine, reason, replace(near, score=np.zeros(len(near)))
-            return engine, reason, find_best(queries, vectors, request, scope)
-        if texts is None or len(texts) != len(queries):
-            what = f"ranking {request.ranking} needs one text for each of {len(queries)} queries"
-            raise InputError(what, code="wrong_count")
-        keywords = self.snapshot.keywords
-        terms = keywords.find_terms(texts, request.keyword_terms)
-        if request.ranking == "keyword":
-            return "bm25", "ranking keyword compares words only", keywords.search(terms, request, scope)
+        keywords, words = None, None
+        if request.ranking != "dense":
+            if texts is None or len(texts) != len(queries):
+                what = f"ranking {request.ranking} needs one text for each of {len(queries)} queries"
+                raise InputError(what, code="wrong_count")
+            keywords = self.snapshot.keywords
+            terms = keywords.find_terms(texts, request.keyword_terms)
+            if request.ranking == "keyword":
+                return "bm25", "ranking keyword compares words only", keywords.search(terms, request, scope)
+            words = partial(keywords.score, terms)
         engine, reason, near = self._approximate(queries, request, scope)
-        if near is not None:
-            return engine, reason, unite(near, keywords.search(terms, request, scope, besides=near))
-        return engine, reason, find_best(queries, vectors, request, scope, partial(keywords.score, terms))
+        if near is None:
+            return engine, reason, find_best(queries, self.snapshot.vectors, request, scope, words)
+        if keywords is None:
+            return engine, reason, replace(near, score=np.zeros(len(near)))
+        return engine, reason, unite(near, keywords.search(terms, request, scope, besides=near))
 
     def _approximate(
         self, queries: Vectors, request: SearchRequest, scope: Scope
     ) -> tuple[str, str, Matches | None]:
         """Search the HNSW index; if it cannot answer, give the reason and no pairs."""
-        hnsw, rows, snapshot = self.manifest.hnsw, self.rows, self.snapshot
+        recall, snapshot = self.manifest.recall_at_5, self.snapshot
         if request.mode == "exact":
             return "exact", "the request sets mode exact", None
-        if not rows:
+        if not self.rows:
             return "exact", "the index is empty", None
-        if hnsw is None or not isinstance(snapshot, Snapshot):
+        if recall is None or not isinstance(snapshot, Snapshot):
             least = self.manifest.settings.ann_min_rows
-            return "exact", f"{rows} rows are below ann_min_rows {least}", None
+            return "exact", f"{self.rows} rows are below ann_min_rows {least}", None
         from backstory.index.graph import LOW_RECALL
 
-        if hnsw.recall_at_5 < LOW_RECALL:
-            reason = f"the HNSW index found only {hnsw.recall_at_5:.0%} of the best five when it was built"
-            return "exact", reason, None
+        if recall < LOW_RECALL:
+            return "exact", f"the HNSW index found only {recall:.0%} of the best five when it was built", None
         with self._lock:
-            if self._opened_graph is None:
-                self._opened_graph = _open_graph(snapshot)
-        found = self._opened_graph.search(queries, request, scope)
+            self._graph = self._graph or _open_graph(snapshot)
+        found = self._graph.search(queries, request, scope)
         if isinstance(found, str):
             return "exact", found, None
-        return self._opened_graph.name, self._opened_graph.describe(request, hnsw.recall_at_5), found
+        return self._graph.name, self._graph.describe(request, recall), found
 
     def _tabulate(self, queries: Vectors, pairs: Matches, request: SearchRequest) -> pl.DataFrame:
         """Make the table of hits from candidates and their score by keywords, 0 for one that keywords did not find."""
@@ -353,7 +346,7 @@ class SearchIndex:
 def _open_graph(snapshot: Snapshot) -> Graph:
     manifest = snapshot.manifest
     if manifest.collection is None:
-        from backstory.index.vss import VssGraph
+        from backstory.index.graph import VssGraph
 
         return VssGraph(snapshot.folder / GRAPH_FILE, snapshot.vectors, manifest.settings.ef_search)
     from backstory.index.milvus import Collection, MilvusGraph

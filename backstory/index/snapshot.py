@@ -71,22 +71,12 @@ class FileRecord(_Record):
     sha256: str
 
 
-class HnswRecord(_Record):
-    """The share of the exact best five that the HNSW index found when it was built, for queries made from some rows."""
-
-    recall_at_5: float
-    sampled_rows: int
-
-    def describe(self) -> str:
-        """Describe the measured recall in words."""
-        return f"the HNSW index finds {self.recall_at_5:.1%} of the best five of {self.sampled_rows} queries"
-
-
 class Manifest(_Record):
     """Content and origin of a snapshot.
 
     ``languages`` and ``mean_words`` are those of the keyword index, and ``main_stemmer`` is that of documents whose
-    language is unclear. ``collection`` is that of a Milvus server, if one holds the HNSW index.
+    language is unclear. ``recall_at_5`` is the share of the exact best five that the HNSW index found when it was
+    built; None without one. ``collection`` is that of a Milvus server, if one holds it.
     """
 
     format: int
@@ -99,10 +89,9 @@ class Manifest(_Record):
     mean_words: float = 0.0
     main_stemmer: str = NO_LANGUAGE
     settings: IndexSettings
-    hnsw: HnswRecord | None
+    recall_at_5: float | None
     collection: str | None = None
     calibration: Calibration = DEFAULT_CALIBRATION
-    made_with: dict[str, str]
     files: dict[str, FileRecord]
 
 
@@ -259,17 +248,17 @@ class HeldRows:
 
 
 def open_current(folder: Path) -> Snapshot:
-    """Open the current snapshot of an index; errors as of :func:`require_current`, or it is damaged itself."""
-    version = require_current(folder)
-    while True:
+    """Open the current snapshot of an index; :class:`NoIndexError` if nothing is published."""
+    while version := current_version(folder):
         try:
             return Snapshot(folder / version)
         except SearchIndexError:
             # After the pointer was read, another process may have published a newer snapshot and deleted this one.
-            newer = require_current(folder)
-            if newer == version:
+            if current_version(folder) == version:
                 raise
-            version = newer
+    raise NoIndexError(
+        f"no search index is published in {folder}; run `{REBUILD_COMMAND}`, or without chats `backstory add`"
+    )
 
 
 def current_version(folder: Path) -> str:
@@ -283,27 +272,6 @@ def current_version(folder: Path) -> str:
         return ""
     named = _VERSION.fullmatch(written)
     return named[1].decode() if named else ""
-
-
-def has_pointer(folder: Path) -> bool:
-    """Return whether anything was published into a folder, whether or not it can be opened."""
-    return (folder / CURRENT_FILE).exists()
-
-
-def require_current(folder: Path) -> str:
-    """Return the version of the current snapshot; :class:`NoIndexError` if nothing is published.
-
-    That the pointer is damaged is a :class:`SearchIndexError`.
-    """
-    version = current_version(folder)
-    if version:
-        return version
-    if has_pointer(folder):
-        message = f"{folder / CURRENT_FILE} is damaged; run `{REBUILD_COMMAND}`"
-        raise SearchIndexError(message, code="damaged_publication")
-    raise NoIndexError(
-        f"no search index is published in {folder}; run `{REBUILD_COMMAND}`, or without chats `backstory add`"
-    )
 
 
 def find_moment(folder: Path) -> datetime | None:
@@ -355,16 +323,16 @@ def prune(folder: Path) -> None:
     """Delete all snapshots but the current one and those that a process has open."""
     current = current_version(folder)
     for path in sorted(folder.glob("[!.]*/")):
-        if path.name == current:
-            continue
-        try:
-            file = (path / MANIFEST_FILE).open("rb")
-        except FileNotFoundError:
+        if path.name != current and not _is_open(path):
             _discard(folder, path)
-            continue
-        with file:
-            if lock(file, wait=False):
-                _discard(folder, path)
+
+
+def _is_open(snapshot: Path) -> bool:
+    try:
+        with (snapshot / MANIFEST_FILE).open("rb") as file:
+            return not lock(file, wait=False)
+    except FileNotFoundError:
+        return False
 
 
 def _remove_leftovers(folder: Path) -> None:

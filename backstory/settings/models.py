@@ -103,6 +103,10 @@ class IndexSettings(SettingsGroup):
     language: str = "auto"
     """Stemming and stop words of keyword search: `auto` by each document's language, one like `german`, or `none`."""
 
+    def has_graph(self, rows: int) -> bool:
+        """Return whether an index of that many chunks has an HNSW index, in its files or on a server."""
+        return rows > 0 and (self.engine == "milvus" or rows >= self.ann_min_rows)
+
     @model_validator(mode="after")
     def _names_a_server(self) -> Self:
         if self.engine == "milvus" and self.uri is None:

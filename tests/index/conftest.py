@@ -12,9 +12,8 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from backstory.index.build import IndexBuild, publish_content
+from backstory.index.build import IndexBuild, arrange, publish_content
 from backstory.index.calibration import DEFAULT_CALIBRATION
-from backstory.index.content import arrange
 from backstory.index.request import Filters
 from backstory.index.search import SearchIndex, open_index
 from backstory.settings.models import IndexSettings
@@ -40,7 +39,7 @@ class Built:
     def __init__(self, index: Path, build: IndexBuild) -> None:
         self.manifest, self.built, self.uploaded = build
         self.version, self.rows = self.manifest.version, self.manifest.rows
-        self.recall = None if self.manifest.hnsw is None else self.manifest.hnsw.recall_at_5
+        self.recall = self.manifest.recall_at_5
         self.folder = index / self.version
 
 

@@ -11,9 +11,8 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import InputError, NoIndexError, SearchIndexError, SettingsError
-from backstory.index.build import publish_content
+from backstory.index.build import arrange, publish_content
 from backstory.index.calibration import DEFAULT_CALIBRATION
-from backstory.index.content import arrange
 from backstory.index.request import SearchRequest
 from backstory.index.search import open_index
 from backstory.index.snapshot import current_version, find_damage

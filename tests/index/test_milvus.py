@@ -229,7 +229,7 @@ def test_another_engine_server_or_graph_deletes_the_collection(
     assert {first, second} & list_collections(milvus_uri) == {second}
     small.build(tmp_path)
     assert second not in list_collections(milvus_uri)
-    assert read_collection(tmp_path) is None
+    assert read_collection(tmp_path) == ("", "")
 
 
 def test_a_collection_is_released_once_or_left_to_a_server_that_is_gone(
@@ -291,9 +291,7 @@ def test_a_server_that_is_gone_is_an_error_and_no_other_search(small: Corpus, tm
 def test_vectors_of_several_calls_are_all_there(
     small: Corpus, milvus_uri: str, tmp_path: Path, listed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backstory.index.milvus.ROWS_AT_ONCE", 7)
-    monkeypatch.setattr("backstory.index.milvus._KEYS_AT_ONCE", 7)
-    monkeypatch.setattr("backstory.index.milvus.QUERIES_AT_ONCE", 3)
+    monkeypatch.setattr("backstory.index.milvus.AT_ONCE", 7)
     first = build_at(milvus_uri, take(small, pl.col("document_id") > "doc00030"), tmp_path)
     second = build_at(milvus_uri, small, tmp_path)
     assert not first.folder.exists()

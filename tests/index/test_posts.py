@@ -7,9 +7,8 @@ import numpy as np
 import polars as pl
 
 from backstory.base.ids import WRITTEN_PREFIX
-from backstory.index.build import publish_content
+from backstory.index.build import Content, arrange, publish_content
 from backstory.index.calibration import DEFAULT_CALIBRATION
-from backstory.index.content import Content, arrange
 from backstory.index.posts import with_posts
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex, open_index
@@ -85,6 +84,8 @@ def test_they_answer_as_a_published_snapshot(new_corpus: Callable[..., Corpus], 
                 assert all(one.equals(other) and one.schema == other.schema for one, other in pairs)
                 assert np.array_equal(found.vectors_of(ids), wanted.vectors_of(ids))
                 assert np.array_equal(found.sample_vectors(9), wanted.sample_vectors(9))
+                result = found.search(corpus.queries(1), SearchRequest(top_k=1))
+                assert (result.engine, "memory" in result.reason) == ("exact", True)
                 for read in (SearchIndex.describe, SearchIndex.read_around):
                     assert getattr(found, read.__name__)([]).equals(read(wanted, []))
         assert base.search(corpus.queries(1), SearchRequest(top_k=1)).hits.height == 1

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np, polars as pl
 from backstory.index.build import publish_content
 from backstory.index.calibration import DEFAULT_CALIBRATION
-from backstory.index.content import arrange
+from backstory.index.build import arrange
 from backstory.settings.models import IndexSettings
 
 folder, corpus, fatal = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backstory.index import scoring, snapshot
+from backstory.index.graph import VssGraph
 from backstory.index.request import Scope, SearchRequest
 from backstory.index.scoring import Matches, find_best, fuse, pair_similarities, unite
 from backstory.index.search import open_index
-from backstory.index.vss import VssGraph
 from tests.long_tests import some
 
 

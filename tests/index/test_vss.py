@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 from backstory.base.errors import SearchIndexError
-from backstory.index.graph import MOST_FETCHED, SAMPLED_QUERIES, make_queries, share_found
+from backstory.index.graph import VssGraph, _nearest, make_queries, share_found
 from backstory.index.request import Filters, Scope, SearchRequest
 from backstory.index.scoring import Matches
 from backstory.index.search import open_index
 from backstory.index.snapshot import GRAPH_FILE
-from backstory.index.vss import VssGraph, _nearest
 from tests.errors import raises
 
 ABSENT = np.empty((0, 24), np.float32)
@@ -67,10 +66,7 @@ def test_a_measured_recall_that_is_low_is_a_warning_and_the_graph_is_not_used(
     folders: dict[str, Path], new_corpus: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with open_index(folders["vss"]) as index:
-        good = index.manifest.hnsw
-    assert good is not None
-    assert (good.recall_at_5 >= 0.95, good.sampled_rows) == (True, SAMPLED_QUERIES)
-    assert f"{good.recall_at_5:.1%} of the best five of {SAMPLED_QUERIES} queries" in good.describe()
+        assert (index.manifest.recall_at_5 or 0) >= 0.95
     scattered = new_corpus(1500, dimension=200)
     noise = np.random.default_rng(1).normal(size=scattered.vectors.shape)
     scattered.vectors[:] = noise / np.linalg.norm(noise, axis=1, keepdims=True)
@@ -90,16 +86,6 @@ def large(new_corpus: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     corpus.build(folder, ann_min_rows=0, hnsw_m=8, hnsw_ef_construction=64)
     with open_index(folder) as index:
         yield corpus, index
-
-
-def test_filters_that_would_starve_the_index_go_to_the_exact_engine(large: Any, listed: Any) -> None:
-    corpus, index = large
-    assert index.rows > MOST_FETCHED
-    queries, filters = corpus.queries(5), Filters(document_ids=["doc00001", "doc00002"])
-    result = index.search(queries, SearchRequest(top_k=5, filters=filters))
-    assert result.engine == "exact"
-    assert result.reason == "the filters leave 4 of 2400 rows to a query, too few for the HNSW index"
-    assert listed(result.hits, 5) == corpus.nearest(queries, 5, filters=filters)
 
 
 def test_more_is_fetched_until_filters_are_satisfied(large: Any, listed: Any, share_found: Any) -> None:

@@ -227,7 +227,7 @@ def _describe_index(status: Status) -> str:
     if status.index_recall is None:
         return f"version {status.index_version}, searched exactly"
     return (
-        f"version {status.index_version}, searched approximately: finds {status.index_recall.recall_at_5:.1%} of the "
+        f"version {status.index_version}, searched approximately: finds {status.index_recall:.1%} of the "
         "best five that an exact search finds"
     )
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from backstory.base.local_times import localize
 from backstory.index.search import SearchIndex
-from backstory.index.snapshot import current_version, has_pointer
+from backstory.index.snapshot import current_version
 from backstory.ingest.documents.files import list_foreign
 from backstory.interfaces.library.freshness import explain_absence
 from backstory.interfaces.library.names import ADDED_FOLDER, NamedDocument, make_locator, name_documents
@@ -200,7 +200,7 @@ class Snapshots:
         self._workspace.follower.follow()
         with self._lock:
             published = current_version(self._workspace.index)
-            if not published and not has_pointer(self._workspace.index):
+            if not published:
                 raise explain_absence(self._workspace)
             current = self._current
             if current is None or current.published != published:

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from backstory.base.errors import ModelError
 from backstory.base.progress import listening
-from backstory.index.snapshot import has_pointer
+from backstory.index.snapshot import current_version
 from backstory.interfaces.agents.document_filters import DocumentFilters, make_filters
 from backstory.interfaces.library.answer import Answer
 from backstory.interfaces.library.freshness import describe_indexing
@@ -181,7 +181,7 @@ def refuse_conversation() -> RefusedError:
 def find_indexing(asked: Asked, library: Library) -> Indexing | None:
     """Tell how far the first indexing is; None if there is a snapshot, or nothing is under way."""
     workspace = library.workspace
-    if has_pointer(workspace.index):
+    if current_version(workspace.index):
         return None
     job = asked.service.jobs.store(asked.access.tenant).current()
     told = describe_indexing(workspace)

@@ -12,10 +12,9 @@ import polars as pl
 
 from backstory.base.environment import cache_folder
 from backstory.base.progress import show_progress
-from backstory.index.build import publish_content
+from backstory.index.build import arrange, publish_content
 from backstory.index.calibration import calibrate
 from backstory.index.chunks import cut_document_chunks, embedding_texts
-from backstory.index.content import arrange
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex, open_index
 from backstory.models.choice import make_embedder

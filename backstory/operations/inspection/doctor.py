@@ -18,7 +18,7 @@ from backstory.base.errors import BackstoryError, SearchIndexError
 from backstory.base.extras import MODULES, is_installed
 from backstory.index.calibration import describe_calibration
 from backstory.index.graph import GOOD_RECALL, REMEDY
-from backstory.index.snapshot import current_version, find_damage, has_pointer, read_manifest
+from backstory.index.snapshot import current_version, find_damage, read_manifest
 from backstory.models.embeddings.local_embedder import LocalEmbedder
 from backstory.models.reranker import Candidate, QueryChunk, RerankRequest
 from backstory.operations.inspection.inventory import examine_files
@@ -194,7 +194,7 @@ def _try_reranker(workspace: Workspace) -> str:
 
 
 def _describe_index(workspace: Workspace) -> str:
-    if not has_pointer(workspace.index):
+    if not current_version(workspace.index):
         return "not built yet; `backstory run` builds it"
     served = open_for_queries(workspace)
     with served.index as index:
@@ -203,16 +203,17 @@ def _describe_index(workspace: Workspace) -> str:
         if damage := find_damage(workspace.index / index.version, checksums=True):
             raise SearchIndexError(damage)
         described = f"snapshot {index.version}, {index.rows} chunks, every file has its checksum"
-        hnsw = index.manifest.hnsw
-    if hnsw is None:
+        recall = index.manifest.recall_at_5
+    if recall is None:
         return f"{described}; searched exactly"
-    if hnsw.recall_at_5 < GOOD_RECALL:
-        raise SearchIndexError(f"{described}; {hnsw.describe()}, below {GOOD_RECALL}; {REMEDY}")
-    return f"{described}; {hnsw.describe()}"
+    described += f"; the HNSW index finds {recall:.1%} of the best five"
+    if recall < GOOD_RECALL:
+        raise SearchIndexError(f"{described}, below {GOOD_RECALL:.0%}; {REMEDY}")
+    return described
 
 
 def _describe_calibration(workspace: Workspace) -> str:
-    if not has_pointer(workspace.index):
+    if not current_version(workspace.index):
         return "there is no search index yet; `backstory run` builds and calibrates it"
     try:
         manifest = read_manifest(workspace.index / current_version(workspace.index))

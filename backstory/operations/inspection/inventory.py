@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from backstory.base.errors import SearchIndexError, StateError, WorkspaceError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import inflect, name_some
-from backstory.index.snapshot import HnswRecord, current_version, read_manifest
+from backstory.index.snapshot import current_version, read_manifest
 from backstory.ingest.documents.files import list_foreign
 from backstory.ingest.documents.sources import DRAFT
 from backstory.ingest.documents.written import name_source
@@ -61,7 +61,7 @@ class Status(BaseModel):
         embedder: Its provider.
         index_version: Version of the snapshot; None before the first one.
         index_error: Why the index cannot be opened, or None.
-        index_recall: The recall of its HNSW index; None without such an index.
+        index_recall: Share of the exact best five that its HNSW index found when it was built; None without one.
         tables: The size of each table.
         caches: The size of the caches; None if they cannot be read.
         cache_error: Why the caches cannot be read, or None.
@@ -76,7 +76,7 @@ class Status(BaseModel):
     embedder: str
     index_version: str | None
     index_error: str | None
-    index_recall: HnswRecord | None
+    index_recall: float | None
     tables: dict[str, TableSize]
     caches: CacheUse | None
     cache_error: str | None
@@ -98,9 +98,9 @@ def read_status(workspace: Workspace) -> Status:
             last=next(reversed(rows), None),
         )
     version = current_version(workspace.index)
-    hnsw, caches, damage, cache_error = None, None, None, None
+    recall, caches, damage, cache_error = None, None, None, None
     try:
-        hnsw = read_manifest(workspace.index / version).hnsw if version else None
+        recall = read_manifest(workspace.index / version).recall_at_5 if version else None
     except SearchIndexError as error:
         damage = str(error)
     try:
@@ -116,7 +116,7 @@ def read_status(workspace: Workspace) -> Status:
         embedder=workspace.settings.embedding.provider,
         index_version=version or None,
         index_error=damage,
-        index_recall=hnsw,
+        index_recall=recall,
         tables=tables,
         caches=caches,
         cache_error=cache_error,

@@ -16,7 +16,7 @@ from backstory.base.errors import (
     StateError,
 )
 from backstory.base.wording import count, name_some
-from backstory.index.snapshot import find_damage, has_pointer, require_current
+from backstory.index.snapshot import current_version, find_damage
 from backstory.ingest.chats.archive import read_archive
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.privacy.erasure_list import read_forgotten
@@ -218,11 +218,11 @@ def _describe_documents(workspace: Workspace) -> str:
 def _describe_snapshot(workspace: Workspace) -> str:
     """Compare every file of the published snapshot with its checksum."""
     folder = workspace.index
-    if not has_pointer(folder):
+    current = current_version(folder)
+    if not current:
         if workspace.catalog.read("search_index"):
             raise SearchIndexError(f"the published index in {folder} is gone; `backstory run` rebuilds it")
         return "not built yet; `backstory run` builds it"
-    current = require_current(folder)
     if damage := find_damage(folder / current, checksums=True):
         raise SearchIndexError(damage)
     return f"snapshot {current}: every file has its checksum"

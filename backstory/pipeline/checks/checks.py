@@ -223,7 +223,7 @@ CHECKS: Final = (
         blocking=False,
         find=_whole(integrity.find_low_recall),
         what="approximate indexes that miss too many of the best hits",
-        example="recall@5 {recall_at_5:.3f} over {sampled_queries} sampled queries; {remedy}",
+        example="recall@5 {recall_at_5:.3f}; {remedy}",
         remedy="`backstory doctor` measures it, too.",
     ),
     Check(

@@ -23,7 +23,6 @@ from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.pipeline.history.spending import find_price
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.evidence.pair_model import read_pair_model
-from backstory.settings.models import IndexSettings
 
 SettingsRead = dict[str, Any]
 """Values by the dotted names of the settings; and of models, learned files and constants that decide rows, too."""
@@ -143,23 +142,6 @@ def read_by_serving(workspace: Workspace) -> SettingsRead:
     for table in _SERVING_STAGES:
         read |= _read_by(workspace, table)
     return read
-
-
-def effective_index_settings(settings: IndexSettings, rows: int) -> IndexSettings:
-    """Reset the HNSW settings to their defaults if there are too few rows for an HNSW index.
-
-    Args:
-        settings: The settings of the workspace.
-        rows: Number of chunks to index.
-
-    Returns:
-        The settings that a snapshot is built with and named after.
-    """
-    if settings.engine == "milvus" or 0 < rows >= settings.ann_min_rows:
-        return settings
-    defaults = IndexSettings()
-    unread = ("hnsw_m", "hnsw_ef_construction", "ef_search")
-    return settings.model_copy(update={name: getattr(defaults, name) for name in unread})
 
 
 def _read_by(workspace: Workspace, table: str) -> SettingsRead:

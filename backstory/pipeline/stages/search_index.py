@@ -15,10 +15,9 @@ from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import ModelError, SettingsError
 from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.progress import show_progress
-from backstory.index.build import publish_content
+from backstory.index.build import arrange, publish_content
 from backstory.index.calibration import calibrate, describe_calibration
 from backstory.index.chunks import cut_document_chunks, embedding_texts
-from backstory.index.content import arrange
 from backstory.index.milvus import is_served
 from backstory.index.posts import with_posts
 from backstory.index.search import open_index
@@ -28,7 +27,7 @@ from backstory.ingest.documents.reader import READERS
 from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.models.failures import hide_quotes
-from backstory.pipeline.incremental.fingerprints import effective_index_settings, hash_dependencies
+from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.incremental.partitions import (
     content_of,
     is_made_by_this_code,
@@ -262,9 +261,7 @@ def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
 def _inputs_of_index(workspace: Workspace, *, interim: bool = False) -> str:
     contents = [content_of(workspace, table, [WHOLE])[WHOLE] for table in ("documents", "document_chunks")]
     chunks = workspace.catalog.read("document_chunks").get(WHOLE)
-    settings = workspace.settings.index
-    rows = 0 if chunks is None else chunks.rows
-    has_graph = rows > 0 and (settings.engine == "milvus" or rows >= settings.ann_min_rows)
+    has_graph = chunks is not None and workspace.settings.index.has_graph(chunks.rows)
     return digest(
         [
             *(hash_dependencies(workspace, "search_index"), REVISION_OF_LANGUAGES, *contents),
@@ -274,11 +271,17 @@ def _inputs_of_index(workspace: Workspace, *, interim: bool = False) -> str:
 
 
 def _settings_of_index(workspace: Workspace, rows: int, *, interim: bool) -> IndexSettings:
-    """Return the settings of a snapshot. An interim one has more rows than it may have for an HNSW index."""
-    settings = workspace.settings.index
-    if interim and (settings.engine == "milvus" or 0 < rows >= settings.ann_min_rows):
+    """Return the settings of a snapshot, with the defaults of what only an HNSW index reads where it has none.
+
+    An interim one has more rows than it may have for an HNSW index.
+    """
+    settings, defaults = workspace.settings.index, IndexSettings()
+    if settings.has_graph(rows):
+        if not interim:
+            return settings
         settings = settings.model_copy(update={"engine": "embedded", "ann_min_rows": rows + 1})
-    return effective_index_settings(settings, rows)
+    unread = ("hnsw_m", "hnsw_ef_construction", "ef_search")
+    return settings.model_copy(update={name: getattr(defaults, name) for name in unread})
 
 
 def _describe_snapshot(manifest: Manifest) -> dict[str, int | float | str]:
@@ -289,11 +292,8 @@ def _describe_snapshot(manifest: Manifest) -> dict[str, int | float | str]:
         "calibration": describe_calibration(manifest.calibration),
         "stemmers": ", ".join(f"{each.stemmer} ({each.rows} chunks)" for each in stemmers),
     }
-    if manifest.hnsw is not None:
-        described |= {
-            "recall_at_5": manifest.hnsw.recall_at_5,
-            "recall_sampled_queries": manifest.hnsw.sampled_rows,
-        }
+    if manifest.recall_at_5 is not None:
+        described["recall_at_5"] = manifest.recall_at_5
     return described
 
 
