@@ -7,8 +7,8 @@ partition, but for a year of days that would be ten thousand rows per run.
 
 import dagster as dg
 
-from assets.materialization_events import Events
 from assets.metadata import describe_cases, name_partitions
+from assets.reports import Reporter
 from backstory.interfaces.dagster_specs.asset_keys import asset_key
 from backstory.pipeline.checks.cases import CheckResult, remembered_cases
 from backstory.pipeline.checks.checks import CHECKS, Check
@@ -34,18 +34,12 @@ def specify_checks(workspace: Workspace) -> list[dg.AssetCheckSpec]:
     ]
 
 
-def report_check(events: Events, workspace: Workspace, check: Check, finding: CheckResult | None) -> None:
-    """Report the result of a check to Dagster.
+def report_check(reporter: Reporter, check: Check, finding: CheckResult | None) -> None:
+    """Report what a check found to Dagster; None if it could not run, which counts as a failure.
 
     It is not yielded: Dagster would fail the run for cases that a blocking check found in other partitions.
-
-    Args:
-        events: Where the event goes.
-        workspace: An open workspace.
-        check: The check.
-        finding: What it found; None if it could not run, which counts as a failure.
     """
-    events.report(_evaluate(workspace, check, finding, key_of(workspace, check)))
+    reporter.store([_evaluate(reporter.workspace, check, finding)])
 
 
 def key_of(workspace: Workspace, check: Check) -> dg.AssetCheckKey:
@@ -53,29 +47,23 @@ def key_of(workspace: Workspace, check: Check) -> dg.AssetCheckKey:
     return dg.AssetCheckKey(asset_key(workspace, check.table), check.name)
 
 
-def _evaluate(
-    workspace: Workspace, check: Check, finding: CheckResult | None, key: dg.AssetCheckKey
-) -> dg.AssetCheckEvaluation:
-    severity = dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN
-    if finding is None:
-        return dg.AssetCheckEvaluation(
-            asset_key=key.asset_key,
-            check_name=key.name,
-            passed=False,
-            metadata={},
-            severity=severity,
-            description=f"not run, because the run could not build {check.table}; see the run's failure",
-            blocking=check.blocking,
-        )
-    remembered = remembered_cases(workspace, check)
-    elsewhere = [name for name in sorted(remembered) if name != WHOLE]
-    places = f" Partitions with cases: {name_partitions(elsewhere)}." if elsewhere else ""
+def _evaluate(workspace: Workspace, check: Check, finding: CheckResult | None) -> dg.AssetCheckEvaluation:
+    key = key_of(workspace, check)
+    passed, metadata = False, {}
+    description = f"not run, because the run could not build {check.table}; see the run's failure"
+    if finding is not None:
+        remembered = remembered_cases(workspace, check)
+        passed = finding.passed and not remembered
+        metadata = describe_cases(finding.cases, finding.rows, remembered)
+        elsewhere = [name for name in sorted(remembered) if name != WHOLE]
+        places = f" Partitions with cases: {name_partitions(elsewhere)}." if elsewhere else ""
+        description = f"{finding.message}{places}"
     return dg.AssetCheckEvaluation(
         asset_key=key.asset_key,
         check_name=key.name,
-        passed=finding.passed and not remembered,
-        metadata=describe_cases(finding.cases, finding.rows, remembered),
-        severity=severity,
-        description=f"{finding.message}{places}",
+        passed=passed,
+        metadata=metadata,
+        severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+        description=description,
         blocking=check.blocking,
     )

@@ -9,39 +9,32 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 
 from assets.checks import key_of, report_check, specify_checks
-from assets.materialization_events import Events, StepEvents, begin, report_partitions, report_table
 from assets.metadata import describe_report
-from assets.workspace_resource import WorkspaceResource
+from assets.reports import Reporter, Store
+from assets.workspace_resource import WorkspaceResource, marking_as_alive
 from backstory.base.ids import digest
 from backstory.interfaces.dagster_specs.asset_keys import name_of
 from backstory.interfaces.dagster_specs.asset_specs import specify_assets
 from backstory.pipeline.checks.cases import CheckResult
 from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.history.history import BY_DAGSTER
-from backstory.pipeline.run.builder import OnProgress
 from backstory.pipeline.run.difference_lines import describe_differences
 from backstory.pipeline.run.run import Run, RunEvent
-from backstory.pipeline.run.runner import execute_stages, may_divide_days
+from backstory.pipeline.run.runner import may_divide_days
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import WHOLE
 
 STEP = "make_tables"
 
-STOPPED = "stopped"
-"""Metadata of a failed step that a budget or a limit stopped: why."""
-
-BETWEEN_FAILURES = "\n\n"
-"""Separator between the messages of a failed step; a message may have several lines."""
-
 
 def make_assets(
-    workspace: Workspace, open_events: Callable[[dg.AssetExecutionContext], Events] = StepEvents
+    workspace: Workspace, open_store: Callable[[dg.AssetExecutionContext], Store]
 ) -> dg.AssetsDefinition:
     """Define all assets of a workspace.
 
     Args:
         workspace: Its settings define the grain and the start of the partitions.
-        open_events: Gives where the events of a step go.
+        open_store: Gives where the events of a step go.
 
     Returns:
         The tables of the stages, the tables that stages write as a by-product, and all checks.
@@ -60,49 +53,42 @@ def make_assets(
         context: dg.AssetExecutionContext, workspace: WorkspaceResource
     ) -> Iterator[dg.MaterializeResult[None]]:
         opened = workspace.workspace
-        selected = {name_of(key) for key in context.selected_asset_keys}
-        chosen = [spec for spec in specs if name_of(spec.key) in selected]
+        chosen = [spec for spec in specs if spec.key in context.selected_asset_keys]
+        checks = [check for check in CHECKS if key_of(opened, check) in context.selected_asset_check_keys]
         is_partitioned = any(spec.partitions_def is not None for spec in chosen)
         keys = list(context.partition_keys) if is_partitioned else []
-
-        events = open_events(context)
-        checks = [check for check in CHECKS if key_of(opened, check) in context.selected_asset_check_keys]
+        reporter = Reporter(opened, context.instance, open_store(context), context.run)
 
         def on_progress(event: RunEvent) -> None:
             # At once: if the run dies later, the results of its checks stay.
             if isinstance(event, CheckResult) and event.check in checks:
-                report_check(events, opened, event.check, event)
+                report_check(reporter, event.check, event)
 
-        def execute(opened: Workspace, run: Run, on_progress: OnProgress) -> None:
-            # The events are stored while the run holds the lock: no other run changes the tables meanwhile.
-            known = {
-                spec.key: begin(opened, name_of(spec.key), keys)
-                for spec in chosen
-                if spec.partitions_def is not None
-            }
-            execute_stages(opened, run, on_progress)
+        def report(run: Run) -> None:
             for spec in chosen:
                 table = name_of(spec.key)
                 figures = describe_report(run.made[table]) if table in run.made else {}
+                places = [WHOLE]
                 if spec.partitions_def is not None:
-                    good = run.good(table, keys)
-                    own = figures if len(keys) == 1 else {}
-                    changed = report_partitions(
-                        events, opened, spec, good, own, known[spec.key], of_all=not run.finished
-                    )
-                    context.log.info(f"{table}: {changed} of {len(good)} partitions have changed")
-                elif WHOLE not in run.broken.get(table, {}):
-                    report_table(events, opened, spec, figures, of_all=not run.finished)
+                    # A run also makes the days that hold names of people who joined later.
+                    offered = filter(spec.partitions_def.has_partition_key, run.partitions)
+                    places = sorted({*keys, *offered})
+                good = run.good(table, places)
+                shown = figures if len(places) == 1 else {}
+                changed = reporter.report(spec, good, shown, has_failed=not run.finished)
+                context.log.info(f"{table}: {changed} of {len(good)} partitions have changed")
+                if spec.partitions_def is not None:
+                    reporter.report_failed(spec, [key for key in places if key not in good])
             for check in checks:
-                if check not in run.found:
-                    report_check(events, opened, check, None)
+                if check not in run.found and not run.fresh:
+                    report_check(reporter, check, None)
 
-        run = Run(keys, frozenset(selected), BY_DAGSTER, context.run.run_id)
-        run = workspace.execute_run(run, on_progress, execute)
+        tables = frozenset(name_of(spec.key) for spec in chosen)
+        with marking_as_alive(context.instance, context.run.run_id):
+            run = workspace.execute(Run(keys, tables, BY_DAGSTER, context.run.run_id), on_progress, report)
         context.log.info("\n".join(describe_differences(run.differences)))
         if run.troubles:
-            stopped = {} if run.stopped is None else {STOPPED: run.stopped}
-            raise dg.Failure(BETWEEN_FAILURES.join(run.troubles), metadata=stopped, allow_retries=False)
+            raise dg.Failure("\n\n".join(run.troubles), allow_retries=False)
         if len(context.job_def.graph.node_dict) > 1:
             # The step has reported everything itself, but assets of others in the same run wait for its results.
             for spec in chosen:

@@ -16,16 +16,17 @@ UNKNOWN_VERSION: Final = "INITIAL"
 """Data version of an asset that has no event."""
 
 PARTITION: Final = "dagster/partition"
+RANGE_START: Final = "dagster/asset_partition_range_start"
+RANGE_END: Final = "dagster/asset_partition_range_end"
 BACKFILL: Final = "dagster/backfill"
 
 
-def tag_input(asset: dg.AssetKey, version: str, pointer: str = NO_POINTER) -> dict[str, str]:
-    """Return the tags of a materialization that name the version of one of its inputs.
+def tag_range(first: str, last: str) -> dict[str, str]:
+    """Return the tags that make Dagster execute a range of partitions in one run."""
+    return {RANGE_START: first, RANGE_END: last}
 
-    Args:
-        asset: Key of the input.
-        version: Its data version.
-        pointer: Storage id of its latest event, as text.
-    """
+
+def tag_input(asset: dg.AssetKey, version: str, pointer: str) -> dict[str, str]:
+    """Return the tags of a materialization that name the version and the latest event of one of its inputs."""
     name = asset.to_user_string()
     return {f"dagster/input_data_version/{name}": version, f"{INPUT_POINTER_PREFIX}/{name}": pointer}

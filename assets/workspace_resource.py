@@ -1,15 +1,18 @@
-"""The workspace as a Dagster resource."""
+"""The workspace as a Dagster resource, and the mark by which others know that a run of it is alive."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
 import dagster as dg
 
+from backstory.base.files.atomic import lock
 from backstory.operations.alerts.problems import describe_crash
 from backstory.operations.alerts.sending import send_alerts
 from backstory.pipeline.run.builder import OnProgress
-from backstory.pipeline.run.run import Run, RunEvent
-from backstory.pipeline.run.runner import Execute, execute_run
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.runner import Report, execute_run
 from backstory.pipeline.workspace import Workspace, open_workspace
 
 
@@ -30,10 +33,10 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         """The open workspace."""
         return open_workspace(Path(self.root), accept_removals=self.accept_removals)
 
-    def execute_run(self, run: Run, on_progress: OnProgress, execute: Execute) -> Run:
-        """Build tables in a run of their own, and send its alerts."""
+    def execute(self, run: Run, on_progress: OnProgress, report: Report) -> Run:
+        """Build tables, report them while no other run may change them, and send the alerts of the run."""
         try:
-            execute_run(self.workspace, run, on_progress, execute)
+            execute_run(self.workspace, run, on_progress, report)
         except Exception as error:
             send_alerts(self.workspace, describe_crash(error, run))
             raise
@@ -41,35 +44,30 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return run
 
 
-class RunOfCaller:
-    """Replaces :class:`WorkspaceResource` when a running run executes its stages as a Dagster job.
+@contextmanager
+def marking_as_alive(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
+    """Hold a lock in Dagster's home while a run executes; it ends with the process, however that ends."""
+    mark = _find_mark(instance, run_id)
+    mark.parent.mkdir(exist_ok=True)
+    hidden = mark.with_suffix(".new")
+    with hidden.open("w") as file:
+        lock(file)
+        hidden.rename(mark)  # so that nobody finds it unlocked
+        try:
+            yield
+        finally:
+            mark.unlink(missing_ok=True)
 
-    Attributes:
-        workspace: The workspace of the run.
-        is_built: Whether the job has built the tables; otherwise Dagster failed before its step did.
-    """
 
-    def __init__(self, workspace: Workspace, run: Run, on_progress: OnProgress) -> None:
-        """Represent a run that is under way in this process.
+def is_lost(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Return whether the process of a run has ended before the run did. Of other runs than ours, nothing is known."""
+    mark = _find_mark(instance, run_id)
+    try:
+        with mark.open() as file:
+            return lock(file, wait=False)
+    except FileNotFoundError:
+        return False
 
-        Args:
-            workspace: Its workspace, whose lock it holds.
-            run: The run.
-            on_progress: Called with each event, too.
-        """
-        self.workspace = workspace
-        self.is_built = False
-        self._run = run
-        self._on_progress = on_progress
 
-    def execute_run(self, run: Run, on_progress: OnProgress, execute: Execute) -> Run:
-        """Build tables within the run: a second lock would wait for the first one for ever."""
-
-        def report(event: RunEvent) -> None:
-            on_progress(event)
-            self._on_progress(event)
-
-        self._run.by, self._run.dagster_run_id = run.by, run.dagster_run_id
-        execute(self.workspace, self._run, report)
-        self.is_built = True
-        return self._run
+def _find_mark(instance: dg.DagsterInstance, run_id: str) -> Path:
+    return Path(instance.root_directory) / "alive" / run_id

@@ -20,8 +20,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from backstory.interfaces.cli.run import Execute, execute_changed
+from backstory.pipeline.run.builder import ignore_progress
 from backstory.pipeline.run.run import Run
-from backstory.pipeline.run.runner import Execute, execute_run, execute_stages, find_wanted
+from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import open_workspace
 from benchmarks.machine import drop_pinned_kernels
 
@@ -70,7 +72,7 @@ def measure_run(root: Path, load: Callable[[], Execute]) -> dict[str, Any]:
     started, worked = time.perf_counter(), time.process_time()
     workspace = open_workspace(root)
     run = Run(find_wanted(workspace, None, None))
-    result = execute_run(workspace, run, execute=execute, skips_unchanged=True)
+    result = execute(workspace, run, ignore_progress)
     if not result.success:
         raise SystemExit(f"the run failed: {result.failures}")
     return {
@@ -116,14 +118,14 @@ def measure(days: int, every: int, messages: int, folder: Path) -> dict[str, Any
     library, orchestrated = folder / "library", folder / "dagster"
     for root in (library, orchestrated):
         write_days(root, days, every, messages)
-    figures: dict[str, Any] = {"library": measure_run(library, lambda: execute_stages)}
+    figures: dict[str, Any] = {"library": measure_run(library, lambda: execute_changed)}
     home = open_workspace(orchestrated).dagster_home
     for name, prepare in (("first run", None), ("one day edited", edit_an_old_day)):
         if prepare is not None:
             prepare(orchestrated)
             prepare(library)
-            figures[f"library, {name}"] = measure_run(library, lambda: execute_stages)
-        figures[f"Dagster, {name}"] = measure_run(orchestrated, _load_execute_job) | measure_store(home)
+            figures[f"library, {name}"] = measure_run(library, lambda: execute_changed)
+        figures[f"Dagster, {name}"] = measure_run(orchestrated, _load_materialize) | measure_store(home)
     taken, library_taken = figures["Dagster, first run"], figures["library"]
     figures["ms per day beyond the library"] = round(
         1000 * (taken["seconds"] - library_taken["seconds"]) / taken["days"], 2
@@ -135,10 +137,10 @@ def measure(days: int, every: int, messages: int, folder: Path) -> dict[str, Any
     return figures
 
 
-def _load_execute_job() -> Execute:
-    from pipelines.materialization import execute_job
+def _load_materialize() -> Execute:
+    from pipelines.materialization import materialize
 
-    return execute_job
+    return materialize
 
 
 def main() -> int:

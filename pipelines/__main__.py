@@ -49,7 +49,7 @@ def materialize_command(
         workspace,
         first,
         last,
-        execute_when_needed,
+        materialize,
         accept_removals=accept_removals,
         verbose=verbose,
         as_json=as_json,
@@ -63,7 +63,7 @@ def init_command(workspace: WorkspaceOption = None) -> None:
     """Write the files with which Dagster's own commands find a workspace: workspace.yaml and .dagster/dagster.yaml."""
     with loading():
         from backstory.pipeline.workspace import open_workspace
-        from pipelines.dagster_internals.instance import write_code_location
+        from pipelines.instance import write_code_location
 
     print(write_code_location(open_workspace(workspace)))
 
@@ -91,7 +91,7 @@ def ui_command(
             "'backstory[dagster]'` in the environment that runs Backstory"
         )
     from backstory.pipeline.workspace import open_workspace
-    from pipelines.dagster_internals.ui import start_ui
+    from pipelines.ui import start_ui
 
     start_ui(open_workspace(workspace), port, host, allow_host or (), locations)
 
@@ -104,19 +104,19 @@ def prune_command(
     """Delete old runs from Dagster's history; tables and the last event of each partition stay."""
     with loading():
         from backstory.pipeline.workspace import open_workspace
-        from pipelines.dagster_internals.instance import open_instance
-        from pipelines.pruning import describe_pruned, prune_history
+        from pipelines.instance import open_instance
+        from pipelines.pruning import prune_history
 
     with open_instance(open_workspace(workspace)) as instance:
-        print(describe_pruned(prune_history(instance, keep_days, datetime.now(UTC))))
+        print(prune_history(instance, keep_days, datetime.now(UTC)))
 
 
-def execute_when_needed(workspace: "Workspace", run: "Run", on_progress: "OnProgress") -> None:
-    """Build the tables of a run as a Dagster job, and load Dagster only now, which takes a second or more."""
+def materialize(workspace: "Workspace", run: "Run", on_progress: "OnProgress") -> "Run":
+    """Execute a run as a job of Dagster, which is loaded only now: that takes a second or more."""
     with loading():
-        from pipelines.materialization import execute_job
+        from pipelines import materialization
 
-    execute_job(workspace, run, on_progress)
+    return materialization.materialize(workspace, run, on_progress)
 
 
 def main() -> None:

@@ -2,14 +2,13 @@
 
 import dagster as dg
 
-from assets.tags import PARTITION
+from assets.tags import PARTITION, RANGE_END, RANGE_START
 from backstory.base.errors import InputError
 from backstory.operations.alerts.sending import list_hooks, send_alerts
 from backstory.pipeline.run.plan import ALL_TABLES
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.partitions import partition_range
-from pipelines.automation import RANGE_END, RANGE_START
 
 SENSOR = "alerts_of_killed_runs"
 _SECONDS = 30

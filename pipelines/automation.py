@@ -10,11 +10,13 @@ import dagster as dg
 from pydantic import BaseModel, Field
 
 from assets import tags
+from assets.reports import Reporter
 from backstory.base.errors import InputError
 from backstory.base.ids import digest
 from backstory.base.wording import name_some
 from backstory.ingest.sources.fetching import SYNC_SECONDS, find_next_sync
-from backstory.interfaces.dagster_specs.asset_keys import CHATS, DOCUMENT_FILES, asset_key
+from backstory.interfaces.dagster_specs.asset_keys import DOCUMENT_FILES, asset_key
+from backstory.interfaces.dagster_specs.asset_specs import specify_assets
 from backstory.interfaces.dagster_specs.partitions import partitions_of
 from backstory.pipeline.chats.exports_reading import exports_fingerprint
 from backstory.pipeline.run.pending import (
@@ -28,15 +30,15 @@ from backstory.pipeline.run.pending import (
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.partitions import partition_key, partition_range, previous_partition
-from pipelines.dagster_internals.types import AssetJob
+from backstory.storage.turns import running_if_free
+from pipelines.dagster_internals.event_log import open_store
+
+JOB: Final = "materialize_everything"
 
 _SECONDS = 60
 _CRONS = {"hour": "10 * * * *", "day": "0 3 * * *", "week": "0 3 * * 1", "month": "0 3 1 * *"}
 _OF_DOCUMENTS: Final = tuple(stage.table for stage in STAGES if not stage.partitioned)
 
-
-RANGE_START: Final = "dagster/asset_partition_range_start"
-RANGE_END: Final = "dagster/asset_partition_range_end"
 
 MOST_RUNS: Final = 3
 """Maximum number of runs per request. A run costs seconds; an unchanged day in its range is cheap."""
@@ -45,7 +47,6 @@ UNFINISHED: Final = [
     dg.DagsterRunStatus(status)
     for status in ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING", "SUSPENDED")
 ]
-_PARTITION = "dagster/partition"
 _DOCUMENTS = "documents"
 _NAMED = 3
 
@@ -133,8 +134,8 @@ def list_distinct(partitions: Mapping[str, Sequence[str]]) -> set[str]:
 def _find_partitions(workspace: Workspace, runs: Iterable[dg.DagsterRun]) -> dict[str, Sequence[str]]:
     found: dict[str, Sequence[str]] = {}
     for run in runs:
-        first = run.tags.get(RANGE_START, run.tags.get(_PARTITION))
-        last = run.tags.get(RANGE_END, first)
+        first = run.tags.get(tags.RANGE_START, run.tags.get(tags.PARTITION))
+        last = run.tags.get(tags.RANGE_END, first)
         if first is None or last is None:
             continue
         try:
@@ -142,11 +143,6 @@ def _find_partitions(workspace: Workspace, runs: Iterable[dg.DagsterRun]) -> dic
         except InputError:
             continue  # a run over the partitions of another grain
     return found
-
-
-def tag_range(first: str, last: str) -> dict[str, str]:
-    """Return the tags that make Dagster execute a range of partitions in one run."""
-    return {RANGE_START: first, RANGE_END: last}
 
 
 def _choose_renewed(workspace: Workspace, pending: Pending) -> list[str]:
@@ -222,21 +218,18 @@ class _Seen(BaseModel):
     notes: list[str] = Field(default_factory=list)
 
 
-def make_sensor(
-    workspace: Workspace, job: AssetJob, clock: Callable[[], float] = time.time
-) -> dg.SensorDefinition:
+def make_sensor(workspace: Workspace, clock: Callable[[], float] = time.time) -> dg.SensorDefinition:
     """Define the sensor that requests the partitions whose inputs differ from what the catalog has recorded.
 
     Args:
         workspace: The workspace; the sensor opens it at each tick, so that changed settings take effect.
-        job: The job of the requested runs.
         clock: Gives seconds since 1970.
     """
     root = workspace.root
 
     @dg.sensor(
         name="changed_files",
-        job=job,
+        job_name=JOB,
         minimum_interval_seconds=_SECONDS,
         description="Asks for the partitions that the catalog finds pending: messages were added, edited or removed, a "
         "setting was changed, a run failed or was lost, a file was damaged. After changed posts, asks for the "
@@ -277,13 +270,12 @@ def make_sensor(
             run_requests=requests or None,
             skip_reason=None if requests else " ".join(["No further partition is pending.", *plan.notes]),
             cursor=seen.model_dump_json(),
-            asset_events=_observe(opened, before, seen),
         )
 
     return changed_files
 
 
-def make_schedule(workspace: Workspace, job: AssetJob) -> dg.ScheduleDefinition:
+def make_schedule(workspace: Workspace) -> dg.ScheduleDefinition:
     """Define the schedule that requests each ended partition, some before it, and all that are pending.
 
     After a downtime, Dagster evaluates only the latest missed tick; it finds the partitions of the others pending. A
@@ -291,14 +283,13 @@ def make_schedule(workspace: Workspace, job: AssetJob) -> dg.ScheduleDefinition:
 
     Args:
         workspace: The workspace; the schedule runs in the time zone ``conversations.timezone``.
-        job: The job of the requested runs.
     """
     settings = workspace.settings
     root = workspace.root
 
     @dg.schedule(
         name="materialize_recent",
-        job=job,
+        job_name=JOB,
         cron_schedule=_CRONS[settings.partitions.grain],
         execution_timezone=settings.conversations.timezone,
         description=f"The partition that has ended, {settings.partitions.look_back} before it, and every other that is "
@@ -339,7 +330,7 @@ def _request(workspace: Workspace, plan: RunPlan, tick: str | None = None) -> li
         tick: Beginning of the runs' keys; without keys, equal requests of later ticks start runs, too.
     """
     requests = [
-        dg.RunRequest(run_key=tick and f"{tick}{first}", tags=tag_range(first, last))
+        dg.RunRequest(run_key=tick and f"{tick}{first}", tags=tags.tag_range(first, last))
         for first, last in plan.ranges
     ]
     if plan.documents:
@@ -365,13 +356,31 @@ def _hash_state(workspace: Workspace, chats: str, posts: str, under_way: Iterabl
     return digest([hash_state(workspace), chats, posts, last, *policy, *sorted(under_way)], length=16)
 
 
-def _observe(workspace: Workspace, before: _Seen, now: _Seen) -> list[dg.AssetObservation]:
-    """Report the inputs that have changed to Dagster."""
-    observed = []
-    if before.chats != now.chats:
-        observed.append(dg.AssetObservation(asset_key(workspace, CHATS)))
-    if before.posts != now.posts:
-        observed.append(
-            dg.AssetObservation(asset_key(workspace, DOCUMENT_FILES), tags={tags.DATA_VERSION: now.posts})
-        )
-    return observed
+def make_report_sensor(workspace: Workspace) -> dg.SensorDefinition:
+    """Define the sensor that reports days built without Dagster. It is on from the start, since it starts no runs."""
+    root = workspace.root
+
+    @dg.sensor(
+        name="made_days",
+        minimum_interval_seconds=_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Reports days built without Dagster, as by `backstory run`; otherwise Dagster would show them as "
+        "missing. It starts no runs.",
+    )
+    def made_days(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        opened = open_workspace(root)
+        if not opened.tables_dir.is_dir():
+            return dg.SkipReason("Nothing is built yet.")
+        with running_if_free(opened.catalog.state, "the report of made days to Dagster") as is_free:
+            if not is_free:
+                return dg.SkipReason(
+                    "A run of this workspace is under way; its results are reported afterwards."
+                )
+            state = hash_state(opened)
+            if context.cursor == state:
+                return dg.SkipReason("Dagster knows all built partitions.")
+            reporter = Reporter(opened, context.instance, open_store(context.instance))
+            count = reporter.report_built(specify_assets(opened))
+        return dg.SensorResult(skip_reason=f"Reported {count} partitions.", cursor=state)
+
+    return made_days

@@ -4,21 +4,20 @@ import os
 import re
 
 import dagster as dg
+from dagster import __version__ as installed
 
-from assets.materialization_events import StepEvents
 from assets.tables import make_assets
 from assets.workspace_resource import WorkspaceResource
-from backstory.base.errors import BackstoryError
+from backstory.base.errors import BackstoryError, WorkspaceError
 from backstory.interfaces.dagster_specs.asset_specs import specify_sources
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.alerts import make_alert_sensors
-from pipelines.automation import make_schedule, make_sensor
-from pipelines.dagster_internals.batched_events import BatchedEvents
-from pipelines.dagster_internals.public_api import require_tested_release, uses_public_api
-from pipelines.made_days import make_report_sensor
+from pipelines.automation import JOB, make_report_sensor, make_schedule, make_sensor
+from pipelines.dagster_internals.event_log import open_store_of_step
 from pipelines.pruning import make_pruning
 
-JOB = "materialize_everything"
+TESTED_RELEASE = "1.13.27"
+"""The release of Dagster with which the private names were compared."""
 
 _SHOWN_CHARACTERS = 31
 
@@ -42,7 +41,7 @@ def define(workspace: Workspace, resource: dg.ResourceDefinition | None = None) 
         WorkspaceError: Another release of Dagster is installed than the tested one.
     """
     require_tested_release()
-    tables = make_assets(workspace, StepEvents if uses_public_api() else BatchedEvents.of_step)
+    tables = make_assets(workspace, open_store_of_step)
     job = dg.define_asset_job(
         JOB,
         # Not all, since these definitions may be merged with those of others.
@@ -52,9 +51,9 @@ def define(workspace: Workspace, resource: dg.ResourceDefinition | None = None) 
     return dg.Definitions(
         assets=[tables, *specify_sources(workspace)],
         jobs=[job],
-        schedules=[make_schedule(workspace, job), make_pruning()],
+        schedules=[make_schedule(workspace), make_pruning()],
         sensors=[
-            make_sensor(workspace, job),
+            make_sensor(workspace),
             make_report_sensor(workspace),
             *make_alert_sensors(workspace),
         ],
@@ -64,6 +63,21 @@ def define(workspace: Workspace, resource: dg.ResourceDefinition | None = None) 
         },
         executor=dg.in_process_executor,
     )
+
+
+def require_tested_release() -> None:
+    """Raise if another release of Dagster is installed, whose private names are not known.
+
+    Raises:
+        WorkspaceError: The message says how to install the tested release.
+    """
+    if installed != TESTED_RELEASE:
+        raise WorkspaceError(
+            f"Dagster {installed} is installed, and Backstory's jobs were tested with {TESTED_RELEASE}; run "
+            f"`pip install dagster=={TESTED_RELEASE} dagster-webserver=={TESTED_RELEASE}`, or run without Dagster by "
+            "`backstory run`",
+            code="untested_dagster",
+        )
 
 
 @dg.definitions

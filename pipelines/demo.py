@@ -12,15 +12,15 @@ from ruamel.yaml import YAML
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.interfaces.cli.failure import FAILED, run_command
-from backstory.interfaces.cli.run import execute_and_print
+from backstory.interfaces.cli.run import Execute, execute_and_print
 from backstory.interfaces.cli.terminal import make_table
 from backstory.interfaces.pages.site.build import build_site
 from backstory.operations.inspection.windows import list_windows
 from backstory.pipeline.run.run import Run
-from backstory.pipeline.run.runner import Execute, find_wanted
+from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.paths import OWNER_ONLY
-from pipelines.__main__ import execute_when_needed
+from pipelines.__main__ import materialize
 from pipelines.demo_comparison import BACKSTORY, METHODS, ONE_KEYWORD_QUERY, ONE_VECTOR
 from pipelines.demo_comparison import compare_with_whole_windows as compare
 from pipelines.demo_posts import show_posts
@@ -60,7 +60,7 @@ def run_demo(workspace: Workspace, console: Console, execute: Execute) -> Run:
     Args:
         workspace: A workspace from :func:`prepare_demo`.
         console: Where to print.
-        execute: Executes the stages, unless nothing has changed.
+        execute: Executes the run.
 
     Returns:
         The run.
@@ -170,7 +170,7 @@ def main(folder: Path) -> None:
     console = Console()
     console.print(f"Running the pipeline on a copy of the example in {folder}", highlight=False)
     workspace = prepare_demo(folder)
-    if not run_demo(workspace, console, execute_when_needed).success:
+    if not run_demo(workspace, console, materialize).success:
         raise typer.Exit(FAILED)
     show_demo(workspace, console)
 

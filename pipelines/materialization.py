@@ -1,62 +1,81 @@
-"""Executes the stages of a run as one Dagster job in this process."""
+"""Executes a run as the job of Dagster in this process."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import dagster as dg
 
-from assets.workspace_resource import RunOfCaller
+from assets.tags import tag_range
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import SettingsError
-from backstory.base.telemetry import current_run
 from backstory.interfaces.dagster_specs.partitions import partitions_of
 from backstory.pipeline.run.builder import OnProgress
-from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.pending import is_fresh
+from backstory.pipeline.run.run import Run, RunEvent
+from backstory.pipeline.run.runner import Report, execute_run
 from backstory.pipeline.stages.messages import find_partitions, known_first_partition
 from backstory.pipeline.workspace import Workspace
-from pipelines.automation import tag_range
-from pipelines.dagster_internals.instance import open_instance
-from pipelines.definitions import JOB, define
-from pipelines.failures import describe_step_failures
+from pipelines.automation import JOB
+from pipelines.definitions import define
+from pipelines.instance import open_instance
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _DAY = len("2025-03-04")
 
 
-def execute_job(workspace: Workspace, run: Run, on_progress: OnProgress) -> None:
-    """Build the tables of a run, with their checks, as one run of the Dagster job in this process.
+@dataclass
+class _WorkspaceOfCaller:
+    """Stands for the workspace within the job: the step executes the run of the caller, who sends its alerts."""
 
-    Args:
-        workspace: The workspace of the run, whose lock this process holds.
-        run: What to build: all tables of consecutive partitions, in order. What became of it is added to it.
-        on_progress: Called with each event as soon as there is one.
+    workspace: Workspace
+    run: Run
+    on_progress: OnProgress
+
+    def execute(self, run: Run, on_progress: OnProgress, report: Report) -> Run:
+        """Execute the run of the caller as that of the step."""
+
+        def follow(event: RunEvent) -> None:
+            on_progress(event)
+            self.on_progress(event)
+
+        self.run.by, self.run.dagster_run_id = run.by, run.dagster_run_id
+        return execute_run(self.workspace, self.run, follow, report)
+
+
+def materialize(workspace: Workspace, run: Run, on_progress: OnProgress) -> Run:
+    """Execute a run over all tables as a run of Dagster, unless nothing has changed.
 
     Raises:
         SettingsError: The partitions begin before those that Dagster offers.
     """
-    _require_offered(workspace, run.partitions)
-    of_caller = RunOfCaller(workspace, run, on_progress)
-    job = define(workspace, dg.ResourceDefinition.hardcoded_resource(of_caller)).resolve_job_def(JOB)
+    if is_fresh(workspace, run.partitions):
+        return execute_run(workspace, run, on_progress, skips_unchanged=True)
+    return execute_job(workspace, run, on_progress)
+
+
+def execute_job(workspace: Workspace, run: Run, on_progress: OnProgress) -> Run:
+    """Execute a run over all tables as a run of Dagster; see :func:`materialize`."""
+    _require_offered(workspace, run)
+    of_caller = dg.ResourceDefinition.hardcoded_resource(_WorkspaceOfCaller(workspace, run, on_progress))
+    job = define(workspace, of_caller).resolve_job_def(JOB)
+    tags = tag_range(run.partitions[0], run.partitions[-1])
     with open_instance(workspace) as instance:
-        result = job.execute_in_process(
-            instance=instance,
-            run_id=current_run(),
-            tags=tag_range(run.partitions[0], run.partitions[-1]),
-            run_config=_QUIET,
-            raise_on_error=False,
-        )
-    if not of_caller.is_built:
-        run.errors += describe_step_failures(result.all_events)
+        try:
+            job.execute_in_process(instance=instance, tags=tags, run_config=_QUIET)
+        except dg.Failure:
+            if not run.troubles:
+                raise
+    return run
 
 
-def _require_offered(workspace: Workspace, partitions: Sequence[str]) -> None:
+def _require_offered(workspace: Workspace, run: Run) -> None:
     if workspace.settings.partitions.start is None and known_first_partition(workspace) is None:
         find_partitions(workspace)
     offered = partitions_of(workspace).get_first_partition_key()
-    if offered is None or partitions[0] >= offered:
+    if offered is None or run.partitions[0] >= offered:
         return
-    day, first_day = partitions[0][:_DAY], offered[:_DAY]
+    day, first_day = run.partitions[0][:_DAY], offered[:_DAY]
     # If no partition of the run is offered, a later first day would only raise another error.
-    otherwise = f", or give --from {first_day}" if offered <= partitions[-1] else ""
+    otherwise = f", or give --from {first_day}" if offered <= run.partitions[-1] else ""
     start = (
         workspace.settings.partitions.start
         or f"not set, so partitions begin with the first message on {first_day}"

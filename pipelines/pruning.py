@@ -5,35 +5,31 @@ from typing import Final
 
 import dagster as dg
 
-from backstory.base.errors import InputError
-from pipelines.dagster_internals.history import Pruned, delete_history
-from pipelines.dagster_internals.public_api import uses_public_api
+from pipelines.dagster_internals.history import delete_history
 
 KEEP_DAYS: Final = 90
 """Age in days up to which history stays by default."""
 
-_AT_ONCE = 1000
 
-
-def prune_history(instance: dg.DagsterInstance, keep_days: int, now: datetime) -> Pruned:
+def prune_history(instance: dg.DagsterInstance, keep_days: int, now: datetime) -> str:
     """Delete the runs that ended and are older than some days, with their events, checks and logs.
 
     The last materialization of every partition, the last result of every check, and every run that is the last attempt
-    to build something stay, however old. So no partition changes its color. By the public API alone, the runs that hold
-    them stay whole, and so do all runs that did not succeed.
+    to build something stay, however old. So no partition changes its color.
 
     Args:
         instance: The Dagster instance.
         keep_days: Age in days from which runs are deleted.
         now: The present moment, with a time zone.
 
+    Returns:
+        A sentence that says how many runs were deleted.
+
     Raises:
-        InputError: ``keep_days`` is below 1; or, without the public API, the events are not in an SQL database.
+        InputError: The events are not in an SQL database.
     """
-    if keep_days < 1:
-        raise InputError(f"{keep_days} days of history is too few; give 1 or more", code="out_of_range")
-    before = now - timedelta(days=keep_days)
-    return _delete_runs(instance, before) if uses_public_api() else delete_history(instance, before)
+    count = delete_history(instance, now - timedelta(days=keep_days))
+    return f"{count} runs deleted; what the assets show of them stays"
 
 
 def make_pruning() -> dg.ScheduleDefinition:
@@ -44,8 +40,7 @@ def make_pruning() -> dg.ScheduleDefinition:
 
     @dg.op(config_schema={"keep_days": dg.Field(int, default_value=KEEP_DAYS)})
     def delete_old_runs(context: dg.OpExecutionContext) -> None:
-        pruned = prune_history(context.instance, context.op_config["keep_days"], datetime.now(UTC))
-        context.log.info(describe_pruned(pruned))
+        context.log.info(prune_history(context.instance, context.op_config["keep_days"], datetime.now(UTC)))
 
     @dg.job(
         name="prune_history",
@@ -61,45 +56,3 @@ def make_pruning() -> dg.ScheduleDefinition:
         cron_schedule="30 4 * * *",
         description=f"Deletes runs that are older than {KEEP_DAYS} days.",
     )
-
-
-def describe_pruned(pruned: Pruned) -> str:
-    """Describe the result of pruning in a sentence."""
-    if uses_public_api():
-        return f"{pruned.runs} runs deleted with their events"
-    return (
-        f"{pruned.runs} runs and {pruned.events} events deleted; {pruned.emptied} more runs lost only their "
-        "log, since the assets show their results"
-    )
-
-
-def _delete_runs(instance: dg.DagsterInstance, before: datetime) -> Pruned:
-    """Delete whole runs by the public API: those that succeeded, and that no asset page shows."""
-    shown = _find_shown_runs(instance)
-    ended = dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS], created_before=before)
-    old = [record.dagster_run.run_id for record in instance.get_run_records(ended)]
-    deleted = [run_id for run_id in old if run_id not in shown]
-    for run_id in deleted:
-        instance.delete_run(run_id)
-    return Pruned(len(deleted), 0, 0)
-
-
-def _find_shown_runs(instance: dg.DagsterInstance) -> set[str]:
-    """Return the last run of each asset, whose checks its page shows, and that of each partition."""
-    shown = set()
-    keys = instance.get_asset_keys()
-    for asset in instance.get_asset_records(keys):
-        shown.add(asset.asset_entry.last_run_id or "")
-    for key in keys:
-        partitions: set[str | None] = set()
-        cursor = None
-        while True:
-            page = instance.fetch_materializations(key, _AT_ONCE, cursor)
-            for record in page.records:
-                if record.partition_key not in partitions:
-                    partitions.add(record.partition_key)
-                    shown.add(record.run_id)
-            if not page.has_more:
-                break
-            cursor = page.cursor
-    return shown

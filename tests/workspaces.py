@@ -17,7 +17,7 @@ from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.builder import OnProgress, ignore_progress
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.run import Run
-from backstory.pipeline.run.runner import Execute, execute_run, execute_stages
+from backstory.pipeline.run.runner import execute_run
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.schema import CATALOG
@@ -156,7 +156,7 @@ def told(told_once: Path, tmp_path: Path) -> Workspace:
 @pytest.fixture(scope="session")
 def home_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Dagster home with empty databases, which no test changes: to create them takes longer than most tests."""
-    from pipelines.dagster_internals.instance import open_instance
+    from pipelines.instance import open_instance
 
     workspace = write_workspace(tmp_path_factory.mktemp("home-once") / "workspace")
     with open_instance(workspace):
@@ -224,14 +224,13 @@ def run_workspace(
     workspace: Workspace,
     partitions: Sequence[str],
     on_progress: OnProgress = ignore_progress,
-    execute: Execute = execute_stages,
 ) -> Run:
     """Run the pipeline as ``backstory run`` does."""
-    return execute_run(workspace, Run(partitions), on_progress, execute, skips_unchanged=True)
+    return execute_run(workspace, Run(partitions), on_progress, skips_unchanged=True)
 
 
 def run_job(workspace: Workspace, partitions: Sequence[str]) -> Run:
     """Run the pipeline as a Dagster job in this process, also if nothing has changed."""
     from pipelines.materialization import execute_job
 
-    return execute_run(workspace, Run(partitions), execute=execute_job)
+    return execute_job(workspace, Run(partitions), ignore_progress)

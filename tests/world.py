@@ -21,7 +21,7 @@ from backstory import run_pipeline
 from backstory.index.snapshot import CHUNKS_FILE, DOCUMENTS_FILE, VECTORS_FILE, current_version, read_manifest
 from backstory.interfaces.cli.app import main as run_command
 from backstory.pipeline.run.run import Run
-from backstory.pipeline.run.runner import execute_stages, find_wanted
+from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import VIEWS_FILE, query_views
@@ -93,7 +93,7 @@ def write_inputs(root: Path, inputs: Inputs) -> None:
 def run(root: Path) -> Run:
     """Do what `backstory run` does over all days."""
     workspace = open_workspace(root)
-    return run_workspace(workspace, find_wanted(workspace, None, None), lambda _: None, execute_stages)
+    return run_workspace(workspace, find_wanted(workspace, None, None))
 
 
 def run_one_day(root: Path, rng: random.Random) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from backstory.base.errors import InputError
 from backstory.base.telemetry import PRINTED, bind, configure_logs, log_event, observe, observe_run
-from backstory.pipeline.run.runner import execute_stages
 from backstory.pipeline.workspace import Workspace
 from tests.errors import raises
 from tests.workspaces import run_workspace
@@ -90,9 +89,7 @@ def test_a_run_logs_every_stage_check_and_file_that_was_not_read(
 ) -> None:
     (workspace.documents_dir / "bad.md").write_text("---\ntitle: [\n---\n", encoding="utf-8")
     configure_logs("json")
-    outcome = run_workspace(
-        workspace, ["2025-03-13", "2025-03-14", "2025-03-15"], lambda _: None, execute_stages
-    )
+    outcome = run_workspace(workspace, ["2025-03-13", "2025-03-14", "2025-03-15"])
     lines = read_lines(capsys.readouterr().err)
     assert {line["run_id"] for line in lines} == {outcome.id}
     stages = [line for line in lines if line["event"] == "materialized"]

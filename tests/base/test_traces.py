@@ -12,7 +12,6 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from backstory.base import telemetry
 from backstory.base.errors import InputError
 from backstory.base.telemetry import observe, observe_run
-from backstory.pipeline.run.runner import execute_stages
 from backstory.pipeline.workspace import Workspace
 from tests.loopback import LoopbackServer, run_server
 from tests.workspaces import run_workspace
@@ -54,7 +53,7 @@ def attributes(span: Span) -> dict[str, object]:
 def test_a_run_is_exported_as_nested_spans_with_counts_and_without_texts(
     workspace: Workspace, collector: LoopbackServer
 ) -> None:
-    outcome = run_workspace(workspace, DAYS, lambda _: None, execute_stages)
+    outcome = run_workspace(workspace, DAYS)
     assert outcome.success
     spans = read_spans(collector)
     by_id = {span.span_id: span for span in spans}

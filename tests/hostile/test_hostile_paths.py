@@ -6,7 +6,7 @@ from backstory import connect
 from backstory.base.errors import WorkspaceError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.pages.report.window_page import write_window_page
-from backstory.pipeline.run.runner import execute_stages, find_wanted
+from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import open_workspace
 from tests.errors import raises
 from tests.forms import BOTH_FORMS, Share
@@ -21,7 +21,7 @@ def test_the_name_of_the_folder_is_a_name_to_every_reader_and_writer(tmp_path: P
     share(root)
     workspace = open_workspace(root)
 
-    outcome = run_workspace(workspace, find_wanted(workspace, None, None), lambda _: None, execute_stages)
+    outcome = run_workspace(workspace, find_wanted(workspace, None, None))
 
     assert not outcome.failures
     assert connect(workspace.tables).table("messages").to_polars().height == 12

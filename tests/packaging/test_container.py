@@ -15,7 +15,7 @@ from backstory.base.extras import MODULES
 from backstory.interfaces.cli.app import app as backstory_app
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.yaml_file import read_settings
-from pipelines.dagster_internals.instance import prepare_home
+from pipelines.instance import prepare_home
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = ROOT / "deploy" / "workers"

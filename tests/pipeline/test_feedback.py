@@ -15,12 +15,15 @@ from backstory import run_pipeline
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.index.build import IndexBuild, publish_content
 from backstory.index.snapshot import current_version, read_manifest
+from backstory.interfaces.cli.run import Execute, execute_changed
 from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.builder import ignore_progress
 from backstory.pipeline.run.pending import find_outdated, find_stale_partitions, hash_messages
-from backstory.pipeline.run.runner import Execute, execute_stages, find_wanted
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages import search_index
 from backstory.pipeline.workspace import Workspace, open_workspace
-from pipelines.materialization import execute_job
+from pipelines.materialization import materialize
 from tests.long_tests import LONG_TESTS
 from tests.pipeline.feedback_workspaces import (
     SETTINGS,
@@ -102,10 +105,10 @@ def copy(workspace: Workspace, root: Path) -> Workspace:
     return open_workspace(Path(shutil.copytree(workspace.root, root)))
 
 
-def run(workspace: Workspace, execute: Execute = execute_stages) -> dict[str, StageResult]:
+def run(workspace: Workspace, execute: Execute = execute_changed) -> dict[str, StageResult]:
     """Do what `backstory run` does, or `backstory dagster materialize`, and give the reports by table."""
     opened = open_workspace(workspace.root)
-    outcome = run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute)
+    outcome = execute(opened, Run(find_wanted(opened, None, None)), ignore_progress)
     assert outcome.success, outcome.failures
     reports = {report.table: report for report in outcome.made.values()}
     assert len(reports) == len(outcome.made.values())
@@ -131,7 +134,7 @@ def test_an_old_edit_reaches_later_windows_as_in_a_fresh_workspace(chains: Works
     workspace = copy(chains, tmp_path / "edited")
     before = read_files(workspace)
     write_chat(workspace.chats_dir, DAYS, windows=2, edited="The moth trap and the sourdough starter")
-    reports = run(workspace, execute_job)
+    reports = run(workspace, materialize)
     assert (reports["posts"].rows, reports["posts"].partitions) == (DAYS * 2, DAYS)
     assert 0 < reports["posts"].computed <= DAYS
     assert reports["documents"].counts["status_ok"] == DAYS * 2 + 3
@@ -236,9 +239,9 @@ def test_one_day_is_made_without_the_posts_that_are_not_there_yet_and_made_again
     write_chat(workspace.chats_dir, DAYS, windows=2)
     opened = open_workspace(workspace.root)
     days = find_wanted(opened, None, None)
-    run_workspace(opened, days[:1], lambda _: None, execute_stages)
+    run_workspace(opened, days[:1])
     told: list[object] = []
-    run_workspace(open_workspace(workspace.root), days[2:3], told.append, execute_stages)
+    run_workspace(open_workspace(workspace.root), days[2:3], told.append)
     [report] = [one for one in told if isinstance(one, StageResult) and one.table == "posts"]
     assert str(report.counts["notice"]).startswith("2025-01-02 has no posts yet")
     assert report.rows == 2
@@ -253,7 +256,7 @@ def test_days_without_messages_are_not_missed(chains: Workspace, tmp_path: Path)
         "13/06/2026, 09:00 - Ada Lind: Hello again\n", encoding="utf-8"
     )
     told: list[object] = []
-    run_workspace(open_workspace(workspace.root), ["2026-06-13"], told.append, execute_stages)
+    run_workspace(open_workspace(workspace.root), ["2026-06-13"], told.append)
     [report] = [one for one in told if isinstance(one, StageResult) and one.table == "posts"]
     assert report.rows == 1
     assert "notice" not in report.counts

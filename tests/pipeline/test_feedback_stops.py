@@ -8,17 +8,17 @@ import pytest
 
 from backstory.base.errors import StoppedError
 from backstory.index.search import open_index
-from backstory.interfaces.cli.run import exit_code
+from backstory.interfaces.cli.run import Execute, execute_changed, exit_code
 from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.builder import ignore_progress
 from backstory.pipeline.run.run import Run
-from backstory.pipeline.run.runner import Execute, execute_stages, find_wanted
+from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages.search_index import InterimSearchIndexStage
 from backstory.pipeline.workspace import Workspace, open_workspace
-from pipelines.materialization import execute_job
+from pipelines.materialization import materialize
 from tests.models.services import chat_server
 from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer
 from tests.pipeline.feedback_workspaces import SETTINGS, read_all, read_files, write_chat, write_workspace
-from tests.workspaces import run_workspace
 
 DAYS, WINDOWS = 3, 2
 BUDGET = 3
@@ -51,9 +51,9 @@ def make(root: Path, settings: str, *, windows: int = WINDOWS) -> Workspace:
     return open_workspace(root)
 
 
-def run(workspace: Workspace, execute: Execute = execute_stages) -> Run:
+def run(workspace: Workspace, execute: Execute = execute_changed) -> Run:
     opened = open_workspace(workspace.root)
-    outcome = run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute)
+    outcome = execute(opened, Run(find_wanted(opened, None, None)), ignore_progress)
     shutil.copyfile(workspace.secret, workspace.root.with_name("secret.key"))
     return outcome
 
@@ -64,7 +64,7 @@ def assert_equal(one: Workspace, other: Workspace) -> None:
     assert read_files(one) == read_files(other)
 
 
-@pytest.mark.parametrize("execute", [execute_stages, pytest.param(execute_job, marks=pytest.mark.long)])
+@pytest.mark.parametrize("execute", [execute_changed, pytest.param(materialize, marks=pytest.mark.long)])
 def test_a_budget_of_calls_stops_inside_the_loop_and_the_next_runs_go_on(
     execute: Execute, chat: ChatServer, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.run.differences import PostDifferences
 from backstory.pipeline.run.run import Run
-from backstory.pipeline.run.runner import execute_stages, find_wanted
+from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.errors import raises
 from tests.models.services import chat_server
@@ -156,7 +156,7 @@ def run_by_command(workspace: Workspace, *, budget: int | None = None) -> tuple[
     limit = f"costs: {{run: {{calls: {budget}}}}}\n" if budget else ""
     settings.write_text(unlimited + limit, encoding="utf-8")
     opened = open_workspace(workspace.root)
-    outcome = run_workspace(opened, find_wanted(opened, None, None), lambda _: None, execute_stages)
+    outcome = run_workspace(opened, find_wanted(opened, None, None))
     return outcome, outcome.differences.posts or PostDifferences()
 
 

@@ -21,8 +21,7 @@ from dagster._core.storage.tags import BACKFILL_ID_TAG, WILL_RETRY_TAG
 from ruamel.yaml import YAML
 
 from backstory.base.environment import PSEUDONYM_KEY_VARIABLE, SETTINGS_FILE, WORKSPACE_VARIABLE
-from pipelines.definitions import JOB
-from pipelines.failures import describe_step_failures
+from pipelines.automation import JOB
 from tests.bucket import Bucket
 from tests.pipelines.ui_process import wait_for
 from tests.postgres import PostgresServer
@@ -196,9 +195,10 @@ class Machines:
         failed = [run.run_id for run in last.values() if run.status is not dg.DagsterRunStatus.SUCCESS]
         with self.connect() as instance:
             return {
-                run_id: describe_step_failures(
-                    entry.get_dagster_event() for entry in instance.all_logs(run_id) if entry.is_dagster_event
-                )
+                run_id: [
+                    entry.user_message or entry.get_dagster_event().message or ""
+                    for entry in instance.all_logs(run_id, of_type={dg.DagsterEventType.STEP_FAILURE})
+                ]
                 for run_id in failed
             }
 

@@ -8,11 +8,12 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from assets.tags import tag_range
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.alerts import make_alert_sensors
-from pipelines.automation import tag_range
-from pipelines.dagster_internals.instance import open_instance
-from pipelines.definitions import JOB, define
+from pipelines.automation import JOB
+from pipelines.definitions import define
+from pipelines.instance import open_instance
 
 pytestmark = pytest.mark.usefixtures("own_state_storage", "prepared_home")
 

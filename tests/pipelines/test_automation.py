@@ -12,6 +12,7 @@ import dagster as dg
 import pytest
 from dagster._core.storage.defs_state.base import set_defs_state_storage
 
+from assets.tags import RANGE_END, RANGE_START, tag_range
 from backstory.ingest.sources.fetching import SYNC_SECONDS, find_next_sync
 from backstory.ingest.sources.mirror import last_update
 from backstory.operations.inspection.doctor import examine
@@ -19,9 +20,9 @@ from backstory.pipeline.run.pending import find_outdated, join_ranges
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.partitions import partition_range
-from pipelines.automation import RANGE_END, RANGE_START, make_sensor, tag_range
-from pipelines.dagster_internals.instance import open_instance
-from pipelines.definitions import JOB, define
+from pipelines.automation import JOB, make_sensor
+from pipelines.definitions import define
+from pipelines.instance import open_instance
 from tests.workspaces import SETTINGS, copy_made, find_file, write_workspace
 
 pytestmark = pytest.mark.usefixtures("own_state_storage", "prepared_home")
@@ -60,7 +61,7 @@ class Sensor:
         if self.now is None:
             sensor = definitions.resolve_sensor_def("changed_files")
         else:
-            sensor = make_sensor(self.workspace, dg.define_asset_job(JOB), lambda: self.now or 0)
+            sensor = make_sensor(self.workspace, lambda: self.now or 0)
         evaluated = sensor.evaluate_tick(context)
         self.cursor = evaluated.cursor or self.cursor
         self.told = evaluated.skip_message or ""

@@ -25,7 +25,7 @@ from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import PartitionSettings
 from pipelines.__main__ import main
-from pipelines.dagster_internals.instance import open_instance
+from pipelines.instance import open_instance
 from tests.pipelines.test_days import DAYS, make_alone
 from tests.workspaces import copy_made, find_file, replace_recorded, run_job, write_workspace
 

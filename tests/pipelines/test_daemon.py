@@ -5,16 +5,16 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
-from dagster._core.storage.tags import BACKFILL_ID_TAG, PARENT_RUN_ID_TAG, ROOT_RUN_ID_TAG, WILL_RETRY_TAG
+from dagster._core.storage.tags import BACKFILL_ID_TAG, PARENT_RUN_ID_TAG, ROOT_RUN_ID_TAG
 from dagster._daemon import controller
 from dagster._daemon.auto_run_reexecution import auto_run_reexecution
 from dagster._time import get_current_timestamp
 
+from assets.tags import tag_range
 from backstory.pipeline.workspace import Workspace
-from pipelines.automation import tag_range
-from pipelines.dagster_internals.daemon import adapt_daemon
-from pipelines.dagster_internals.instance import end_lost_runs, open_instance
+from pipelines.dagster_internals.dev import adapt_daemon
 from pipelines.dagster_internals.run_launcher import LOST
+from pipelines.instance import open_instance
 from tests.pipelines.test_instance import IDLE
 
 pytestmark = pytest.mark.usefixtures("prepared_home")
@@ -80,13 +80,3 @@ def test_a_run_that_is_lost_every_time_is_retried_twice(instance: dg.DagsterInst
         for retries in range(3)
     ]
     assert again == [True, True, False]
-
-
-def test_a_run_that_was_lost_before_it_was_queued_is_ended_and_retried(
-    instance: dg.DagsterInstance, workspace: Workspace
-) -> None:
-    run = instance.create_run_for_job(IDLE, tags=tag_range("2025-03-13", "2025-03-15"))
-    assert end_lost_runs(workspace) == [run.run_id]
-    ended = instance.get_run_by_id(run.run_id)
-    assert ended is not None
-    assert ended.tags[WILL_RETRY_TAG] == "true"

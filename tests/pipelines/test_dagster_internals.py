@@ -1,44 +1,36 @@
-"""What rests on private names of Dagster: the release in use still has them, and the public API gives the same."""
+"""What rests on private names of Dagster: the release in use still has them, and each is where the README says."""
 
 import ast
 import inspect
-import shutil
 import tomllib
 from functools import partial
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._cli import dev as dagster_dev
 from dagster._core.definitions import data_version
 from dagster._core.launcher import DefaultRunLauncher
 from dagster._core.storage import tags as dagster_tags
-from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.event_log import SqliteEventLogStorage
 from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
-from dagster_webserver.webserver import DagsterWebserver
+from dagster._daemon import backfill, controller
+from dagster._daemon.auto_run_reexecution import auto_run_reexecution
+from dagster_webserver import cli as webserver
 
 from assets import tags
 from backstory.base.errors import SettingsError, WorkspaceError
-from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace
-from pipelines import automation
-from pipelines.dagster_internals import public_api
-from pipelines.dagster_internals.batched_events import keep_connections
-from pipelines.dagster_internals.event_log import BatchedEventLog, WorkspaceStorage
-from pipelines.dagster_internals.instance import open_instance, prepare_home
-from pipelines.dagster_internals.public_api import PUBLIC_VARIABLE
+from pipelines import definitions
+from pipelines.dagster_internals.event_log import BatchedEventLog, WorkspaceStorage, keep_connections
 from pipelines.dagster_internals.run_launcher import WatchedRunLauncher
-from pipelines.dagster_internals.ui import GuardedWebserver
+from pipelines.instance import open_instance
 from tests.errors import raises
-from tests.long_tests import LONG_TESTS
-from tests.pipelines.test_days import make_alone
 from tests.postgres import PostgresServer
-from tests.workspaces import run_job
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "pipelines" / "dagster_internals"
-DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 
 
 def names_of_dagster(path: Path) -> list[str]:
@@ -86,11 +78,12 @@ def test_the_tags_are_those_of_the_release() -> None:
         data_version.get_input_data_version_tag(asset): "v",
         data_version.get_input_event_pointer_tag(asset): "7",
     }
-    assert (tags.PARTITION, tags.BACKFILL) == (
+    assert (tags.PARTITION, tags.RANGE_START, tags.RANGE_END, tags.BACKFILL) == (
         dagster_tags.PARTITION_NAME_TAG,
+        dagster_tags.ASSET_PARTITION_RANGE_START_TAG,
+        dagster_tags.ASSET_PARTITION_RANGE_END_TAG,
         dagster_tags.BACKFILL_ID_TAG,
     )
-    assert set(automation.UNFINISHED) == set(NOT_FINISHED_STATUSES)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +92,6 @@ def test_the_tags_are_those_of_the_release() -> None:
         (BatchedEventLog, SqliteEventLogStorage),
         (WorkspaceStorage, DagsterSqliteStorage),
         (WatchedRunLauncher, DefaultRunLauncher),
-        (GuardedWebserver, DagsterWebserver),
     ],
 )
 def test_every_method_replaces_one_of_the_release(ours: type, theirs: type) -> None:
@@ -112,6 +104,18 @@ def test_every_method_replaces_one_of_the_release(ours: type, theirs: type) -> N
             assert list(inspect.signature(method).parameters) == list(
                 inspect.signature(replaced).parameters
             ), name
+
+
+def test_what_is_replaced_under_dagster_dev_is_used_there() -> None:
+    started = inspect.getsource(dagster_dev.dev_command_impl)
+    assert started.count("open_ipc_subprocess(") == 2
+    assert '[sys.executable, "-m", "dagster_webserver"]' in started
+    assert '"dagster._daemon",\n                    "run",' in started
+    serving = inspect.getsource(webserver.host_dagster_ui_with_workspace_process_context)
+    assert "app = create_app_from_workspace_process_context(" in serving
+    assert "import DEFAULT_DAEMON_INTERVAL_SECONDS" in inspect.getsource(backfill)
+    assert controller.DEFAULT_DAEMON_INTERVAL_SECONDS > 0
+    assert "BULK_ACTION_TERMINAL_STATUSES" in inspect.getsource(auto_run_reexecution.should_retry)
 
 
 def test_a_statement_is_compiled_for_the_first_of_many_connections(told: Workspace) -> None:
@@ -134,63 +138,14 @@ def test_a_statement_is_compiled_for_the_first_of_many_connections(told: Workspa
             assert second.closed
 
 
-def what_dagster_knows(workspace: Workspace) -> dict[str, dict[str, tuple[str | None, object]]]:
-    """Return the data version and the rows of the latest event, by table and day."""
-    known: dict[str, dict[str, tuple[str | None, object]]] = {}
-    with open_instance(workspace) as instance:
-        for stage in STAGES:
-            key = dg.AssetKey(stage.table)
-            for record in instance.fetch_materializations(key, limit=50).records:
-                event = record.asset_materialization
-                assert event is not None
-                of_table = known.setdefault(stage.table, {})
-                version = (event.tags or {}).get(tags.DATA_VERSION)
-                of_table.setdefault(
-                    event.partition or "all", (version, event.metadata["dagster/row_count"].value)
-                )
-    return known
-
-
-def test_the_public_api_gives_dagster_the_same(told: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    known = what_dagster_knows(told)
-    assert set(known) == {stage.table for stage in STAGES}
-    assert set(known["windows"]) == {"2025-03-13", "2025-03-15"}
-    shutil.rmtree(told.dagster_home)
-    monkeypatch.setenv(PUBLIC_VARIABLE, "1")
-    if LONG_TESTS:
-        assert run_job(told, DAYS).failures == []
-        assert what_dagster_knows(told) == known
-    else:
-        with open_instance(told) as instance:
-            make_alone(told, instance, "messages", DAYS)
-        assert what_dagster_knows(told) == {"messages": known["messages"]}
-
-
-def test_the_settings_of_the_public_api_name_no_class_of_this_project(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(PUBLIC_VARIABLE, "1")
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    prepare_home(workspace)
-    text = (workspace.dagster_home / "dagster.yaml").read_text(encoding="utf-8")
-    assert "pipelines." not in text
-    assert "run_monitoring:" in text
-    with open_instance(workspace) as instance:
-        assert not isinstance(instance.event_log_storage, BatchedEventLog)
-        assert not isinstance(instance.run_launcher, WatchedRunLauncher)
-
-
-def test_another_release_is_refused_unless_the_public_api_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    pinned = {f"{name}=={public_api.TESTED_RELEASE}" for name in ("dagster", "dagster-webserver")}
+    pinned = {f"{name}=={definitions.TESTED_RELEASE}" for name in ("dagster", "dagster-webserver")}
     assert set(project["optional-dependencies"]["dagster"]) == pinned
-    public_api.require_tested_release()
-    monkeypatch.setattr(public_api, "installed", "1.13.28")
+    definitions.require_tested_release()
+    monkeypatch.setattr(definitions, "installed", "1.13.28")
     with raises(WorkspaceError, "untested_dagster"):
-        public_api.require_tested_release()
-    monkeypatch.setenv(PUBLIC_VARIABLE, "1")
-    public_api.require_tested_release()
+        definitions.require_tested_release()
 
 
 def test_kept_connections_are_replaced_where_their_server_has_started_again(

@@ -6,13 +6,13 @@ import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleCause
 from dagster._core.loader import LoadingContextForTest
 
-from assets.materialization_events import BY_NAME
-from assets.tags import BACKFILL
+from assets.reports import BY_NAME
+from assets.tags import BACKFILL, tag_range
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
-from pipelines.automation import tag_range
-from pipelines.dagster_internals.instance import open_instance
-from pipelines.definitions import JOB, define
+from pipelines.automation import JOB
+from pipelines.definitions import define
+from pipelines.instance import open_instance
 from tests.long_tests import LONG_TESTS
 from tests.workspaces import replace_recorded, run_job
 

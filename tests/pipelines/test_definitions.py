@@ -17,6 +17,7 @@ import pytest
 from dagster._core.workspace.load_target import WorkspaceFileTarget
 
 from assets.checks import specify_checks
+from assets.tags import tag_range
 from backstory.base.errors import SettingsError
 from backstory.interfaces.dagster_specs.asset_keys import CHATS, DOCUMENT_FILES
 from backstory.interfaces.dagster_specs.partitions import partitions_definition, partitions_of
@@ -26,9 +27,9 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import PartitionSettings
 from backstory.storage.tables.partitions import partition_key, partition_range
 from backstory.storage.tables.schemas import TABLES
-from pipelines.automation import list_recent, tag_range
-from pipelines.dagster_internals.instance import open_instance, prepare_home
-from pipelines.definitions import JOB, SHOWN_VARIABLE, define, definitions
+from pipelines.automation import JOB, list_recent
+from pipelines.definitions import SHOWN_VARIABLE, define, definitions
+from pipelines.instance import open_instance, prepare_home
 from tests.errors import raises
 
 ROOT = Path(__file__).resolve().parents[2]

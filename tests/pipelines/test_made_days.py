@@ -4,15 +4,15 @@ import dagster as dg
 import pytest
 
 from backstory.pipeline.run.plan import STAGES
-from backstory.pipeline.run.runner import execute_stages
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.turns import running
-from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import define
+from pipelines.instance import open_instance
 from tests.pipelines.test_days import DAYS, FILLED, damage, make_alone, materializations
 from tests.workspaces import run_workspace
 
 PARTITIONED = ("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "window_contexts")
+WHOLE_TABLES = ("documents", "document_chunks", "search_index", "sources")
 
 pytestmark = pytest.mark.usefixtures("prepared_home")
 
@@ -34,7 +34,7 @@ def made(instance: dg.DagsterInstance, table: str) -> set[str]:
 def test_days_that_the_command_made_are_reported_once_with_their_own_rows(made_workspace: Workspace) -> None:
     with open_instance(made_workspace) as instance:
         told, cursor = tick(made_workspace, instance)
-        assert told == f"Reported {len(PARTITIONED) * len(FILLED)} partitions."
+        assert told == f"Reported {len(PARTITIONED) * len(FILLED) + len(WHOLE_TABLES)} partitions."
         assert [made(instance, table) for table in PARTITIONED] == [set(FILLED)] * len(PARTITIONED)
         for day in FILLED:
             [event] = materializations(instance, "messages", day)
@@ -52,9 +52,7 @@ def test_days_that_the_command_made_are_reported_once_with_their_own_rows(made_w
         # A day that the command makes again is reported alone, and a run of Dagster has no news after it.
         chat = made_workspace.chats_dir / "garden.txt"
         chat.write_text(chat.read_text(encoding="utf-8").replace("flat", "very flat"), encoding="utf-8")
-        assert run_workspace(
-            open_workspace(made_workspace.root), DAYS, lambda _: None, execute_stages
-        ).success
+        assert run_workspace(open_workspace(made_workspace.root), DAYS).success
         assert tick(made_workspace, instance, cursor)[0] != "Dagster knows all built partitions."
         assert [len(materializations(instance, "messages", day)) for day in FILLED] == [1, 2]
         make_alone(made_workspace, instance, "messages", DAYS)
@@ -65,7 +63,7 @@ def test_days_that_failed_and_those_that_a_run_would_make_again_are_not_reported
     made_workspace: Workspace,
 ) -> None:
     damage(made_workspace, "windows", FILLED[0])
-    outcome = run_workspace(open_workspace(made_workspace.root), DAYS, lambda _: None, execute_stages)
+    outcome = run_workspace(open_workspace(made_workspace.root), DAYS)
     assert not outcome.success
     with open_instance(made_workspace) as instance:
         tick(made_workspace, instance)

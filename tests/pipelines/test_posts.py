@@ -6,8 +6,8 @@ from pathlib import Path
 import dagster as dg
 
 from backstory.pipeline.workspace import Workspace, open_workspace
-from pipelines.dagster_internals.instance import open_instance
 from pipelines.definitions import define
+from pipelines.instance import open_instance
 from tests.pipelines.test_days import FILLED, find_stale
 from tests.workspaces import DIGEST, SETTINGS
 

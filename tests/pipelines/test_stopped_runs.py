@@ -4,19 +4,19 @@ from collections.abc import Callable
 
 import dagster as dg
 
+from backstory.pipeline.run.builder import ignore_progress
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import Workspace, open_workspace
-from pipelines.dagster_internals.instance import open_instance
-from pipelines.materialization import execute_job
+from pipelines.instance import open_instance
+from pipelines.materialization import materialize
 from tests.long_tests import LONG_TESTS
 from tests.models.services.gemini_server import GeminiServer
-from tests.workspaces import run_workspace
 
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 
 
 def run(workspace: Workspace) -> Run:
-    return run_workspace(open_workspace(workspace.root), DAYS, lambda _told: None, execute_job)
+    return materialize(open_workspace(workspace.root), Run(DAYS), ignore_progress)
 
 
 def test_a_stopped_run_keeps_the_days_that_it_finished_and_resumes(

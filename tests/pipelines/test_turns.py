@@ -10,9 +10,11 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.launcher import WorkerStatus
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from assets.checks import specify_checks
+from assets.tags import tag_range
 from backstory import run_pipeline
 from backstory.base.environment import WORKSPACE_VARIABLE
 from backstory.pipeline.history.history import BY_COMMAND, BY_DAGSTER
@@ -21,9 +23,8 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.partitions import partition_range
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.turns import is_running
-from pipelines.automation import tag_range
-from pipelines.dagster_internals.instance import end_lost_runs, open_instance, prepare_home
-from pipelines.definitions import JOB
+from pipelines.automation import JOB
+from pipelines.instance import open_instance, prepare_home
 from tests.long_tests import LONG_TESTS
 from tests.pipelines.ui_process import UiProcess, run_ui, wait_for
 from tests.started_python import StartedPython
@@ -40,8 +41,9 @@ ADD = [*COMMAND[:-1], "add"]
 # The run that Dagster starts in a process of its own, from the UI or the daemon.
 JOB_RUN = f"""
 import dagster as dg
-from pipelines.definitions import JOB, define
-from pipelines.automation import tag_range
+from pipelines.automation import JOB
+from pipelines.definitions import define
+from assets.tags import tag_range
 from backstory.pipeline.workspace import open_workspace
 
 job = define(open_workspace()).resolve_job_def(JOB)
@@ -169,7 +171,10 @@ def test_a_run_that_dies_keeps_the_results_of_the_checks_that_it_made(
         assert dagster.poll() is None
         dagster.kill()
         dagster.wait()
-    assert len(end_lost_runs(workspace)) == 1
+    with open_instance(workspace) as instance:
+        [run] = instance.get_runs()
+        assert instance.run_launcher.check_run_worker_health(run).status is WorkerStatus.NOT_FOUND
+        instance.report_run_failed(run)
     for table in ("messages", "windows"):
         assert read_checks(workspace, table) == {evaluated}, table
     assert read_checks(workspace, "documents") == {planned}  # which Dagster shows as failed with the run

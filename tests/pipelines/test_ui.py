@@ -12,7 +12,7 @@ from websockets.typing import Origin, Subprotocol
 
 from backstory.base.errors import InputError
 from backstory.pipeline.workspace import open_workspace
-from pipelines.dagster_internals.ui import start_ui
+from pipelines.ui import start_ui
 from tests.errors import raises
 from tests.pipelines.test_definitions import SNAPSHOT
 from tests.pipelines.ui_process import JSON, ROOT, UiProcess, run_ui

@@ -22,8 +22,8 @@ from dagster._time import get_current_timestamp
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.partitions import partition_range
-from pipelines.dagster_internals.instance import open_instance
-from pipelines.definitions import JOB
+from pipelines.automation import JOB
+from pipelines.instance import open_instance
 from tests.pipelines.ui_process import UiProcess, run_ui, wait_for
 from tests.workspaces import SETTINGS, replace_recorded, write_workspace
 

@@ -18,10 +18,12 @@ import pytest
 
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.builder import ignore_progress
+from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.evidence.document_fit import FEATURES
-from pipelines.materialization import execute_job
+from pipelines.materialization import materialize
 from tests.forms import Share
 from tests.long_tests import LONG_TESTS
 from tests.models.services import chat_server
@@ -235,7 +237,7 @@ def run_while_edited(root: Path, rng: random.Random, after: Inputs) -> None:
 
 def run_in_dagster(root: Path) -> None:
     workspace = open_workspace(root)
-    run_workspace(workspace, find_wanted(workspace, None, None), execute=execute_job)
+    materialize(workspace, Run(find_wanted(workspace, None, None)), ignore_progress)
 
 
 def damage(root: Path, rng: random.Random) -> None:

@@ -20,7 +20,7 @@ RUNNER = f"""
 import sys
 from datetime import date
 from pathlib import Path
-from backstory.pipeline.run.runner import execute_stages, find_wanted
+from backstory.pipeline.run.runner import find_wanted
 from tests.workspaces import run_workspace
 from backstory.pipeline.workspace import open_workspace
 
@@ -29,7 +29,7 @@ for number in range({ROUNDS}):
     (root / name).write_text(text.replace("elbow", "elbow " * number), encoding="utf-8")
     workspace = open_workspace(root)
     wanted = find_wanted(workspace, date.fromisoformat(first) if first else None, None)
-    outcome = run_workspace(workspace, wanted, lambda _: None, execute_stages)
+    outcome = run_workspace(workspace, wanted)
     assert outcome.success, outcome.failures
 """
 # Reads everything until its input ends, and counts the rounds.

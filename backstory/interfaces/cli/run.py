@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 from rich.console import Console
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from backstory.pipeline.incremental.report import StageResult
     from backstory.pipeline.run.builder import OnProgress
     from backstory.pipeline.run.run import Run, RunEvent
-    from backstory.pipeline.run.runner import Execute
     from backstory.pipeline.workspace import Workspace
 
 _NOTES = ("notice", "cleared")
@@ -44,6 +43,9 @@ _CHECKS_OF_FILES = ("unread_files", "unread_lines")
 """Checks whose cases the list of the files names at the end of the run, with their reasons."""
 
 _MOST_NAMES = 10
+
+Execute: TypeAlias = "Callable[[Workspace, Run, OnProgress], Run]"
+"""Executes a run, and returns it with what became of it."""
 _USES = ("embedding", "rerank", "writing")
 
 FirstOption = Annotated[
@@ -127,7 +129,7 @@ def run_and_print(
         given: Folder of the workspace; None for the one named by the environment, or the current folder.
         first: First day; None for the day of the first message.
         last: Last day; None for the day of the last message.
-        execute: Executes the stages; None to execute them in this process.
+        execute: Executes the run; None to execute it without Dagster.
         accept_removals: Whether the run may remove messages and documents that earlier runs read.
         verbose: Whether to print each table, too.
         as_json: Whether to print JSON alone on standard output.
@@ -141,14 +143,14 @@ def run_and_print(
     with show_run_bar(f"reading {root}") as move:
         # Loading the stages may take seconds, so it follows the bar.
         from backstory.pipeline.run.run import Run
-        from backstory.pipeline.run.runner import execute_run, find_wanted
+        from backstory.pipeline.run.runner import find_wanted
         from backstory.pipeline.workspace import open_workspace
 
         workspace = open_workspace(root, accept_removals=accept_removals, follows=False)
         with _alerting_of_crashes(console, workspace):
             wanted = find_wanted(workspace, first, last)
             show = _follow(console, move, verbose=verbose)
-            result = execute_run(workspace, Run(wanted, by=by), show, execute, skips_unchanged=True)
+            result = (execute or execute_changed)(workspace, Run(wanted, by=by), show)
     if as_json:
         print_json(make_record(result))
     else:
@@ -187,13 +189,18 @@ def exit_code(result: Run) -> int:
     return INCOMPLETE if len(result.unfinished) else 0
 
 
-def execute_and_print(console: Console, workspace: Workspace, run: Run, execute: Execute) -> Run:
-    """Execute a run with its bar unless nothing has changed, and print the result."""
+def execute_changed(workspace: Workspace, run: Run, on_progress: OnProgress) -> Run:
+    """Execute a run in this process, unless nothing has changed."""
     from backstory.pipeline.run.runner import execute_run
 
+    return execute_run(workspace, run, on_progress, skips_unchanged=True)
+
+
+def execute_and_print(console: Console, workspace: Workspace, run: Run, execute: Execute) -> Run:
+    """Execute a run with its bar, and print the result."""
     with show_run_bar(f"reading {workspace.root}") as move:
         show = _follow(console, move, verbose=False)
-        execute_run(workspace, run, show, execute, skips_unchanged=True)
+        execute(workspace, run, show)
     print_result(console, run, verbose=False)
     return run
 

@@ -34,8 +34,8 @@ from backstory.storage.tables.tables import WHOLE
 
 logger = logging.getLogger(__name__)
 
-Execute: TypeAlias = Callable[[Workspace, Run, OnProgress], None]
-"""Builds the tables of a run within :func:`execute_run`."""
+Report: TypeAlias = Callable[[Run], None]
+"""Reports a run whose tables are built."""
 
 
 def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> list[str]:
@@ -102,7 +102,7 @@ def execute_run(
     workspace: Workspace,
     run: Run,
     on_progress: OnProgress = ignore_progress,
-    execute: Execute | None = None,
+    report: Report | None = None,
     *,
     skips_unchanged: bool = False,
     holds_lock: bool = False,
@@ -115,8 +115,7 @@ def execute_run(
         workspace: An open workspace.
         run: What to build.
         on_progress: Called with each event as soon as there is one.
-        execute: Builds the tables while the lock is held, so it must not wait for the lock; None for
-            :func:`execute_stages`.
+        report: Called with the run when its tables are built, while no other run may change them.
         skips_unchanged: Whether to build nothing if nothing has changed since the last run of these partitions.
         holds_lock: Whether the caller holds the lock of the workspace.
 
@@ -135,7 +134,9 @@ def execute_run(
             if run.fresh:
                 workspace.runs.clear_trouble(run.by, run.partitions)
             else:
-                (execute or execute_stages)(workspace, run, on_progress)
+                execute_stages(workspace, run, on_progress)
+            if report is not None:
+                report(run)
             # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
             if not workspace.runs.is_published():
                 workspace.runs.publish()

@@ -8,15 +8,16 @@ import polars as pl
 import pytest
 from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 
+from assets.tags import tag_range
 from backstory.base.errors import InputError, WorkspaceError
 from backstory.interfaces.dagster_specs.asset_keys import asset_key
 from backstory.interfaces.dagster_specs.asset_specs import asset_specs
 from backstory.interfaces.dagster_specs.partitions import partitions_of
 from backstory.interfaces.dagster_specs.tables_resource import TablesResource
 from backstory.pipeline.workspace import Workspace
-from pipelines.automation import tag_range
-from pipelines.dagster_internals.instance import open_instance
-from pipelines.definitions import JOB, define
+from pipelines.automation import JOB
+from pipelines.definitions import define
+from pipelines.instance import open_instance
 from tests.errors import raises
 from tests.workspaces import run_job
 

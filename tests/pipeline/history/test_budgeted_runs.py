@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from backstory.pipeline.run.run import Run
-from backstory.pipeline.run.runner import execute_stages
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.schemas import TABLES
 from tests.models.services.gemini_server import SENT_TOKENS, THOUGHT_TOKENS, WRITTEN_TOKENS, GeminiServer
@@ -37,7 +36,7 @@ def gemini(
 
 
 def run(workspace: Workspace) -> Run:
-    return run_workspace(open_workspace(workspace.root), DAYS, lambda _told: None, execute_stages)
+    return run_workspace(open_workspace(workspace.root), DAYS)
 
 
 def test_the_row_of_a_run_holds_its_calls_tokens_and_cost(

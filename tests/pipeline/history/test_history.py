@@ -24,7 +24,7 @@ from backstory.pipeline.history.record import (
     find_trouble,
 )
 from backstory.pipeline.run.run import Run
-from backstory.pipeline.run.runner import execute_run, execute_stages, find_wanted
+from backstory.pipeline.run.runner import execute_run, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import Settings
 from backstory.storage.tables.contracts import validate
@@ -62,7 +62,7 @@ def age(history: RunHistory, seconds: float) -> None:
 def test_a_run_is_a_row_of_the_table_and_one_that_changed_nothing_is_none(workspace: Workspace) -> None:
     run_pipeline(workspace)
     again = open_workspace(workspace.root)
-    outcome = run_workspace(again, DAYS, lambda _told: None, execute_stages)
+    outcome = run_workspace(again, DAYS)
     assert not outcome.fresh
     assert outcome.computed == 0
     table = validate(workspace.tables.read("runs"), Runs)

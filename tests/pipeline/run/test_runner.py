@@ -12,7 +12,7 @@ from backstory.pipeline.checks.checks import CHECKS, checks_after
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.run import Run, RunEvent, RunPosition
-from backstory.pipeline.run.runner import execute_stages, find_wanted
+from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.contracts import conform
@@ -26,7 +26,7 @@ DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 
 def run(workspace: Workspace, days: Sequence[str] = tuple(DAYS)) -> tuple[Run, list[RunEvent]]:
     told: list[RunEvent] = []
-    return run_workspace(open_workspace(workspace.root), days, told.append, execute_stages), told
+    return run_workspace(open_workspace(workspace.root), days, told.append), told
 
 
 def test_a_run_makes_every_table_and_every_check_in_order(workspace: Workspace) -> None:

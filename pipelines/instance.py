@@ -4,19 +4,22 @@ import glob
 import os
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.instance.config import PoolGranularity
 
 from backstory.base.environment import WORKSPACE_VARIABLE
 from backstory.base.errors import InputError, WorkspaceError
 from backstory.pipeline.workspace import Workspace
-from pipelines.dagster_internals.public_api import uses_public_api
-from pipelines.dagster_internals.run_launcher import LOST, has_process
 from pipelines.location import DEFINITIONS, IMPORT_ROOT, INSTANCE_SETTINGS
 
 HOME_VARIABLE = "BACKSTORY_DAGSTER_HOME"
+CODE_LOCATION = (
+    f"load_from:\n  - python_module:\n      module_name: {DEFINITIONS}\n      location_name: backstory\n"
+)
+"""Dagster's file ``workspace.yaml`` that names the code location."""
+
 _EVENTS_AT_ONCE = 1000
 _TICK_SECONDS = "600"
 _MODULE = re.compile(r"^\s*module:\s*((?:backstory_)?pipelines\.[\w.]+)\s*$", re.MULTILINE)
@@ -51,8 +54,9 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
         _require_no_pattern(home)
         home.mkdir(parents=True, exist_ok=True)
         if not (home / "dagster.yaml").exists():
-            _write_settings(home / "dagster.yaml")
-    _require_known_modules(home / "dagster.yaml")
+            shutil.copyfile(INSTANCE_SETTINGS, home / "dagster.yaml")
+    if (home / "dagster.yaml").is_file():
+        _require_known_modules(home / "dagster.yaml")
     return {
         "DAGSTER_HOME": str(home),
         # Distinguishes this home from an operator's. A dagster.yaml of an earlier release stores there.
@@ -80,20 +84,9 @@ def _require_no_pattern(home: Path) -> None:
         )
 
 
-def _write_settings(file: Path) -> None:
-    """Write the settings of an instance; with the public API alone, those that name no class of this folder."""
-    text = INSTANCE_SETTINGS.read_text(encoding="utf-8")
-    if uses_public_api():
-        text = "\n\n".join(block for block in text.split("\n\n") if _MODULE.search(block) is None)
-    file.write_text(text, encoding="utf-8")
-
-
 def _require_known_modules(file: Path) -> None:
     """Raise if a ``dagster.yaml`` of another installation names modules that are not in this one."""
-    if not file.is_file():
-        return
-    named = _MODULE.findall(file.read_text(encoding="utf-8"))
-    for module in named:
+    for module in _MODULE.findall(file.read_text(encoding="utf-8")):
         if not (IMPORT_ROOT / f"{module.replace('.', '/')}.py").is_file():
             raise WorkspaceError(
                 f"{file} is of another installation of Backstory: it names the module {module}, which is not in "
@@ -119,11 +112,8 @@ def write_code_location(workspace: Workspace) -> str:
     environment = prepare_home(workspace)
     file = workspace.root / "workspace.yaml"
     if not file.exists():
-        file.write_text(
-            "# The code location of this workspace, for `dagster dev -w workspace.yaml` and `dg`.\n"
-            f"load_from:\n  - python_module:\n      module_name: {DEFINITIONS}\n      location_name: backstory\n",
-            encoding="utf-8",
-        )
+        told = "# The code location of this workspace, for `dagster dev -w workspace.yaml` and `dg`.\n"
+        file.write_text(told + CODE_LOCATION, encoding="utf-8")
     exports = "\n".join(
         f"export {name}={shlex.quote(environment[name])}" for name in ("DAGSTER_HOME", WORKSPACE_VARIABLE)
     )
@@ -134,46 +124,3 @@ def open_instance(workspace: Workspace) -> dg.DagsterInstance:
     """Open the instance of a workspace in this process."""
     os.environ.update(prepare_home(workspace))
     return dg.DagsterInstance.get()
-
-
-def describe_lack_of_pools(instance: dg.DagsterInstance) -> str | None:
-    """Describe the setting for queued runs that an earlier or an operator's ``dagster.yaml`` lacks.
-
-    Args:
-        instance: The instance.
-
-    Returns:
-        A sentence that says what to do; None if nothing is lacking.
-    """
-    pools = instance.get_concurrency_config().pool_config
-    if pools.pool_granularity is PoolGranularity.RUN and pools.default_pool_limit == 1:
-        return None
-    return (
-        f"{instance.root_directory}/dagster.yaml does not keep the runs of a workspace in the queue while another one "
-        "is under way: they wait after their start, and hold a slot. Put `pools: {default_limit: 1, granularity: run}` "
-        "under `concurrency`; or delete the file, if nobody has changed it, and the next start copies it again"
-    )
-
-
-def end_lost_runs(workspace: Workspace) -> list[str]:
-    """Mark runs as failed if their process is gone, as after a crash of the machine, so that they hold no slot.
-
-    The daemon does so, too, every half minute, for runs that have started, if the launcher of ``dagster.yaml`` is this
-    project's. It retries the marked runs.
-
-    Returns:
-        The ids of the marked runs.
-    """
-    ended = []
-    with open_instance(workspace) as instance:
-        under_way = [
-            dg.DagsterRunStatus.NOT_STARTED,  # created, and lost before it was queued
-            dg.DagsterRunStatus.STARTING,
-            dg.DagsterRunStatus.STARTED,
-            dg.DagsterRunStatus.CANCELING,
-        ]
-        for run in instance.get_runs(dg.RunsFilter(statuses=under_way)):
-            if not has_process(instance, run):
-                instance.report_run_failed(run, LOST)
-                ended.append(run.run_id)
-    return ended
