@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.ingest.chats import text_lines
-from backstory.ingest.chats.text_lines import decode_head, decode_lines
+from backstory.ingest import text_lines
+from backstory.ingest.text_lines import decode_head, decode_lines
 from backstory.text.encoding import describe_encoding, find_encoding
 
 TEXTS = {

@@ -22,8 +22,8 @@ from backstory.ingest.chats.export_parts import (
     list_parts,
     open_export,
 )
-from backstory.ingest.chats.file_kinds import kind_of_name
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
+from backstory.ingest.file_kinds import kind_in_chats
 
 _SUFFIXES: Final = frozenset([".txt", ".zip", ".csv", ".tsv", ".jsonl", ".json", ".parquet"])
 _SYSTEM_NAMES: Final = frozenset(["thumbs.db", "desktop.ini", "icon\r"])
@@ -168,7 +168,7 @@ def describe_file(path: Path, source: str) -> ListedFile:
         return ListedFile(path, source, "failed", "the file name is not UTF-8; rename the file")
     if path.exists() and not path.is_file():
         return ListedFile(path, source, "ignored", "neither a file nor a folder")
-    kind = kind_of_name(path.name)
+    kind = kind_in_chats(path.name)
     return ListedFile(path, source, "media", kind) if kind else ListedFile(path, source)
 
 

@@ -77,7 +77,7 @@ def open_parts(opened: IO[bytes], source: str) -> Iterator[ExportParts]:
     """Return the parts of a file: the JSON files, mailboxes and texts of a ZIP archive, else the file itself.
 
     It raises ``zipfile.BadZipFile`` if the archive is damaged. Reading its directory may raise any error of
-    :data:`backstory.ingest.chats.file_kinds.DAMAGED_ARCHIVE`.
+    :data:`backstory.ingest.zips.DAMAGED`.
     """
     magic = opened.read(len(ZIP_MAGIC))
     opened.seek(0)

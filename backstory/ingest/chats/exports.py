@@ -18,11 +18,11 @@ from backstory.base.telemetry import log_event
 from backstory.ingest.chats.chat_rows import split_aliases, tell_apart
 from backstory.ingest.chats.export_files import ExportFile, ListedFile, hash_export, is_media_name, list_files
 from backstory.ingest.chats.export_parts import conversation_of
-from backstory.ingest.chats.file_kinds import describe_media
 from backstory.ingest.chats.file_reading import ReadFile, read_file
 from backstory.ingest.chats.merging.export_groups import Merge, MergedExports
 from backstory.ingest.chats.merging.merged_exports import merge_exports
 from backstory.ingest.chats.reader import CHAT_SCHEMA, ROW_SCHEMA, complete_rows, unread_frame
+from backstory.ingest.file_kinds import describe_sent_file
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.contracts import conform, empty
 from backstory.storage.tables.schemas import Quarantine, Sources
@@ -222,7 +222,7 @@ def _judge_media(read: Sequence[ReadFile]) -> None:
             if is_media_name(row.source) or chats & set(PurePosixPath(row.source).parents):
                 row.status, row.reason = "ignored", f"{kind} that was sent in a chat"
             else:
-                row.status, row.reason = "unsupported", describe_media(kind)
+                row.status, row.reason = "unsupported", describe_sent_file(kind)
                 row.unread = unread_frame({0: row.reason})
 
 

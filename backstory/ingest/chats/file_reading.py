@@ -30,7 +30,6 @@ from backstory.ingest.chats.export_parts import (
     open_export,
     open_parts,
 )
-from backstory.ingest.chats.file_kinds import DAMAGED_ARCHIVE, describe_foreign, describe_unsupported
 from backstory.ingest.chats.formats.csv_table import CSV
 from backstory.ingest.chats.formats.jsonl_table import JSON_LINES
 from backstory.ingest.chats.formats.parquet_table import PARQUET
@@ -38,6 +37,8 @@ from backstory.ingest.chats.formats.registry import find_format, is_line_export
 from backstory.ingest.chats.formats.whatsapp import WHATSAPP, is_whatsapp
 from backstory.ingest.chats.reader import ParsedExport, TableFormat, unread_frame
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
+from backstory.ingest.file_kinds import describe_foreign, describe_unread_chat
+from backstory.ingest.zips import DAMAGED
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.encoding import describe_encoding
 
@@ -193,7 +194,7 @@ def read_opened(
             read = _read_parts(parts, source, settings)
             if read is None and is_archive:
                 read = _read_archived(parts, source, settings, latest_year)
-    except DAMAGED_ARCHIVE:
+    except DAMAGED:
         if not is_archive:
             raise
         return _refuse(source, "failed", "a damaged ZIP archive; export the chat again", ARCHIVED_WHATSAPP)
@@ -221,7 +222,7 @@ def parse_content(
         return _refuse(source, "unsupported", foreign)
     found = next((each for each in TABLE_FORMATS if each.detects(content, name, settings)), None)
     if found is None:
-        return _refuse(source, "unsupported", describe_unsupported(content, name))
+        return _refuse(source, "unsupported", describe_unread_chat(content, name))
     return _parse(found, content, source, settings, latest_year)
 
 

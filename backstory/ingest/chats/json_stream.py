@@ -13,7 +13,7 @@ import ijson
 
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.export_parts import ExportParts
-from backstory.ingest.chats.file_kinds import DAMAGED_ARCHIVE
+from backstory.ingest.zips import DAMAGED
 
 Events: TypeAlias = Iterator[tuple[str, Any]]
 
@@ -85,7 +85,7 @@ def _read_events(file: IO[bytes]) -> Events:
     try:
         # Without use_float, a number of 5,000 digits crashes the parser of ijson 3.6.0; no chat has one above 64 bits.
         yield from ijson.basic_parse(_without_mark(file), buf_size=_BUFFER_BYTES, use_float=True)
-    except (ijson.JSONError, *DAMAGED_ARCHIVE, ArithmeticError) as error:
+    except (ijson.JSONError, *DAMAGED, ArithmeticError) as error:
         raise BrokenJsonError("the JSON breaks off or is damaged here; export the chat again") from error
 
 

@@ -81,10 +81,13 @@ def read_ignore_file(folder: Path, root: Path) -> Patterns | None:
         return None
     name = str(PurePosixPath(path.relative_to(root)))
     try:
-        with open_inside(root, path, name) as file:
-            return parse_patterns(file.read(MOST_PATTERN_BYTES + 1), name)
+        with open_inside(root, path) as file:
+            content = file.read(MOST_PATTERN_BYTES + 1)
     except FileNotFoundError:
         return None
+    except ReadError as error:
+        raise ReadError(f"{name}: {error}", code=error.code) from error
+    return parse_patterns(content, name)
 
 
 def parse_patterns(content: bytes, name: str) -> Patterns:

@@ -15,7 +15,6 @@ import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.base.files.patterns import Patterns, matches_glob
-from backstory.ingest.documents.archives import Archive, is_archive, leads_out
 from backstory.ingest.documents.file_rules import (
     IGNORE_FILE,
     FileRules,
@@ -23,7 +22,8 @@ from backstory.ingest.documents.file_rules import (
     parse_patterns,
     read_ignore_file,
 )
-from backstory.ingest.documents.opening import open_inside
+from backstory.ingest.documents.opening import Archive, is_archive, open_inside
+from backstory.ingest.zips import leads_out
 from backstory.text.encoding import is_unicode
 
 _DOCUMENT_SUFFIXES: Final = frozenset([".md", ".markdown"])
@@ -67,7 +67,7 @@ class DocumentFile:
         """
         if self.archive is not None and self.member is not None:
             self._require_name()
-            return self.archive.read(self.member, self.uri, size, most_bytes=most_bytes)
+            return self.archive.read(self.member, size, most_bytes=most_bytes)
         with self.open(most_bytes=most_bytes) as file:
             # A file that grows meanwhile is not read beyond its limit; the limit would be allocated for each file.
             is_limited = size < 0 and most_bytes is not None
@@ -80,11 +80,11 @@ class DocumentFile:
         longer exists.
         """
         self._require_name()
-        return open_inside(self.folder, self.path, self.uri, most_bytes=most_bytes)
+        return open_inside(self.folder, self.path, most_bytes=most_bytes)
 
     def _require_name(self) -> None:
         if not is_unicode(str(self.path.relative_to(self.folder))):
-            raise ReadError(f"{self.uri}: the file name is not UTF-8; rename the file", code="not_utf8")
+            raise ReadError("the file name is not UTF-8; rename the file", code="not_utf8")
 
 
 @dataclass(frozen=True)
@@ -217,21 +217,18 @@ def explain_path(path: str, rules: FileRules) -> str | None:
 
 def _list_archive(path: Path, root: Path, chosen: _Choice) -> tuple[list[DocumentFile], list[LeftOut]]:
     """List the members of an archive as if it were a folder."""
-    uri = _uri(path.relative_to(root))
-    below = f"{uri}/"
+    below = f"{_uri(path.relative_to(root))}/"
     try:
-        archive = Archive(root, path, uri)
+        archive = Archive(root, path)
         members = sorted(archive.list_members(), key=lambda member: member[0])
         for name, info, problem in members:
             if PurePosixPath(name).name == IGNORE_FILE and problem is None:
-                chosen.add_patterns(f"{below}{name}", archive.read(info, f"{below}{name}"))
+                chosen.add_patterns(f"{below}{name}", archive.read(info))
     except FileNotFoundError:
         return [], []
     except ReadError as error:
-        reason = str(error).removeprefix(f"{uri}: ")
-        return [], [
-            LeftOut(below, "failed", f"{reason}; until then Backstory reads nothing in it", hides_files=True)
-        ]
+        reason = f"{error}; until then Backstory reads nothing in it"
+        return [], [LeftOut(below, "failed", reason, hides_files=True)]
     files: list[DocumentFile] = []
     left_out: list[LeftOut] = []
     for name, info, problem in members:

@@ -21,29 +21,30 @@ from backstory.base.local_times import put_in_zone
 from backstory.base.progress import announce_name
 from backstory.base.sandbox import ReadingLimits
 from backstory.base.telemetry import log_event
-from backstory.ingest.documents.archives import Archive
+from backstory.ingest.documents.dates import parse_date, split_dated_name
 from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.ingest.documents.file_kinds import HEAD_BYTES, list_formats, name_binary_kind, name_kind
 from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.documents.files import DocumentFile, FolderListing, list_files
-from backstory.ingest.documents.limited_reading import read_document
-from backstory.ingest.documents.metadata.dated_names import split_dated_name
-from backstory.ingest.documents.metadata.dates import parse_date
-from backstory.ingest.documents.metadata.stated_fields import is_in_drafts
-from backstory.ingest.documents.ocr.paged_file import describe_wordless
-from backstory.ingest.documents.ocr.recognition import name_recognition
-from backstory.ingest.documents.parsed_document import ParsedDocument
-from backstory.ingest.documents.reader import READERS, DocumentReader, find_reader
-from backstory.ingest.documents.revisions import Revision, keep_revisions, update_revisions
-from backstory.ingest.documents.secret_files import explain_secret
-from backstory.ingest.documents.sources import (
+from backstory.ingest.documents.formats.texts import UNREADABLE_DRAFT
+from backstory.ingest.documents.front_matter import is_in_drafts
+from backstory.ingest.documents.opening import Archive
+from backstory.ingest.documents.pages import WORDLESS
+from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument, list_titles
+from backstory.ingest.documents.reader import READERS, find_reader
+from backstory.ingest.documents.reading import read_document
+from backstory.ingest.documents.recognition import name_recognition
+from backstory.ingest.documents.rows import (
     DRAFT,
     DocumentSource,
-    describe_error,
+    Revision,
     describe_served,
+    keep_revisions,
     list_sources,
+    update_revisions,
 )
+from backstory.ingest.documents.secret_files import explain_secret
 from backstory.ingest.documents.written import JUST_AFTER, is_unlisted
+from backstory.ingest.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
 from backstory.settings.inputs import DocumentSettings
 from backstory.storage.tables.contracts import conform
 from backstory.storage.tables.schemas import Documents
@@ -83,14 +84,14 @@ def read_documents(
     *,
     previous_reading: str = "",
     apart: Collection[Path] = (),
-    readers: Sequence[DocumentReader] = READERS,
+    readers: Sequence[DocumentFormat] = READERS,
     timezone: str = "UTC",
 ) -> DocumentRead:
     """Read every document of a folder, and keep earlier revisions.
 
     A document is identified by its path and keeps its id across edits; each content of the file is a revision. The
-    date is taken from the front matter (:func:`backstory.ingest.documents.metadata.stated_fields.find_date`), else from
-    the names of the file and its folders (:func:`backstory.ingest.documents.metadata.dated_names.split_dated_name`),
+    date is taken from the front matter, else from
+    the names of the file and its folders (:func:`backstory.ingest.documents.dates.split_dated_name`),
     else from the stated last change. An unreadable file becomes a row with status ``error``; the remaining files are
     still read. Drafts are skipped unless the settings include them. If a subfolder cannot be listed, the earlier
     revisions of its files are kept. A missing folder of documents counts as empty.
@@ -115,7 +116,7 @@ def read_listed_documents(
     previous: pl.DataFrame | None = None,
     *,
     previous_reading: str = "",
-    readers: Sequence[DocumentReader] = READERS,
+    readers: Sequence[DocumentFormat] = READERS,
     hashes: FileHashes | None = None,
     timezone: str = "UTC",
     mentions_undated: bool = True,
@@ -167,10 +168,10 @@ def read_listed_documents(
 
 
 def name_reading(
-    settings: DocumentSettings, readers: Sequence[DocumentReader] = READERS, timezone: str = "UTC"
+    settings: DocumentSettings, readers: Sequence[DocumentFormat] = READERS, timezone: str = "UTC"
 ) -> str:
     """Return an id of the settings, readers, extras and programs that affect parsing; see :func:`read_documents`."""
-    formats = (reader.format for reader in readers)
+    formats = (reader.name for reader in readers)
     of_sources = [f"{source.label} {source.kind} {source.tenant}" for source in settings.sources]
     stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources, *settings.secrets]
     extras = (f"{extra}={is_installed(extra)}" for extra in ("code", "office"))
@@ -212,7 +213,7 @@ def _group_revisions(previous: pl.DataFrame | None) -> dict[str, dict[str, Revis
 def _find_unchanged(
     file: DocumentFile,
     earlier: Mapping[str, Revision],
-    readers: Sequence[DocumentReader],
+    readers: Sequence[DocumentFormat],
     hashes: FileHashes | None,
 ) -> tuple[Revision, DocumentSource] | None:
     """Return the revision of a file that was read before and has not changed, and its status; None for any other."""
@@ -241,7 +242,7 @@ def _is_whole(revision: Revision) -> bool:
 def _look_at(
     file: DocumentFile,
     earlier: Mapping[str, Revision],
-    readers: Sequence[DocumentReader],
+    readers: Sequence[DocumentFormat],
     settings: DocumentSettings,
     hashes: FileHashes | None,
 ) -> tuple[Revision | None, DocumentSource]:
@@ -259,57 +260,53 @@ def _look_at(
         if hashes is not None and file.archive is None:
             hashes.use(os.fspath(file.path), content_hash)
         same = earlier.get(_revision_of(content_hash))
-        if (
-            same is not None
-            and same.error == describe_wordless(file.uri)
-            and same.content_hash == content_hash
-        ):
+        same = None if same is None or same.content_hash != content_hash else same
+        if same is not None and same.error == WORDLESS:
             # Recognising nothing in a photograph again would take seconds.
-            raise ReadError(same.error, code="empty_document")
-        if same is None or not _is_whole(same) or same.content_hash != content_hash:
+            raise ReadError(WORDLESS, code="empty_document")
+        if same is None or not _is_whole(same):
             document = read_document(reader, content, file.uri, settings)
-            if document is None:
+            if document.is_draft and not settings.drafts:
                 return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
             same = _describe(file.uri, content, reader, document, settings)
         secret = None if file.is_vetted else explain_secret(content) or explain_secret(same.text.encode())
         if secret is not None:
             return None, DocumentSource(file.uri, "ignored", secret, reader)
     except ReadError as error:
+        if error.code == UNREADABLE_DRAFT and not settings.drafts:
+            return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
         return _describe_failure(file.uri, content, reader, settings, error)
     return replace(same, status="ok"), describe_served(same, reader)
 
 
-def _describe_foreign(file: DocumentFile, readers: Sequence[DocumentReader]) -> DocumentSource:
+def _describe_foreign(file: DocumentFile, readers: Sequence[DocumentFormat]) -> DocumentSource:
     try:
         kind = name_kind(file.uri, file.read(HEAD_BYTES))
     except ReadError as error:
-        return DocumentSource(file.uri, "failed", describe_error(file.uri, error))
-    return DocumentSource(file.uri, "unsupported", _refuse_kind(kind, readers))
-
-
-def _refuse_kind(kind: str, readers: Sequence[DocumentReader]) -> str:
-    read = list_formats(reader.format for reader in readers)
-    return f"this is {kind}; to have it read, rename it or save its text as one of these: {read}"
+        return DocumentSource(file.uri, "failed", str(error))
+    reason = (
+        f"this is {kind}; to have it read, rename it or save its text as one of these: {list_titles(readers)}"
+    )
+    return DocumentSource(file.uri, "unsupported", reason)
 
 
 def _describe_failure(
     uri: str,
     content: bytes | None,
-    reader: DocumentReader,
+    reader: DocumentFormat,
     settings: DocumentSettings,
     error: ReadError,
 ) -> tuple[Revision, DocumentSource]:
     """Build the row of a file that could not be read, with the date and slug from its name."""
     unread = replace(_describe(uri, content, reader, None, settings), status="error", error=str(error))
-    if error.code == "empty_document":
-        return unread, DocumentSource(uri, "empty", describe_error(uri, error), reader)
-    if error.code == "needs_ocr":
-        return unread, DocumentSource(uri, "needs_ocr", describe_error(uri, error), reader)
-    kind = name_binary_kind((content or b"")[:HEAD_BYTES]) if reader.find_encoding is not None else None
+    if error.code in ("empty_document", "needs_ocr"):
+        status = "empty" if error.code == "empty_document" else error.code
+        return unread, DocumentSource(uri, status, str(error), reader)
+    kind = name_binary_kind(content or b"") if reader.find_encoding is not None else None
     if kind is not None:
         reason = f"this is {kind}, although its name says otherwise; give it the ending of its kind"
         return unread, DocumentSource(uri, "unsupported", reason)
-    return unread, DocumentSource(uri, "failed", describe_error(uri, error), reader)
+    return unread, DocumentSource(uri, "failed", str(error), reader)
 
 
 def _mention_served(
@@ -329,7 +326,7 @@ def _mention_served(
 def _describe(
     uri: str,
     content: bytes | None,
-    reader: DocumentReader,
+    reader: DocumentFormat,
     document: ParsedDocument | None,
     settings: DocumentSettings,
 ) -> Revision:
@@ -339,11 +336,11 @@ def _describe(
     stated = document or ParsedDocument(text="")
     published_at, origin = stated.published_at, "stated"
     if document is not None and published_at is None and dated is not None:
-        published_at, origin = _date_of_name(uri, dated), "name"
+        published_at, origin = _date_of_name(dated), "name"
     if published_at is not None and is_written(uri):
         published_at += JUST_AFTER
     if published_at is None:
-        published_at, origin = stated.updated_at, stated.updated_by
+        published_at, origin = stated.change
     slug = stated.slug or slug
     return Revision(
         document_id=document_id_of(uri),
@@ -357,7 +354,7 @@ def _describe(
         kind=stated.kind or settings.kind,
         tenant=stated.tenant or settings.tenant,
         conversation_id=stated.conversation if is_written(uri) else None,
-        format=reader.format,
+        format=reader.name,
         size=None if content is None else len(content),
         encoding=None
         if content is None or document is None or reader.find_encoding is None
@@ -377,10 +374,10 @@ def _revision_of(content_hash: str) -> str:
     return content_hash[:12] or _UNREADABLE
 
 
-def _date_of_name(uri: str, dated: str) -> datetime:
+def _date_of_name(dated: str) -> datetime:
     try:
         return parse_date(dated)
     except ValueError as error:
         raise ReadError(
-            f"{uri}: {dated} in the file name is not a date; rename the file, or give a date in it"
+            f"{dated} in the file name is not a date; rename the file, or give a date in it"
         ) from error

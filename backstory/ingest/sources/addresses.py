@@ -12,8 +12,8 @@ from backstory.base.environment import BUCKET_VARIABLE
 from backstory.base.errors import ReadError, SettingsError
 from backstory.base.extras import require_extra
 from backstory.base.ids import digest
-from backstory.ingest.documents.archives import leads_out
 from backstory.ingest.sources.mirror import RemoteFile, RemoteListing
+from backstory.ingest.zips import leads_out
 from backstory.settings.inputs import find_credential
 
 _BYTES_AT_ONCE: Final = 1 << 20

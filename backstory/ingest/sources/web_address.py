@@ -9,9 +9,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents.formats.html_head import HtmlHead, find_html_encoding
-from backstory.ingest.documents.formats.text_decoding import decode_text
-from backstory.ingest.documents.metadata.front_matter_block import split_front_matter
+from backstory.ingest.documents.formats.html import HtmlHead, find_html_encoding
+from backstory.ingest.documents.formats.texts import decode_text
+from backstory.ingest.documents.front_matter import split_front_matter
 from backstory.ingest.documents.written import SOURCE_MARK, locate
 from backstory.ingest.sources.mirror import read_state
 from backstory.ingest.sources.roots import COPIES, Source, list_sources, locate_document
@@ -44,7 +44,7 @@ class WebAddresses:
             if SOURCE_MARK in uri
             else self._workspace.documents_dir / uri
         )
-        stated = None if path is None or not path.is_file() else _read_stated(path, uri)
+        stated = None if path is None or not path.is_file() else _read_stated(path)
         return stated or self._find_fetched(uri)
 
     def _find_fetched(self, uri: str) -> str | None:
@@ -100,16 +100,16 @@ def _place_files(workspace: WorkspacePaths, source: Source) -> str:
     return PurePosixPath(os.path.relpath(folder.resolve(), workspace.root.resolve())).as_posix()
 
 
-def _read_stated(path: Path, uri: str) -> str | None:
+def _read_stated(path: Path) -> str | None:
     suffix = path.suffix.lower()
     try:
         if suffix in _MARKDOWN:
-            front, _ = split_front_matter(decode_text(path.read_bytes(), uri), uri)
+            front, _ = split_front_matter(decode_text(path.read_bytes()))
             values = [front.text(name) for name in _FIELDS]
         elif suffix in _HTML:
             content = path.read_bytes()
             head = HtmlHead()
-            head.feed(decode_text(content, uri, find_html_encoding(content)))
+            head.feed(decode_text(content, find_html_encoding(content)))
             values = [head.address]
         else:
             return None

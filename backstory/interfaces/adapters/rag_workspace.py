@@ -171,7 +171,7 @@ def _write_settings(path: Path, content: str) -> None:
 
 def _list_formats(config: RAGConfig) -> list[str]:
     """List the formats whose files are cut by characters; the reader of the others chooses the chunker."""
-    formats = {reader.format for reader in READERS}
+    formats = {reader.name for reader in READERS}
     return sorted(formats - ({_CODE} if config.chunker == "ast" else set()))
 
 

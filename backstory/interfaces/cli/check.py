@@ -149,7 +149,7 @@ def _print_documents(console: Console, rows: Sequence[dict[str, Any]]) -> None:
 
 def _print_doubts(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     """Print the parts of documents that are not read or not certain, other than a missing date."""
-    from backstory.ingest.documents.sources import UNDATED
+    from backstory.ingest.documents.rows import UNDATED
 
     doubts = [(row["source"], (row["reason"] or "").removesuffix(UNDATED).rstrip("; ")) for row in rows]
     doubts = [(name, doubt) for name, doubt in doubts if doubt]

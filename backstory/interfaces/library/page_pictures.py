@@ -6,7 +6,8 @@ import hashlib
 
 from backstory.base.errors import InputError
 from backstory.base.sandbox import ReadingLimits
-from backstory.ingest.documents.page_pictures import DRAWN_FORMAT, draw_page
+from backstory.ingest.documents.pages import PDF
+from backstory.ingest.documents.reading import draw_page
 from backstory.interfaces.library.corpus import Corpus
 from backstory.interfaces.library.names import list_all_files
 
@@ -15,7 +16,7 @@ def draw_document_page(corpus: Corpus, name: str, page: int) -> bytes:
     """Draw a page of a document; see :meth:`backstory.interfaces.library.library.Library.page_picture`."""
     row = corpus.find(name)
     uri, pages = row["uri"], len(row["page_starts"] or ())
-    if row["format"] != DRAWN_FORMAT or not 1 <= page <= pages:
+    if row["format"] != PDF.name or not 1 <= page <= pages:
         raise InputError(
             f"{uri} has no picture of a page {page}; only pages of PDF files are drawn, and it has {pages}",
             code="unknown_page",
@@ -29,4 +30,4 @@ def draw_document_page(corpus: Corpus, name: str, page: int) -> bytes:
             f"{uri} has changed since it was indexed, so its pages may be others; index again",
             code="changed_document",
         )
-    return draw_page(content, uri, page, settings)
+    return draw_page(content, page, settings)

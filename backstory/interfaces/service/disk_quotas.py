@@ -7,8 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
-from backstory.ingest.documents.formats.text_reader import TEXT_READERS
+from backstory.ingest.documents.formats.texts import (
+    ASCIIDOC,
+    MARKDOWN,
+    ORG_MODE,
+    PLAIN_TEXT,
+    RESTRUCTURED_TEXT,
+)
 from backstory.ingest.sources.listing import list_documents
 from backstory.interfaces.service.refusals import RefusedError
 from backstory.pipeline.workspace import Workspace
@@ -24,7 +29,9 @@ Measured were 4.0 for 200 pages of random words, 23 for 20 short ones, and at le
 _REMOVAL_SLACK: Final = 16 << 20
 """Bytes that a job which carries out a removal may take for what is gone after it, such as the logs of databases."""
 
-_TEXTS: Final = frozenset().union(MarkdownReader.suffixes, *(reader.suffixes for reader in TEXT_READERS))
+_TEXTS: Final = frozenset().union(
+    *(each.suffixes for each in (MARKDOWN, PLAIN_TEXT, RESTRUCTURED_TEXT, ASCIIDOC, ORG_MODE))
+)
 
 
 class DiskQuotas:

@@ -15,10 +15,10 @@ from backstory.base.errors import InputError
 from backstory.base.files.atomic import exclusive_temporary, flush, publish, temporary_path
 from backstory.base.ids import document_id_of
 from backstory.base.sandbox import ReadingLimits
-from backstory.ingest.documents.archives import is_archive
-from backstory.ingest.documents.file_kinds import list_formats
 from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.documents.files import explain_path
+from backstory.ingest.documents.opening import is_archive
+from backstory.ingest.documents.parsed_document import list_titles
 from backstory.ingest.documents.reader import READERS, find_reader
 from backstory.interfaces.library.results import Result
 from backstory.interfaces.service.file_names import check_file_name, fold_file_name
@@ -133,7 +133,7 @@ def _check(workspace: Workspace, upload: Upload) -> str:
             f"{name} has {upload.size:,} bytes, and at most {most:,} can be read; split it", code="too_large"
         )
     if find_reader(name, READERS) is None and not is_archive(name):
-        known = list_formats(reader.format for reader in READERS)
+        known = list_titles(READERS)
         raise InputError(
             f"{name} is of no format that is read; save its text as one of these: {known}",
             code="unsupported_format",

@@ -9,15 +9,16 @@ import polars as pl
 
 from backstory.ingest.chats.export_parts import MAILDIR_FOLDERS
 from backstory.ingest.chats.exports import ExportRead
-from backstory.ingest.chats.file_kinds import kind_of_name, names_chat
 from backstory.ingest.chats.formats.registry import CHAT_FORMATS
 from backstory.ingest.chats.formats.slack import SLACK
-from backstory.ingest.documents.archives import is_archive
 from backstory.ingest.documents.folder import DocumentRead
-from backstory.ingest.documents.formats.text_reader import PLAIN_TEXT
-from backstory.ingest.documents.ocr.image_reader import ImageReader
-from backstory.ingest.documents.reader import READERS, DocumentReader
+from backstory.ingest.documents.formats.texts import PLAIN_TEXT
+from backstory.ingest.documents.opening import is_archive
+from backstory.ingest.documents.pages import IMAGE
+from backstory.ingest.documents.parsed_document import DocumentFormat
+from backstory.ingest.documents.reader import READERS
 from backstory.ingest.documents.written import name_source
+from backstory.ingest.file_kinds import kind_in_chats, names_chat
 from backstory.text.languages import detect_language
 
 _PLATFORMS: Final = frozenset(chat_format.name for chat_format in CHAT_FORMATS)
@@ -89,11 +90,11 @@ def name_served(read: DocumentRead, folder: str) -> pl.DataFrame:
     return served.with_columns(pl.Series("source", names, dtype=pl.String))
 
 
-def list_readers_beside(read: ExportRead) -> Sequence[DocumentReader]:
+def list_readers_beside(read: ExportRead) -> Sequence[DocumentFormat]:
     """List the readers of documents that fit next to exports: a picture next to a chat was sent in it."""
     whole = (pl.col("status") == "read") & (pl.col("unread") == 0)
     has_chat = read.sources.filter(whole & pl.col("format").is_not_null()).height > 0
-    return [reader for reader in READERS if not (has_chat and reader.format == ImageReader.format)]
+    return [reader for reader in READERS if not (has_chat and reader == IMAGE)]
 
 
 def classify(chats: Iterable[Row], documents: Iterable[Row]) -> list[Row]:
@@ -107,7 +108,7 @@ def classify(chats: Iterable[Row], documents: Iterable[Row]) -> list[Row]:
         other = others.pop(row["source"], None)
         # Next to chats, a picture was sent in a chat; alone or next to documents, it belongs to a document.
         is_foreign = row["status"] == "unsupported" and not has_chat
-        is_foreign = is_foreign and (has_document or kind_of_name(row["source"]) is not None)
+        is_foreign = is_foreign and (has_document or kind_in_chats(row["source"]) is not None)
         is_document = other is not None and (other["format"] is not None or is_foreign)
         is_document = is_document and not names_chat(row["reason"])
         files.append(other if other and is_document and not _is_chat(row, other) else row)
@@ -136,7 +137,7 @@ def _settle_archives(chats: Iterable[Row], documents: dict[str, Row]) -> list[Ro
 def _is_chat(row: Row, other: Row | None) -> bool:
     if row["format"] is None:
         return False
-    if other is None or other["format"] in (None, PLAIN_TEXT):
+    if other is None or other["format"] in (None, PLAIN_TEXT.name):
         return True
     if other["format"] in _DATA_FORMATS and (row["status"] == "read" or row["format"] in _PLATFORMS):
         return True

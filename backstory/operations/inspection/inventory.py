@@ -13,7 +13,7 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import inflect, name_some
 from backstory.index.snapshot import current_version, read_manifest
 from backstory.ingest.documents.files import list_foreign
-from backstory.ingest.documents.sources import DRAFT
+from backstory.ingest.documents.rows import DRAFT
 from backstory.ingest.documents.written import name_source
 from backstory.operations.inspection.probes import Examination
 from backstory.pipeline.chats.copies import find_stale_copies

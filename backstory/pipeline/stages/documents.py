@@ -20,7 +20,7 @@ from backstory.base.wording import name_some
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import FolderListing, join_listings
 from backstory.ingest.documents.folder import DocumentRead, name_reading, read_listed_documents
-from backstory.ingest.documents.sources import DRAFT
+from backstory.ingest.documents.rows import DRAFT
 from backstory.ingest.documents.written import drop_former_posts, list_written, name_source
 from backstory.ingest.privacy.erasure_list import leave_out_documents, read_forgotten
 from backstory.ingest.sources.fetching import fetch_sources

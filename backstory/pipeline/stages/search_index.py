@@ -339,7 +339,7 @@ class DocumentChunksStage(TableStage):
 
 
 def _require_formats(formats: Iterable[str]) -> None:
-    known = sorted({reader.format for reader in READERS})
+    known = sorted({reader.name for reader in READERS})
     unknown = sorted(set(formats) - set(known))
     if unknown:
         raise SettingsError(

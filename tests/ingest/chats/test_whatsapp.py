@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from backstory.ingest.chats.formats.whatsapp import parse_whatsapp
-from backstory.ingest.chats.text_lines import decode_lines
+from backstory.ingest.text_lines import decode_lines
 from backstory.settings.inputs import ConversationSettings
 from tests.ingest.chats.conftest import ReadText
 

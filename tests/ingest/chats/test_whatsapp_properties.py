@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from backstory.ingest.chats.formats.whatsapp import parse_whatsapp
 from backstory.ingest.chats.formats.whatsapp_header import find_headers
-from backstory.ingest.chats.text_lines import decode_lines
+from backstory.ingest.text_lines import decode_lines
 from backstory.settings.inputs import ConversationSettings
 from tests.ingest.chats.chat_strategies import STYLES, Message, Style, conversations
 from tests.long_tests import some

@@ -7,7 +7,7 @@ import pytest
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.folder import name_reading, read_documents
-from backstory.ingest.documents.formats.code_reader import MOST_CHARACTERS, CodeReader
+from backstory.ingest.documents.formats.texts import CODE, MOST_CODE_CHARACTERS
 from backstory.ingest.documents.parsed_document import Chunker, ParsedDocument
 from backstory.ingest.documents.reader import READERS
 from backstory.settings.inputs import DocumentSettings
@@ -15,7 +15,7 @@ from backstory.text.chunking import code
 from backstory.text.chunking.code import CODE_LANGUAGES
 from tests.errors import raises
 
-READER = CodeReader()
+READER = CODE
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_every_language_is_a_chunker() -> None:
     [
         ("def f(:\n", r"^this is not valid Python 3\.\d+ in line 1: .*; it was cut as text, without its definitions$"),
         ("-" * 100_000 + "1", "^this is nested too deeply for the parser of Python"),
-        ("x = 1\n" * 50_000, f"^the code has 300,000 characters, more than the {MOST_CHARACTERS:,} that are parsed;"),
+        ("x = 1\n" * 50_000, f"^the code has 300,000 characters, more than the {MOST_CODE_CHARACTERS:,}"),
     ],
 )  # fmt: skip
 def test_what_is_not_parsed_is_cut_as_text_and_said(text: str, reason: str) -> None:
@@ -75,12 +75,12 @@ def test_without_the_extra_code_is_cut_as_text_and_read_again_when_it_is_there(
 
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
 def test_a_file_without_text_is_empty(content: bytes) -> None:
-    with raises(ReadError, "empty_document", "a.py"):
+    with raises(ReadError, "empty_document"):
         READER.read(content, "a.py")
 
 
 def test_a_binary_file_is_refused() -> None:
-    with raises(ReadError, "not_utf8", "video.ts"):
+    with raises(ReadError, "not_utf8"):
         READER.read(b"G\x40\0\xff\xfe" * 100, "video.ts")
 
 

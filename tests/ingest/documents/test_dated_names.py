@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstory.ingest.documents.metadata.dated_names import split_dated_name
+from backstory.ingest.documents.dates import split_dated_name
 
 
 @pytest.mark.parametrize(

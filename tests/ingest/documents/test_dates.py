@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.ingest.documents.metadata.dates import parse_date
+from backstory.ingest.documents.dates import parse_date
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.office import package
-from backstory.ingest.documents.limited_reading import read_document
 from backstory.ingest.documents.reader import READERS, find_reader
+from backstory.ingest.documents.reading import read_document
+from backstory.ingest.zips import ZipLimits
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises
 from tests.ingest.documents.office_files import (
@@ -57,7 +58,7 @@ CORNERS = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048
 def read(uri: str, content: bytes) -> None:
     reader = find_reader(uri, READERS)
     assert reader is not None
-    reader.read(content, uri, drafts=True)
+    reader.read(content, uri)
 
 
 def refusal(uri: str, content: bytes) -> str:
@@ -85,7 +86,7 @@ def test_a_file_of_another_kind_is_named(uri: str) -> None:
     assert "this is a PDF file, although its name says otherwise" in refusal(uri, b"%PDF-1.7\n")
     assert "although its name says so; give it the name of its kind" in refusal(uri, b"Text")
     assert "the file is damaged" in refusal(uri, make_zip({"photo.jpg": b"\xff"}))
-    assert "the file is damaged: it cannot be unpacked" in refusal(uri, b"PK\x03\x04")
+    assert "damaged or not complete" in refusal(uri, b"PK\x03\x04")
 
 
 @pytest.mark.parametrize("uri", ["a.odt", "a.odp", "a.ods"])
@@ -97,7 +98,7 @@ def test_a_password_of_opendocument_is_named(uri: str) -> None:
 @pytest.mark.parametrize("uri", FILES)
 @pytest.mark.parametrize("name", ["../word/a.xml", "/etc/a.xml", "a/../../b.xml", "..\\a.xml"])
 def test_no_part_may_lie_outside(uri: str, name: str) -> None:
-    assert "points outside the file" in refusal(uri, make_zip(FILES[uri][1] | {name: "x"}))
+    assert "points outside" in refusal(uri, make_zip(FILES[uri][1] | {name: "x"}))
 
 
 def with_flag(content: bytes) -> bytes:
@@ -128,10 +129,10 @@ def with_bomb(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (with_flag, "it is protected by a password; save it without one"),
-        (twice, "the file is damaged: it holds"),
-        (with_bomb, "grows to 8,388,608 bytes when unpacked, more than 200 times its size in the file"),
-        (lambda content: content[: len(content) // 2], "the file is damaged: it cannot be unpacked"),
+        (with_flag, "protected by a password"),
+        (twice, "several members of the archive have this name"),
+        (with_bomb, "more than 200 times its packed size"),
+        (lambda content: content[: len(content) // 2], "damaged or not complete"),
     ],
 )
 @pytest.mark.parametrize("uri", FILES)
@@ -155,7 +156,7 @@ def test_a_bad_archive_is_refused_with_its_reason(
 )  # fmt: skip
 def test_a_word_document_of_broken_parts_is_damaged(name: str, content: str, problem: str) -> None:
     damaged = make_zip(FILES["a.docx"][1] | {name: content})
-    assert refusal("a.docx", damaged).startswith(f"a.docx: the file is damaged: {problem}")
+    assert refusal("a.docx", damaged).startswith(f"the file is damaged: {problem}")
 
 
 @pytest.mark.parametrize(
@@ -170,14 +171,14 @@ def test_what_is_nested_too_deeply_is_said_to_be(uri: str, name: str, content: s
     reader = find_reader(uri, READERS)
     assert reader is not None
     file = make_zip(FILES[uri][1] | {name: content}, zipfile.ZIP_STORED)
-    with raises(ReadError, "nested_too_deeply", uri):
+    with raises(ReadError, "nested_too_deeply"):
         read_document(reader, file, uri, DocumentSettings())
 
 
 def test_parts_and_bytes_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     content = make_zip(FILES["a.docx"][1])
-    monkeypatch.setattr(package, "MOST_PARTS", 3)
-    assert "it has more than 3 parts; split it" in refusal("a.docx", content)
+    monkeypatch.setattr(package, "_LIMITS", ZipLimits(members=3, bytes=1 << 30))
+    assert "more than 3 members" in refusal("a.docx", content)
     monkeypatch.undo()
     monkeypatch.setattr(package, "MOST_BYTES", 100)
     assert "its texts have more than 100 bytes when unpacked" in refusal("a.docx", content)
@@ -202,7 +203,7 @@ def test_what_breaks_a_reader_ends_with_an_error(uri: str, name: str, content: s
     limits = DocumentSettings(read_seconds=10, read_megabytes=256)
     with pytest.raises(ReadError) as raised:
         read_document(reader, make_zip(FILES[uri][1] | {name: content}), uri, limits)
-    assert uri in str(raised.value)
+    assert str(raised.value)
 
 
 @pytest.mark.parametrize("uri", ["a.docx", "a.pptx", "a.odt", "a.epub", "a.xlsx"])

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents.formats.html_reader import HtmlReader
+from backstory.ingest.documents.formats.html import HTML, find_html_encoding
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from tests.errors import raises
 
-READER = HtmlReader()
+READER = HTML
 MAY = datetime(2024, 5, 1)
 
 
@@ -186,8 +186,8 @@ def test_the_date_that_a_page_states_for_programs_is_its_date(head: str, date: d
 
 def test_a_change_is_the_date_of_a_page_without_another() -> None:
     change = '<meta property="article:modified_time" content="2024-05-01">'
-    assert read(f"{change}<p>Text").updated_at == MAY
-    assert read(f"{change}<meta name='date' content='2023-01-01'><p>Text").updated_at is None
+    assert read(f"{change}<p>Text").change.moment == MAY
+    assert read(f"{change}<meta name='date' content='2023-01-01'><p>Text").change.moment is None
 
 
 def test_keywords_are_tags_and_the_title_is_that_without_the_site() -> None:
@@ -221,7 +221,7 @@ def test_keywords_are_tags_and_the_title_is_that_without_the_site() -> None:
     ],
 )
 def test_the_encoding_is_the_stated_one_unless_the_bytes_say_otherwise(content: bytes, encoding: str) -> None:
-    assert READER.find_encoding(content) == encoding
+    assert find_html_encoding(content) == encoding
     assert read(content).text == content.decode(encoding).rpartition("<p>")[2].lstrip("\ufeff")
 
 

@@ -15,7 +15,7 @@ from tests.errors import raises
 
 
 def read(root: Path, name: str, *, most_bytes: int | None = None) -> bytes:
-    with open_inside(root, root / name, name, most_bytes=most_bytes) as file:
+    with open_inside(root, root / name, most_bytes=most_bytes) as file:
         return file.read()
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstory.ingest.documents.ocr.page_texts import (
+from backstory.ingest.documents.page_texts import (
     clean_page,
     drop_running_heads,
     is_garbled,

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents.formats.parquet_reader import ParquetReader
+from backstory.ingest.documents.formats.tables import PARQUET
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from tests.errors import raises
 
@@ -37,7 +37,7 @@ def test_each_record_is_a_row() -> None:
         "day: 2024-01-02; at: 2024-01-02 03:04:00.000000+00:00; took: PT3S; price: 1.10; {}part.a: true; "
         'part.b: [{{"c": "d"}}]'
     )
-    assert ParquetReader().read(write(table), "a.parquet") == ParsedDocument(
+    assert PARQUET.read(write(table), "a.parquet") == ParsedDocument(
         text="n; text; day; at; took; price; list; part\n"
          'n: 1; text: "x\\ny"; ' + rest.format("list: [1, 2]; ") + "\n" + rest.format(""),
         chunker="rows",
@@ -49,21 +49,21 @@ def test_each_record_is_a_row() -> None:
     "table", [pl.DataFrame(), pl.DataFrame({"a": [None, None]}), pl.DataFrame({"a": ["", None]})]
 )
 def test_a_table_without_text_is_empty(table: pl.DataFrame) -> None:
-    with raises(ReadError, "empty_document", "a.parquet"):
-        ParquetReader().read(write(table), "a.parquet")
+    with raises(ReadError, "empty_document"):
+        PARQUET.read(write(table), "a.parquet")
 
 
 def test_a_damaged_table_is_refused() -> None:
     content = write(pl.DataFrame({"a": [1, 2]}))
     days = write(pl.DataFrame({"a": pl.Series([2**30], dtype=pl.Int32).cast(pl.Date)}))
-    with raises(ReadError, "empty_document", "a.parquet"):
-        ParquetReader().read(b"", "a.parquet")
+    with raises(ReadError, "empty_document"):
+        PARQUET.read(b"", "a.parquet")
     for damaged in (content[:-6], b"PAR1", content[:4] + b"\xff" * 30 + content[34:], days):
-        with raises(ReadError, "damaged_file", "a.parquet"):
-            ParquetReader().read(damaged, "a.parquet")
+        with raises(ReadError, "damaged_file"):
+            PARQUET.read(damaged, "a.parquet")
 
 
 def test_more_rows_than_are_read_of_one_file_are_refused() -> None:
     content = write(pl.select(a=pl.repeat(1, 2_000_001)))
     with raises(ReadError, "too_many_rows"):
-        ParquetReader().read(content, "a.parquet")
+        PARQUET.read(content, "a.parquet")

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents.formats.pdf_information import read_date, read_title
-from backstory.ingest.documents.limited_reading import read_document
+from backstory.ingest.documents.formats.properties import read_pdf_date, read_title
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.reader import READERS
+from backstory.ingest.documents.reading import read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.hostile_pdf_files import PAGE, protect
 from tests.ingest.documents.pdf_files import make_pdf, make_right_to_left, make_scan, write_lines
 
-READER = next(reader for reader in READERS if reader.format == "pdf")
+READER = next(reader for reader in READERS if reader.name == "pdf")
 WITHOUT_OCR = DocumentSettings(ocr="off")
 
 
@@ -55,9 +55,9 @@ def test_title_and_date_are_those_of_the_document_information() -> None:
     document = read(make_pdf([write_lines("Text")], information=stated))
     assert document.title == "Bread and salt"
     assert document.published_at is None
-    assert document.updated_at == datetime(2024, 2, 3)
+    assert document.change.moment == datetime(2024, 2, 3)
     document = read(make_pdf([write_lines("Text")], information={"Title": "Microsoft Word - x.doc"}))
-    assert (document.title, document.updated_at) == (None, None)
+    assert (document.title, document.change.moment) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_a_program_puts_for_a_title_is_none(stated: str, title: str | None)
     ],
 )
 def test_dates_are_checked(stated: str, moment: datetime | None) -> None:
-    assert read_date(stated) == moment
+    assert read_pdf_date(stated) == moment
 
 
 def test_right_to_left_text_is_read_in_order() -> None:
@@ -134,7 +134,7 @@ def test_what_cannot_be_read_is_told_apart(content: bytes, kind: type[ReadError]
     with pytest.raises(ReadError) as caught:
         read(content)
     assert type(caught.value) is kind
-    assert str(caught.value).startswith(f"a.pdf: {reason}")
+    assert str(caught.value).startswith(reason)
 
 
 def test_a_file_that_is_encrypted_without_a_password_is_read() -> None:

@@ -8,15 +8,14 @@ import pytest
 from pydantic import ValidationError
 
 from backstory.ingest.documents.folder import DocumentRead, read_documents
-from backstory.ingest.documents.limited_reading import read_document
-from backstory.ingest.documents.ocr.recognised_page import RecognisedPage, parse_pages
-from backstory.ingest.documents.ocr.recognition import find_tesseract
 from backstory.ingest.documents.reader import READERS
+from backstory.ingest.documents.reading import read_document
+from backstory.ingest.documents.recognition import RecognisedPage, find_tesseract, parse_pages
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.document_files import Write, make_writer
 from tests.ingest.documents.pdf_files import make_pdf, make_png, make_scan, put_program, write_lines
 
-PDF = next(reader for reader in READERS if reader.format == "pdf")
+PDF = next(reader for reader in READERS if reader.name == "pdf")
 DEFAULTS = DocumentSettings()
 LINES = ("The oven is hot and the", "bread is good today")
 HEADER = "level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext"

@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents.formats.text_reader import TEXT_READERS
+from backstory.ingest.documents.formats.texts import ASCIIDOC, ORG_MODE, PLAIN_TEXT, RESTRUCTURED_TEXT
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.text.chunking.outline import outline_markdown
 from tests.errors import raises
 
-READERS = {reader.format: reader for reader in TEXT_READERS}
+READERS = {each.name: each for each in (PLAIN_TEXT, RESTRUCTURED_TEXT, ASCIIDOC, ORG_MODE)}
 
 
 def read(format_: str, text: str | bytes) -> ParsedDocument:
     content = text.encode() if isinstance(text, str) else text
-    document = READERS[format_].read(content, "a", drafts=True)
+    document = READERS[format_].read(content, "a")
     assert document is not None
     return document
 
@@ -172,7 +172,7 @@ def test_fields_in_the_middle_of_a_text_are_text() -> None:
     assert (document.published_at, document.text) == (None, "Text\n\n:date: soon\n")
 
 
-ASCIIDOC = """\
+ADOC = """\
 = Compost
 Ann Lee
 :revdate: 2024-05-01
@@ -199,7 +199,7 @@ Dry ones.
 
 
 def test_headings_code_and_attributes_of_asciidoc_are_found() -> None:
-    document = read("asciidoc", ASCIIDOC)
+    document = read("asciidoc", ADOC)
     assert headings(document) == ["Compost", "Compost > What to add", "Compost > What to add > Leaves"]
     assert "```python\n# not a heading\n== nor this\n```" in document.text
     assert "A comment" not in document.text

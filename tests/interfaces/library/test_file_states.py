@@ -9,7 +9,7 @@ import pytest
 
 from backstory.base.errors import InputError, ReadError, StoppedError
 from backstory.base.progress import listening
-from backstory.ingest.documents.page_pictures import draw_page
+from backstory.ingest.documents.reading import draw_page
 from backstory.interfaces.library.library import Library
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises
@@ -85,13 +85,13 @@ def test_a_page_is_drawn_and_a_damaged_file_is_named(library: Library) -> None:
     with raises(InputError, "unknown_page"):
         library.page_picture("sourdough.md", 1)
     with raises(ReadError, "damaged_file"):
-        draw_page(content[:200], "paper.pdf", 1, DocumentSettings())
+        draw_page(content[:200], 1, DocumentSettings())
     with raises(ReadError, "unknown_page"):
-        draw_page(content, "paper.pdf", 3, DocumentSettings())
+        draw_page(content, 3, DocumentSettings())
 
 
 @pytest.mark.parametrize("size", [20_000, 200_000])
 def test_a_picture_of_a_huge_page_stays_small(size: int) -> None:
     content = make_pdf([write_lines("Large")], box=(0, 0, size, size))
-    picture = draw_page(content, "wall.pdf", 1, DocumentSettings())
+    picture = draw_page(content, 1, DocumentSettings())
     assert int.from_bytes(picture[16:20]) * int.from_bytes(picture[20:24]) <= 4_100_000

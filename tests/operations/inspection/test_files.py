@@ -57,7 +57,7 @@ def test_files_that_could_not_be_read_are_listed_with_what_to_do(workspace: Work
     )
     assert not found["file posts/a.md"].passed
     assert (
-        "could not be read: line 2: date 'soon' is not a date; write it as 2025-03-04"
+        "could not be read: the field date 'soon' is not a date; write it as 2025-03-04"
         in found["file posts/a.md"].detail
     )
     assert [name for name, examination in found.items() if not examination.passed] == [

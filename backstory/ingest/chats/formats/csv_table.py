@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.formats.csv_records import DELIMITERS, find_stated_delimiter, split_records
 from backstory.ingest.chats.formats.tabular import Record, parse_records, require_columns
 from backstory.ingest.chats.reader import ParsedExport, TableFormat
-from backstory.ingest.chats.text_lines import decode_head, decode_lines
+from backstory.ingest.tables import find_delimiter, split_records
+from backstory.ingest.text_lines import decode_head, decode_lines
 from backstory.settings.inputs import ConversationSettings
 
 _SUFFIXES = (".csv", ".tsv")
@@ -43,7 +43,7 @@ def _read(content: bytes, settings: ConversationSettings, source: str, _: int = 
 def _read_records(
     lines: Sequence[str], width: int, positions: Sequence[int], unread: dict[int, str]
 ) -> Iterator[Record]:
-    delimiter, first = _find_delimiter(lines)
+    delimiter, first = find_delimiter(lines)
     timestamp, author, message = positions
     undecodable = frozenset(unread)
     for record in split_records(lines, delimiter, begin=first + 1, width=width):
@@ -61,17 +61,10 @@ def _split_names(lines: Sequence[str]) -> list[str]:
     """Return the names of the columns; none if the first line is none of a table."""
     if not lines:
         return []
-    delimiter, first = _find_delimiter(lines)
+    delimiter, first = find_delimiter(lines)
     record = next(split_records(lines[first : first + 1], delimiter), None)
     names = [] if record is None else [name.strip() for name in record.fields]
     return names if len(names) > 1 else []
-
-
-def _find_delimiter(lines: Sequence[str]) -> tuple[str, int]:
-    """Return the delimiter, and the place of the line that names the columns."""
-    if stated := find_stated_delimiter(lines):
-        return stated, 1
-    return max(DELIMITERS, key=lines[0].count), 0
 
 
 CSV: Final = TableFormat("csv", _is_table, _read)

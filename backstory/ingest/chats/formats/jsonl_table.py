@@ -8,7 +8,7 @@ from typing import Final
 
 from backstory.ingest.chats.formats.tabular import Record, parse_records, require_columns
 from backstory.ingest.chats.reader import ParsedExport, TableFormat
-from backstory.ingest.chats.text_lines import decode_head, decode_lines
+from backstory.ingest.text_lines import decode_head, decode_lines
 from backstory.settings.inputs import ConversationSettings
 
 

@@ -8,7 +8,6 @@ from typing import Final
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.chat_format import ChatFormat
 from backstory.ingest.chats.export_parts import ExportParts, open_parts
-from backstory.ingest.chats.file_kinds import DAMAGED_ARCHIVE
 from backstory.ingest.chats.formats.assistants import CHATGPT, CLAUDE
 from backstory.ingest.chats.formats.discord import DISCORD
 from backstory.ingest.chats.formats.irc import IRC
@@ -20,6 +19,7 @@ from backstory.ingest.chats.formats.slack import SLACK
 from backstory.ingest.chats.formats.telegram import TELEGRAM
 from backstory.ingest.chats.formats.transcripts import TRANSCRIPT
 from backstory.ingest.chats.formats.zoom_chat import ZOOM_CHAT
+from backstory.ingest.zips import DAMAGED
 
 _LINE_FORMATS: Final = (MAIL, TRANSCRIPT, ZOOM_CHAT, IRC)
 """Those that are texts, in which any other text may be quoted."""
@@ -48,7 +48,7 @@ def find_format(parts: ExportParts) -> tuple[ChatFormat, list[str]] | None:
             found = tried.find(parts)
         except ReadError:
             raise
-        except DAMAGED_ARCHIVE:  # another reader says what is wrong with the archive
+        except DAMAGED:  # another reader says what is wrong with the archive
             continue
         if found:
             return tried, found

@@ -12,7 +12,6 @@ from backstory.ingest.chats.formats.whatsapp_header import find_headers, time_of
 from backstory.ingest.chats.formats.whatsapp_locales import BIDI_MARKS
 from backstory.ingest.chats.formats.whatsapp_markers import classify_messages, find_told
 from backstory.ingest.chats.reader import ROW_SCHEMA, ParsedExport, TableFormat, unread_frame
-from backstory.ingest.chats.text_lines import TextLines, decode_head, decode_lines
 from backstory.ingest.chats.times import (
     FIRST_YEAR,
     KNOWN_YEAR,
@@ -22,6 +21,7 @@ from backstory.ingest.chats.times import (
     local_to_utc,
     read_date,
 )
+from backstory.ingest.text_lines import TextLines, decode_head, decode_lines
 from backstory.settings.inputs import ConversationSettings
 
 _DATE_PARTS = ("first", "second", "third")

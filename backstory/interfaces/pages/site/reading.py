@@ -11,7 +11,7 @@ import polars as pl
 from backstory.base.errors import InputError, ReadError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.local_times import localize_window
-from backstory.ingest.documents.formats.markdown_reader import MarkdownReader
+from backstory.ingest.documents.formats.texts import read_markdown
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.written import locate
 from backstory.ingest.sources.web_address import WebAddresses
@@ -124,11 +124,11 @@ def _read_edited(workspace: Workspace, row: Mapping[str, Any]) -> tuple[ParsedDo
         return None, ""
     path = workspace.root / row["path"]
     try:
-        parsed = MarkdownReader().read(path.read_bytes(), row["path"])
+        parsed = read_markdown(path.read_bytes(), row["path"])
     except FileNotFoundError:
         return None, f"The file {row['path']} is gone. This is the draft that the table posts holds."
     except ReadError as error:
-        return None, f"A person has edited the file, but it cannot be read: {error}. This is the draft."
+        return None, f"A person has edited {row['path']}, but it cannot be read: {error}. This is the draft."
     return parsed, f"A person has edited this post: {row['reason']}."
 
 

@@ -1,7 +1,7 @@
-"""The ZIP file of an office document or an e-book, checked before a part of it is read.
+"""The ZIP file of an office document or an e-book, checked before a part of it is read, and its document.
 
-Nothing is ever unpacked to disk. What a library is given is written anew from the checked parts
-(:meth:`Package.rewrite`), so that it never sees the file itself.
+What a library is given is written anew from the checked parts (:meth:`Package.rewrite`), so that it never sees the file
+itself.
 """
 
 from __future__ import annotations
@@ -9,38 +9,31 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Final
 from xml.etree.ElementTree import Element, XMLParser
 
 from backstory.base.errors import MissingExtraError, ReadError
 from backstory.base.extras import require_extra
-from backstory.ingest.documents.file_kinds import HEAD_BYTES, name_binary_kind
-
-MOST_PARTS: Final = 20_000
-"""Maximum number of parts of a file."""
+from backstory.base.wording import count
+from backstory.ingest.documents.formats.properties import read_properties
+from backstory.ingest.documents.formats.texts import find_title
+from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.ingest.file_kinds import name_binary_kind
+from backstory.ingest.zips import ZipLimits, list_members, open_zip, read_member
 
 MOST_BYTES: Final = 256 << 20
 """Maximum size of all text parts of a file together, decompressed."""
-
-MOST_RATIO: Final = 200
-"""How many times its compressed size a part may have, if it is not small; tables of equal rows reach 100."""
-
-SMALL_BYTES: Final = 1 << 20
-"""Size up to which a part may be compressed by any ratio."""
-
+_LIMITS: Final = ZipLimits(members=20_000, bytes=8 << 30)
 _TEXT_ENDINGS: Final = (".xml", ".rels", ".opf", ".xhtml", ".html", ".htm")
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
-_MANIFEST: Final = "META-INF/manifest.xml"
 _ENCRYPTION: Final = b"encryption-data"
 """What the manifest of an OpenDocument file says of each part that a password protects."""
-
-_IS_ENCRYPTED: Final = 0x1
 _DEFINITION: Final = re.compile(rb"[^<]{0,9}(?:\s|<\?.*?\?>|<!--.*?-->)*<!DOCTYPE", re.DOTALL | re.IGNORECASE)
+_LITTLE_TEXT: Final = 400
+"""Characters for each image below which the images are likely to hold what the document says."""
 
 
 @dataclass(frozen=True)
@@ -48,30 +41,27 @@ class Package:
     """A checked file.
 
     Attributes:
-        uri: Name of the file in error messages.
         parts: The text parts by name.
         names: The names of all parts.
     """
 
-    uri: str
     parts: dict[str, bytes]
     names: tuple[str, ...]
-
-    def require(self, name: str) -> bytes:
-        """Return a part.
-
-        It raises ``ReadError`` if the file has no such part.
-        """
-        if name not in self.parts:
-            raise damaged(self.uri, f"its part {name} is missing")
-        return self.parts[name]
 
     def parse(self, name: str) -> Element:
         """Parse a part.
 
-        It raises ``ReadError`` if the file has no such part, or it is not XML, or it has a document type definition.
+        It raises ``ReadError`` if the file has no such part, or it is not XML, or has a document type definition.
         """
-        return parse_xml(self.require(name), self.uri, name)
+        if name not in self.parts:
+            raise damaged(f"its part {name} is missing")
+        refuse_definitions(self.parts[name], name)
+        parser = XMLParser()  # noqa: S314 - what makes it unsafe was refused
+        try:
+            parser.feed(self.parts[name])
+            return parser.close()
+        except (SyntaxError, ValueError, LookupError) as error:
+            raise damaged(f"its part {name} is not XML") from error
 
     def parse_optional(self, name: str) -> Element | None:
         """Parse a part as :meth:`parse` does; None if the file has no such part."""
@@ -82,12 +72,11 @@ class Package:
 
         It raises ``ReadError`` if a part has a document type definition.
         """
-        for name, content in self.parts.items():
-            if name != "mimetype":
-                refuse_definitions(content, self.uri, name)
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, content in self.parts.items():
+                if name != "mimetype":
+                    refuse_definitions(content, name)
                 archive.writestr(zipfile.ZipInfo(name), content)
         file.seek(0)
         return file
@@ -97,121 +86,117 @@ class Package:
         return sum(name.startswith(folder) and not name.endswith("/") for name in self.names)
 
 
-def open_package(content: bytes, uri: str, kind: str) -> Package:
+def open_package(content: bytes, kind: str) -> Package:
     """Check a file and read its text parts.
 
     It raises ``ReadError`` if the file holds nothing; or the file is no such file, is protected by a password, is
     damaged, or exceeds a limit.
     """
     if not content:
-        raise ReadError(f"{uri}: the file is empty; save it again, or remove it", code="empty_document")
-    if content.startswith(_OLE):
-        raise ReadError(f"{uri}: {_describe_ole(content, kind)}")
-    if not content.startswith(b"PK"):
-        found = name_binary_kind(content[:HEAD_BYTES])
+        raise ReadError("the file is empty; save it again, or remove it", code="empty_document")
+    if content.startswith(_OLE) and _ENCRYPTED not in content:
+        raise ReadError(
+            f"this is a file of an old Microsoft Office, although its name says otherwise; save it as {kind}"
+        )
+    if not content.startswith((b"PK", _OLE)):
+        found = name_binary_kind(content)
         what = (
             f"is {found}, although its name says otherwise"
             if found
             else f"is not {kind}, although its name says so"
         )
-        raise ReadError(f"{uri}: this {what}; give it the name of its kind, or save it again")
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            _check_entries(archive.infolist(), uri)
-            parts = {
-                entry.filename: archive.read(entry)
-                for entry in archive.infolist()
-                if _is_text(entry.filename)
-            }
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError) as error:
-        if isinstance(error, ReadError):
-            raise
-        raise damaged(uri, "it cannot be unpacked") from error
-    if _ENCRYPTION in parts.get(_MANIFEST, b""):
+        raise ReadError(f"this {what}; give it the name of its kind, or save it again")
+    parts: dict[str, bytes] = {}
+    names = []
+    if content.startswith(b"PK"):
+        with open_zip(io.BytesIO(content), _LIMITS) as archive:
+            total = 0
+            for name, info, problem in list_members(archive):
+                names.append(name)
+                if not (name == "mimetype" or name.lower().endswith(_TEXT_ENDINGS)):
+                    continue
+                if problem is not None:
+                    raise ReadError(f"its part {name!r} cannot be read: {problem}")
+                total += info.file_size
+                if total > MOST_BYTES:
+                    raise ReadError(
+                        f"its texts have more than {MOST_BYTES:,} bytes when unpacked; split it",
+                        code="too_large",
+                    )
+                parts[name] = read_member(archive, info)
+    if content.startswith(_OLE) or _ENCRYPTION in parts.get("META-INF/manifest.xml", b""):
         raise ReadError(
-            f"{uri}: this is {kind} that is protected by a password; save it without one", code="protected"
+            f"this is {kind} that is protected by a password; save it without one", code="protected"
         )
-    return Package(uri, parts, tuple(archive.namelist()))
+    if not parts:
+        raise damaged("it holds no part of a document")
+    return Package(parts, tuple(names))
 
 
-def damaged(uri: str, problem: str) -> ReadError:
-    """Build the error for a damaged file."""
-    return ReadError(f"{uri}: the file is damaged: {problem}; write or export it again", code="damaged_file")
+def damaged(problem: str) -> ReadError:
+    """Make the error of a damaged file."""
+    return ReadError(f"the file is damaged: {problem}; write or export it again", code="damaged_file")
 
 
-def parse_xml(content: bytes, uri: str, name: str) -> Element:
-    """Parse XML.
-
-    It raises ``ReadError`` if it is not XML, or has a document type definition, which could define entities.
-    """
-    refuse_definitions(content, uri, name)
-    parser = XMLParser()  # noqa: S314 - what makes it unsafe was refused
-    try:
-        parser.feed(content)
-        return parser.close()
-    except (SyntaxError, ValueError, LookupError) as error:
-        raise damaged(uri, f"its part {name} is not XML") from error
-
-
-def refuse_definitions(content: bytes, uri: str, name: str) -> None:
-    """Raise an error if XML begins with a document type definition: office documents have none, attacks do.
-
-    The definition can only stand before the first element, so that no more is parsed.
-
-    It raises ``ReadError`` if it has one.
-    """
+def refuse_definitions(content: bytes, name: str) -> None:
+    """Raise ``ReadError`` if XML begins with a document type definition: office documents have none, attacks do."""
     if _DEFINITION.match(content.replace(b"\0", b"")):  # also in UTF-16
         raise ReadError(
-            f"{uri}: its part {name} defines entities or a document type, which no office program writes; the file may "
+            f"its part {name} defines entities or a document type, which no office program writes; the file may "
             "be made to do harm, and is not read"
         )
 
 
-def _describe_ole(content: bytes, kind: str) -> str:
-    if _ENCRYPTED in content:
-        return f"this is {kind} that is protected by a password; save it without one"
-    return f"this is a file of an old Microsoft Office, although its name says otherwise; save it as {kind} of today"
-
-
-def _is_text(name: str) -> bool:
-    return name == "mimetype" or name.lower().endswith(_TEXT_ENDINGS)
-
-
-def _check_entries(entries: Iterable[zipfile.ZipInfo], uri: str) -> None:
-    names: set[str] = set()
-    total = 0
-    for entry in entries:
-        name = PurePosixPath(entry.filename)
-        if name.is_absolute() or ".." in name.parts or "\\" in entry.filename:
-            raise ReadError(
-                f"{uri}: its part {entry.filename!r} points outside the file, so Backstory does not read it"
-            )
-        if entry.filename in names:
-            raise damaged(uri, f"it holds {entry.filename!r} twice")
-        names.add(entry.filename)
-        if entry.flag_bits & _IS_ENCRYPTED:
-            raise ReadError(f"{uri}: it is protected by a password; save it without one", code="protected")
-        total += entry.file_size if _is_text(entry.filename) else 0
-        if _is_text(entry.filename) and entry.file_size > max(SMALL_BYTES, MOST_RATIO * entry.compress_size):
-            raise ReadError(
-                f"{uri}: its part {entry.filename!r} grows to {entry.file_size:,} bytes when unpacked, more than "
-                f"{MOST_RATIO} times its size in the file, as in files made to do harm; it is not read"
-            )
-        if len(names) > MOST_PARTS:
-            raise ReadError(f"{uri}: it has more than {MOST_PARTS:,} parts; split it")
-        if total > MOST_BYTES:
-            raise ReadError(
-                f"{uri}: its texts have more than {MOST_BYTES:,} bytes when unpacked; split it",
-                code="too_large",
-            )
-
-
-def require_office(uri: str, kind: str) -> None:
-    """Raise an error that says what to install if a file needs packages that are absent.
-
-    It raises ``ReadError`` if they are absent.
-    """
+def require_office(kind: str) -> None:
+    """Raise ``ReadError`` that says what to install if packages are absent."""
     try:
         require_extra("office", f"reading {kind}", "save its text as Markdown")
     except MissingExtraError as error:
-        raise ReadError(f"{uri}: {error}", code="missing_extra") from error
+        raise ReadError(str(error), code="missing_extra") from error
+
+
+def compose_document(
+    text: str,
+    properties: Element | None,
+    images: int,
+    *,
+    title: str | None = None,
+    starts: tuple[int, ...] = (),
+    notes: Iterable[str | None] = (),
+) -> ParsedDocument:
+    """Compose a document whose title is that of its properties, else the given one, else its first heading.
+
+    Images are named as unread if the document has little text beside them. It raises ``ReadError`` if there is no text.
+    """
+    unread = (
+        count(images, "image was", "images were")
+        + " not read; export the document as PDF, whose images can be recognised"
+    )
+    if not text.strip():
+        problem = unread if images else "write some, or remove the file"
+        raise ReadError(f"there is no text in it; {problem}", code="empty_document")
+    stated = read_properties(properties)
+    has_images = images and len(text) < _LITTLE_TEXT * images
+    return ParsedDocument(
+        text=text,
+        title=stated.title or title or find_title(text),
+        published_at=stated.published_at,
+        change=stated.change,
+        tags=stated.tags,
+        page_starts=starts,
+        chunker="page" if starts else "markdown",
+        unread="; ".join(filter(None, [*notes, unread if has_images else None])) or None,
+    )
+
+
+def write_table(rows: Sequence[Sequence[str]]) -> str:
+    """Write rows as a table whose header is the first row."""
+    width = max(map(len, rows), default=0)
+    if not any(cell.strip() for row in rows for cell in row):
+        return ""
+    lines = [_write_row([*row, *[""] * (width - len(row))]) for row in rows]
+    return "\n".join([lines[0], f"|{' --- |' * width}", *lines[1:]])
+
+
+def _write_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"

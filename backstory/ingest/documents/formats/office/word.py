@@ -1,0 +1,138 @@
+"""Word documents, by mammoth and html-to-markdown.
+
+markitdown reads them in the same way, by mammoth, but brings pandas, onnxruntime and requests, 327 MB together. The
+light path of docling (docling-slim with its office formats, 261 MB) imports torch. kreuzberg (98 MB) lost text after a
+``<`` and the marks of lists in the documents that were compared. mammoth is pure Python under the BSD licence, 0.2 MB,
+and its HTML keeps headings, lists, tables, notes, and insertions as accepted. It reads no file that a document names.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from xml.etree import ElementTree as ET
+from xml.etree.ElementTree import Element
+from xml.parsers.expat import ExpatError
+
+from backstory.ingest.documents.formats.html import convert_html
+from backstory.ingest.documents.formats.office.package import (
+    Package,
+    compose_document,
+    damaged,
+    open_package,
+    require_office,
+)
+from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
+
+_WORD: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_STRICT: Final = "{http://purl.oclc.org/ooxml/wordprocessingml/main}"
+_MATH: Final = (
+    "{http://schemas.openxmlformats.org/officeDocument/2006/math}",
+    "{http://purl.oclc.org/ooxml/officeDocument/math}",
+)
+_WRAPPERS: Final = ("fldSimple", "dir", "bdo")
+"""Elements around runs of text whose content mammoth does not read."""
+
+_BETWEEN: Final = {"f": "/", "sup": "^", "sub": "_", "lim": "_"}
+_MARKS: Final = (b"oMath", b"fldSimple", b":bdo", b":dir")
+_STYLES: Final = """\
+p[style-name='Title'] => h1:fresh
+p[style-name='Subtitle'] => p:fresh
+p[style-name='Quote'] => blockquote > p:fresh
+p[style-name='Intense Quote'] => blockquote > p:fresh
+p[style-name='HTML Preformatted'] => pre:separator('\\n')
+"""
+
+_TEXTS: Final = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
+_BOX: Final = re.compile(r'<input\b[^<>]*\btype="checkbox"[^<>]*>')
+_UNREADABLE: Final = (ExpatError, ValueError, LookupError, TypeError, AttributeError, OSError)
+"""What mammoth raises for parts that are no XML, or that lack what the format asks for."""
+
+
+def read_word(content: bytes, _: str) -> ParsedDocument:
+    """Read a Word document since 2007 as one text without pages, which only a printer makes."""
+    package = open_package(content, "a Word document (DOCX)")
+    require_office("a Word document")
+    if not any(name.startswith("word/") for name in package.parts):
+        raise damaged("it holds no Word document")
+    text, unread = convert_html(_convert(package))
+    properties = package.parse_optional("docProps/core.xml")
+    images = package.count_images("word/media/")
+    return compose_document(text, properties, images, notes=[unread])
+
+
+def _convert(package: Package) -> str:
+    """Convert a document to HTML.
+
+    It raises ``ReadError`` if one of its parts is damaged.
+    """
+    from mammoth import convert_to_html
+
+    for name in _TEXTS:
+        if (root := package.parse_optional(name)) is not None:
+            package.parts[name] = _complete_part(package.parts[name], root)
+    content = package.rewrite()
+    try:
+        converted: str = convert_to_html(content, style_map=_STYLES, convert_image=lambda _: []).value
+    except _UNREADABLE as error:
+        for name in package.parts:
+            if name.endswith((".xml", ".rels")):
+                package.parse(name)  # a part that is no XML is named
+        raise damaged("its parts do not fit together as those of a Word document") from error
+    return _BOX.sub(lambda found: "☑ " if "checked=" in found[0] else "☐ ", converted)
+
+
+def _complete_part(content: bytes, root: Element) -> bytes:
+    """Return a part of a document with its formulas as text, and what stands in fields as ordinary runs."""
+    if not any(mark in content for mark in _MARKS):
+        return content
+    for element in list(root.iter()):
+        namespace, _, name = str(element.tag).rpartition("}")
+        if name in _WRAPPERS and f"{namespace}}}" in (_WORD, _STRICT):
+            element.tag = f"{namespace}}}smartTag"
+        for place, child in enumerate(element):
+            if child.tag in [f"{math}{kind}" for math in _MATH for kind in ("oMath", "oMathPara")]:
+                element[place] = _make_run(_write_formula(child), child.tail)
+    written: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return written
+
+
+def _make_run(text: str, tail: str | None) -> Element:
+    run = Element(f"{_WORD}r")
+    ET.SubElement(run, f"{_WORD}t", {"xml:space": "preserve"}).text = text
+    run.tail = tail
+    return run
+
+
+def _write_formula(element: Element) -> str:
+    """Write a formula on one line: fractions with a slash, exponents after ``^``, indices after ``_``."""
+    name = str(element.tag).rpartition("}")[2]
+    if name == "t":
+        return element.text or ""
+    if name.endswith("Pr"):
+        return _write_operator(element)
+    if name == "f":
+        return "/".join(_group(_write_formula(part)) for part in element if not str(part.tag).endswith("Pr"))
+    if name == "d":
+        return f"({''.join(map(_write_formula, element))})"
+    written = "".join(map(_write_formula, element))
+    if name in ("sup", "sub", "lim"):
+        return _BETWEEN[name] + _group(written) if written else ""
+    return f"√{_group(written)}" if name == "rad" else written
+
+
+def _write_operator(properties: Element) -> str:
+    """Return the sign of a sum or an integral, which stands in its properties."""
+    if not str(properties.tag).endswith("naryPr"):
+        return ""
+    signs = (value for part in properties if str(part.tag).endswith("}chr") for value in part.attrib.values())
+    return next(signs, "∫")
+
+
+def _group(text: str) -> str:
+    return text if len(text) == 1 or text.isalnum() else f"({text})"
+
+
+DOCX: Final = DocumentFormat(
+    "docx", "Word", frozenset({".docx", ".docm", ".dotx"}), read_word, None, gives_markdown=True
+)

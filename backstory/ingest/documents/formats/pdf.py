@@ -1,0 +1,289 @@
+"""The pages of a PDF as text and as images; loaded only where a PDF is read.
+
+PDFium reads the text: it keeps words whole that pypdf breaks, and takes an eighth of the time. Pages in a script from
+right to left are read by pypdf, because PDFium turns some of their letters around.
+``docs/decisions/0008-two-readers-of-pdf.md`` has the figures.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Final
+
+import pypdf
+import pypdfium2
+from pypdf.errors import PyPdfError
+from pypdfium2 import raw
+
+from backstory.base.errors import ReadError
+from backstory.base.png import encode_png
+from backstory.ingest.documents.dates import find_last_change
+from backstory.ingest.documents.formats.properties import read_pdf_date, read_title
+from backstory.ingest.documents.page_texts import (
+    PagedFile,
+    clean_page,
+    drop_running_heads,
+    is_garbled,
+    join_hyphenated,
+    list_pages,
+)
+from backstory.ingest.documents.recognition import DPI
+
+_TEXTS: Final = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
+_BOXES: Final = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
+_MACHINE_NAME: Final = re.compile(r".*[\[\]#]|[a-z]{0,6}[ _-]?\d+", re.IGNORECASE)
+"""Names that programs give to fields: ``form1[0].f1_1[0]``, ``Text 12``."""
+_POINTS_PER_INCH: Final = 72
+_MOST_PIXELS: Final = 40_000_000
+"""A page of A2 at 300 dpi; larger ones are drawn at a lower resolution."""
+
+_SCREEN_DPI: Final = 110
+_SCREEN_PIXELS: Final = 4_000_000
+"""A page of A2 at the resolution of a screen; larger ones are drawn at a lower one."""
+
+_FAST: Final = 3
+
+_MOST_SIDE: Final = 32_000
+"""Tesseract reads no longer side."""
+
+_STAMP_CHARACTERS: Final = 60
+"""A scanned page may bear so much text, such as its number or the name of an archive."""
+
+_SCAN_SHARE: Final = 0.5
+_MOST_DEPTH: Final = 8
+_RIGHT_TO_LEFT: Final = re.compile(
+    r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001eeff]"
+)
+
+_PYPDF_ERRORS: Final = (
+    PyPdfError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What pypdf raises on damaged files; it promises only the first."""
+
+
+def read_pdf(content: bytes) -> PagedFile:
+    """Read the text of all pages, the title and the date.
+
+    It raises ``ReadError`` if the file is protected by a password, or damaged.
+    """
+    with closing(_open(content)) as pdf:
+        if pdf.get_formtype() != raw.FORMTYPE_NONE:
+            pdf.init_forms()
+        texts: list[str] = []
+        pictures: list[int] = []
+        damaged: list[int] = []
+        for number in range(1, len(pdf) + 1):
+            try:
+                text, is_picture = _read_page(pdf, number)
+            except pypdfium2.PdfiumError:
+                text, is_picture = "", False
+                damaged.append(number)
+            texts.append(text)
+            if is_picture:
+                pictures.append(number)
+        # The number of pages is only claimed: those that follow the last one in the file take no place in the text.
+        unreadable = set(damaged)
+        while len(texts) in unreadable:
+            texts.pop()
+        notes = _turn_right_to_left(pdf, texts)
+        filled = (
+            {number: _read_filled(pdf, number) for number in range(1, len(texts) + 1)} if pdf.formenv else {}
+        )
+        texts = [
+            "\n".join(filter(None, [text, *filled.get(number, ())])) for number, text in enumerate(texts, 1)
+        ]
+        created, changed = (
+            read_pdf_date(_read_information(pdf, name)) for name in ("CreationDate", "ModDate")
+        )
+        return PagedFile(
+            texts=tuple(join_hyphenated(drop_running_heads(texts))),
+            pictures=tuple(pictures),
+            damaged=tuple(damaged),
+            title=read_title(_read_information(pdf, "Title")),
+            change=find_last_change(created, changed),
+            notes=tuple(notes),
+        )
+
+
+def draw_pdf_page(content: bytes, page: int) -> bytes:
+    """Draw a page, from 1, in shades of grey, as a PNM file.
+
+    It raises ``ReadError`` if the page cannot be drawn.
+    """
+    with closing(_open(content)) as pdf:
+        bitmap = _render(pdf, page, DPI, _MOST_PIXELS, grayscale=True)
+        rows = b"".join(_list_rows(bitmap, 1))
+        return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + rows
+
+
+def draw_pdf_picture(content: bytes, page: int) -> bytes:
+    """Draw a page, from 1, in its colours for a screen, as a PNG file.
+
+    It raises ``ReadError`` if there is no such page, or it cannot be drawn.
+    """
+    with closing(_open(content)) as pdf:
+        if not 1 <= page <= len(pdf):
+            raise ReadError(
+                f"there is no page {page}: the number of pages is {len(pdf)}", code="unknown_page"
+            )
+        bitmap = _render(pdf, page, _SCREEN_DPI, _SCREEN_PIXELS, rev_byteorder=True, prefer_bgrx=False)
+        return encode_png(bitmap.width, bitmap.height, _list_rows(bitmap, 3), effort=_FAST)
+
+
+def _render(
+    pdf: pypdfium2.PdfDocument, page: int, dpi: int, most_pixels: int, **options: bool
+) -> pypdfium2.PdfBitmap:
+    try:
+        opened = pdf[page - 1]
+        width, height = opened.get_size()
+        scale = min(
+            dpi / _POINTS_PER_INCH,
+            math.sqrt(most_pixels / max(width * height, 1)),
+            _MOST_SIDE / max(width, height, 1),
+        )
+        return opened.render(scale=scale, **options)
+    except (pypdfium2.PdfiumError, ValueError) as error:
+        raise ReadError(
+            "the page cannot be drawn: the file is damaged; write or export it again", code="damaged_file"
+        ) from error
+
+
+def _list_rows(bitmap: pypdfium2.PdfBitmap, bytes_of_pixel: int) -> Iterator[memoryview]:
+    pixels = memoryview(bitmap.buffer).cast("B")
+    return (pixels[row * bitmap.stride :][: bitmap.width * bytes_of_pixel] for row in range(bitmap.height))
+
+
+def _open(content: bytes) -> pypdfium2.PdfDocument:
+    try:
+        return pypdfium2.PdfDocument(content)
+    except pypdfium2.PdfiumError as error:
+        if error.err_code == raw.FPDF_ERR_PASSWORD:
+            reason = "it is protected by a password; save a copy without one"
+        elif error.err_code == raw.FPDF_ERR_SECURITY:
+            reason = (
+                "it is protected in a way that is not read, such as by a certificate; save a copy without"
+            )
+        elif b"%PDF-" not in content[:1024]:
+            reason = "this is no PDF, or its beginning is missing; give the file its right ending, or export it again"
+        else:
+            reason = "the PDF is damaged or incomplete; copy, write or export it again"
+        raise ReadError(reason, code="damaged_file") from error
+
+
+def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:
+    """Return a page's text, and whether its text has to be recognised in an image."""
+    with closing(pdf[number - 1]) as page, closing(page.get_textpage()) as text_page:
+        text = text_page.get_text_bounded()
+        if is_garbled(text):
+            return "", True
+        text = clean_page(text)
+        if not text:
+            return "", next(_list_drawn(page), None) is not None
+        return text, len(text) <= _STAMP_CHARACTERS and _is_scan(page)
+
+
+def _read_filled(pdf: pypdfium2.PdfDocument, number: int) -> list[str]:
+    """Return the filled fields of a page as ``name: value``, and the names of boxes that are ticked."""
+    try:
+        with closing(pdf[number - 1]) as page:
+            return list(filter(None, _read_fields(page, page.formenv))) if page.formenv else []
+    except pypdfium2.PdfiumError:  # reading its text says so
+        return []
+
+
+def _list_drawn(page: pypdfium2.PdfPage) -> Iterator[pypdfium2.PdfObject]:
+    kinds = [raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_SHADING, raw.FPDF_PAGEOBJ_TEXT]
+    return iter(page.get_objects(filter=kinds, max_depth=_MOST_DEPTH))
+
+
+def _is_scan(page: pypdfium2.PdfPage) -> bool:
+    """Return whether an image covers most of a page."""
+    width, height = page.get_size()
+    for drawn in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=1):
+        left, bottom, right, top = drawn.get_bounds()
+        if abs((right - left) * (top - bottom)) >= _SCAN_SHARE * width * height:
+            return True
+    return False
+
+
+def _turn_right_to_left(pdf: pypdfium2.PdfDocument, texts: list[str]) -> list[str]:
+    """Replace the pages in a script from right to left by what pypdf reads; return what to say about them."""
+    turned = [number for number, text in enumerate(texts, 1) if _RIGHT_TO_LEFT.search(text)]
+    if not turned:
+        return []
+    copy = io.BytesIO()
+    pdf.save(copy, flags=raw.FPDF_REMOVE_SECURITY)  # repaired, and readable without a package for ciphers
+    pages = _open_again(copy)
+    unsure: list[int] = []
+    for number in turned:
+        text = _extract(pages, number)
+        if text:
+            texts[number - 1] = text
+        else:
+            unsure.append(number)
+    return (
+        [f"the letters of {list_pages(unsure)} may stand in a wrong order; export the file again"]
+        if unsure
+        else []
+    )
+
+
+def _open_again(copy: io.BytesIO) -> Sequence[pypdf.PageObject]:
+    try:
+        return pypdf.PdfReader(copy).pages
+    except _PYPDF_ERRORS:
+        return []
+
+
+def _extract(pages: Sequence[pypdf.PageObject], number: int) -> str:
+    try:
+        return clean_page(pages[number - 1].extract_text())
+    except _PYPDF_ERRORS:
+        return ""
+
+
+def _read_information(pdf: pypdfium2.PdfDocument, field: str) -> str:
+    try:
+        return str(pdf.get_metadata_value(field))
+    except UnicodeDecodeError:
+        return ""
+
+
+def _read_fields(page: pypdfium2.PdfPage, form: pypdfium2.PdfFormEnv) -> Iterator[str]:
+    for place in range(raw.FPDFPage_GetAnnotCount(page.raw)):
+        annotation = raw.FPDFPage_GetAnnot(page.raw, place)
+        try:
+            kind = raw.FPDFAnnot_GetFormFieldType(form.raw, annotation)
+            if kind in _TEXTS:
+                value = " ".join(_read_value(raw.FPDFAnnot_GetFormFieldValue, form, annotation).split())
+                name = _read_name(form, annotation)
+                yield f"{name}: {value}" if name and value else value
+            elif kind in _BOXES and raw.FPDFAnnot_IsChecked(form.raw, annotation):
+                yield f"☑ {_read_name(form, annotation)}".strip()
+        finally:
+            raw.FPDFPage_CloseAnnot(annotation)
+
+
+def _read_name(form: pypdfium2.PdfFormEnv, annotation: object) -> str:
+    """Return the name that people are shown, else the one that the program gave unless it says nothing."""
+    shown = _read_value(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)
+    given = _read_value(raw.FPDFAnnot_GetFormFieldName, form, annotation)
+    return shown or ("" if _MACHINE_NAME.fullmatch(given) else given)
+
+
+def _read_value(read: Callable[..., int], form: pypdfium2.PdfFormEnv, annotation: object) -> str:
+    size = read(form.raw, annotation, None, 0)
+    buffer = (ctypes.c_ushort * (size // 2 + 1))()
+    read(form.raw, annotation, buffer, size)
+    return bytes(buffer)[:size].decode("utf-16-le", "replace").rstrip("\0").replace("\ufffd", "")

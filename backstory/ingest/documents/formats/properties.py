@@ -1,0 +1,148 @@
+"""Title, dates and keywords that programs write into the properties of their files."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import MAXYEAR, UTC, datetime, timedelta, timezone
+from typing import Final
+from xml.etree.ElementTree import Element
+
+from backstory.ingest.documents.dates import NO_CHANGE, LastChange, find_last_change, parse_date
+
+FIRST_PDF_YEAR: Final = 1993
+"""PDF is not older; an earlier year comes from a clock that was never set."""
+
+_MOST_CHARACTERS: Final = 300
+_PDF_DATE: Final = re.compile(
+    r"(?:D:)?(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?\d*\s*([Zz]|([+-])(\d\d)'?(\d\d)?)?.*",
+    re.ASCII | re.DOTALL,
+)
+_PROGRAM: Final = re.compile(
+    r"(?:microsoft (?:office )?)?(?:word|powerpoint|excel|publisher) - ", re.IGNORECASE
+)
+_FILE_NAME: Final = re.compile(
+    r"\S.*\.(?:docx?|odt|rtf|pptx?|odp|xlsx?|ods|dvi|tex|indd|qxd|pages|pmd|fm|ps|pdf|html?|txt|md)",
+    re.IGNORECASE,
+)
+_NO_TITLE: Final = re.compile(
+    r"(?:untitled|no title|title|none|null|unbenannt|sans titre|sin t[ií]tulo|senza titolo|document|dokument|documento"
+    r"|\(?(?:anonymous|unspecified)\)?|unknown|unbekannt|new document|neues dokument"
+    r"|presentation|präsentation|powerpoint presentation|slide|folie|scan|scanned document|layout)[ _-]*\d*",
+    re.IGNORECASE,
+)
+
+
+def read_title(stated: str | None) -> str | None:
+    """Return the title of a document, or None if a program filled the field.
+
+    The name of a file (``x.doc``, ``Microsoft Word - x.doc``), what a program calls any document (``untitled``,
+    ``Document1``), a number, and whole paragraphs are no titles.
+    """
+    title = " ".join("".join(char if char.isprintable() else " " for char in stated or "").split())
+    title = _PROGRAM.sub("", title, count=1) if _PROGRAM.match(title) else title
+    is_title = (
+        any(char.isalpha() for char in title)
+        and len(title) <= _MOST_CHARACTERS
+        and _FILE_NAME.fullmatch(title) is None
+        and _NO_TITLE.fullmatch(title) is None
+    )
+    return title if is_title else None
+
+
+def read_pdf_date(stated: str) -> datetime | None:
+    """Return a date of the document information (``D:20240822125427+02'00'``) in UTC, or None if it is no date.
+
+    Without a time it is midnight. Without a zone it has none. A year without a day, or before PDF existed, is no date.
+    """
+    found = _PDF_DATE.fullmatch(stated.strip())
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    hours, minutes = (int(part or 0) for part in found.groups()[8:])
+    offset = timedelta(hours=hours, minutes=minutes) * (-1 if found[8] == "-" else 1)
+    try:
+        moment = datetime(
+            year, month, day, hour, minute, min(second, 59), tzinfo=timezone(offset)
+        ).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    if (
+        not FIRST_PDF_YEAR <= moment.year < MAXYEAR
+    ):  # a zone moves the last day of all beyond what can be written
+        return None
+    return moment if found[7] else moment.replace(tzinfo=None)
+
+
+_SEPARATORS: Final = re.compile(r"[,;\n]")
+_EVENTS: Final = {"modification": "modified", "creation": "created"}
+_DEFAULT_YEARS: Final = 1981
+"""Programs that set no date write 1970 or 1980, where their clocks begin."""
+
+
+@dataclass(frozen=True)
+class Properties:
+    """What a file states of itself.
+
+    Attributes:
+        title: Title.
+        published_at: When a book was published.
+        change: By when the file was written; of no date if it states a publication.
+        tags: Keywords, each once.
+    """
+
+    title: str | None = None
+    published_at: datetime | None = None
+    change: LastChange = NO_CHANGE
+    tags: tuple[str, ...] = ()
+
+
+def read_properties(root: Element | None) -> Properties:
+    """Read the properties of a document of Microsoft Office, of an OpenDocument file or of an e-book."""
+    if root is None:
+        return Properties()
+    is_book = _local(root.tag) == "metadata"
+    stated: dict[str, list[str]] = {}
+    for element in root.iter():
+        name = _local(element.tag)
+        if name == "meta" and (named := element.get("property")):
+            name = named.partition(":")[2] or named
+        if (
+            name == "date"
+        ):  # of a book its publication, unless EPUB 2 names another event; else the last change
+            event = next((value for key, value in element.attrib.items() if _local(key) == "event"), "")
+            name = _EVENTS.get(event, "published") if is_book else "modified"
+        text = " ".join((element.text or "").split())
+        if text:
+            stated.setdefault(name, []).append(text)
+
+    def find(*names: str) -> datetime | None:
+        texts = (text for name in names for text in stated.get(name, ()))
+        return next(filter(None, map(_read_date, texts)), None)
+
+    published = find("published")
+    keywords = [text for name in ("keywords", "keyword") for text in stated.get(name, ())]
+    tags = (tag.strip() for text in keywords for tag in _SEPARATORS.split(text))
+    return Properties(
+        title=read_title(next(iter(stated.get("title", ())), None)),
+        published_at=published,
+        change=(
+            find_last_change(find("created", "creation-date"), find("modified"))
+            if published is None
+            else NO_CHANGE
+        ),
+        tags=tuple(dict.fromkeys(filter(None, tags))),
+    )
+
+
+def _local(name: object) -> str:
+    """Return a name without its namespace; empty for a comment, which has none."""
+    return name.rpartition("}")[2] if isinstance(name, str) else ""
+
+
+def _read_date(text: str) -> datetime | None:
+    with suppress(ValueError):  # the property was written by a program, and no one can mend it
+        moment = parse_date(text)
+        return moment if moment.year >= _DEFAULT_YEARS else None
+    return None

@@ -1,1 +1,0 @@
-"""Metadata of a document: front matter, dates, stated fields."""

@@ -1,1 +1,0 @@
-"""Text recognition: of images, and of pages without text."""

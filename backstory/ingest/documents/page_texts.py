@@ -1,0 +1,191 @@
+"""The pages of a file, and the text of a page as a program put it down -> as a person would type it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+from typing import Final
+
+from backstory.base.wording import inflect
+from backstory.ingest.documents.dates import NO_CHANGE, LastChange
+
+PAGE_BREAK: Final = "\n\n"
+"""What stands between the texts of two pages."""
+_LINE_ENDS: Final = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_BREAK_MARKS: Final = "\x02\ufffe"
+"""What PDFium writes for a hyphen at the end of a line, in place of the hyphen and of the end of the line."""
+
+_UNWRITTEN: Final = re.compile(r"[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f\ufeff\uffff\ufdd0-\ufdef\ud800-\udfff]")
+"""Control characters, what is no character, and halves of characters."""
+
+_FORMS: Final = re.compile(
+    r"[\ufb00-\ufb06\ufb13-\ufb17\ufb1d-\ufbb1\ufbd3-\ufd3d\ufd50-\ufdc7\ufdf0-\ufdfc\ufe70-\ufefc]"
+)
+"""Ligatures (``ﬁ``) and letters by their shape in a word (Hebrew, Arabic), which no one types."""
+
+_BROKEN: Final = re.compile(r"(\S*?)(\w+)(?:[\x02\ufffe]\n?|([-\u2010\u00ad])[ ]*\n)[ ]*(\w+)")
+_COMPOUND: Final = re.compile(r"\w+-\w+")
+_ADDRESS: Final = re.compile(r"://|www\.|@|\w[./]\w")
+_AND: Final = (
+    "and",
+    "or",
+    "to",
+    "und",
+    "oder",
+    "bis",
+    "et",
+    "ou",
+    "à",
+    "y",
+    "o",
+    "e",
+    "en",
+    "of",
+    "och",
+    "og",
+    "i",
+)
+"""Words before the second half of a pair: ``short- and long-term``."""
+
+_ALWAYS_APART: Final = frozenset(["well", "self", "half", "mid"])
+"""First parts that keep their hyphen before a word."""
+
+_LEAST_PART: Final = 4
+_NUMBER: Final = re.compile(r"\d+")
+_LEAST_PAGES: Final = 3
+_SHARE_OF_PAGES: Final = 0.6
+_EDGE_LINES: Final = 2
+"""How many lines at the top and the bottom of a page may be a running head."""
+
+_GARBLED_SHARE: Final = 0.3
+
+
+@dataclass(frozen=True)
+class PagedFile:
+    """What a file of pages holds before text is recognised in its images.
+
+    Attributes:
+        texts: The text of each page, blank where it has none.
+        pictures: Pages, from 1, whose text has to be recognised.
+        damaged: Pages, from 1, that cannot be read.
+        title: Title.
+        change: By when it was written.
+        notes: What else of it was not read, or not surely.
+    """
+
+    texts: tuple[str, ...]
+    pictures: tuple[int, ...] = ()
+    damaged: tuple[int, ...] = ()
+    title: str | None = None
+    change: LastChange = NO_CHANGE
+    notes: tuple[str, ...] = ()
+
+
+def find_starts(pages: Sequence[str]) -> tuple[int, ...]:
+    """Return where each page begins in the pages joined by :data:`PAGE_BREAK`."""
+    return tuple(accumulate((len(page) + len(PAGE_BREAK) for page in pages[:-1]), initial=0))
+
+
+def list_pages(numbers: Iterable[int]) -> str:
+    """Name pages as a subject: ``page 3``, ``pages 3 and 5-7``."""
+    ordered = sorted(numbers)
+    runs = [
+        [number for _, number in run]
+        for _, run in groupby(enumerate(ordered), lambda pair: pair[1] - pair[0])
+    ]
+    names = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+    listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return f"{inflect(len(ordered), 'page')} {listed}"
+
+
+def clean_page(text: str) -> str:
+    r"""Clean the text of one page; the marks of hyphenated lines are left for :func:`join_hyphenated`.
+
+    It returns text with newlines as ``\n``, without control characters, ligatures and superfluous blanks.
+    """
+    text = _UNWRITTEN.sub("", _LINE_ENDS.sub("\n", text))
+    text = _FORMS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+    text = re.sub(r"[ \t\u00a0]+", " ", text)
+    text = re.sub(r" ?\n ?", "\n", text)
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+
+def join_hyphenated(pages: Sequence[str]) -> list[str]:
+    """Join the words that are cut at the end of a line, within each page.
+
+    The hyphen is dropped between two lower-case letters, unless it is the word's own: the same pages hold the word with
+    a hyphen elsewhere and not without, or another word with the same part (``long-term`` beside ``mid-term``); it is in
+    an address or beside another hyphen; or the word goes on after ``and``. It is kept beside digits and capitals
+    (``COVID-19``). Soft hyphens are dropped everywhere.
+    """
+    whole = " ".join(pages).lower() if any(_BROKEN.search(page) for page in pages) else ""
+    compounds, words = set(_COMPOUND.findall(whole)), set(re.findall(r"\w+", whole))
+    parts = {part for compound in compounds for part in compound.split("-") if len(part) >= _LEAST_PART}
+
+    def join(found: re.Match[str]) -> str:
+        before, first, mark, rest = found.groups()
+        if mark == "\u00ad":
+            return before + first + rest
+        joined, own = f"{first}{rest}".lower(), f"{first}-{rest}".lower()
+        if rest.lower() in _AND and joined not in words:
+            return f"{before}{first}- {rest}"
+        is_own = joined not in words and (
+            own in compounds
+            or before.endswith("-")
+            or len(first) == 1
+            or _ADDRESS.search(before + first) is not None
+            or not parts.isdisjoint([first.lower(), rest.lower()])
+            or (first.lower() in _ALWAYS_APART and len(rest) >= _LEAST_PART)
+        )
+        is_cut = first[-1].islower() and rest[0].islower() and not is_own
+        return f"{before}{first}{'' if is_cut else '-'}{rest}"
+
+    return [_drop_marks(_BROKEN.sub(join, page)) for page in pages]
+
+
+def drop_running_heads(pages: Sequence[str]) -> list[str]:
+    """Leave out the lines that stand at the top or the bottom of most pages, but for their numbers.
+
+    The first page keeps such a line as a paragraph of its own unless it is the number of a page.
+    """
+    shapes = Counter(shape for page in pages for shape in set(_list_edges(page.split("\n")).values()))
+    least = max(_LEAST_PAGES, _SHARE_OF_PAGES * sum(bool(page.strip()) for page in pages))
+    heads = {shape for shape, number in shapes.items() if number >= least}
+    kept: set[str] = set()
+    cleaned = []
+    for page in pages if heads else ():
+        lines = page.split("\n")
+        edges = _list_edges(lines)
+        is_more = any(line.strip() and edges.get(place) not in heads for place, line in enumerate(lines))
+        for place, shape in edges.items() if is_more else ():
+            if shape in heads:
+                is_told = shape in kept or "#" in shape
+                lines[place] = "" if is_told else f"\n{lines[place]}\n"
+                kept.add(shape)
+        cleaned.append(re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip())
+    return cleaned or list(pages)
+
+
+def _list_edges(lines: Sequence[str]) -> dict[int, str]:
+    """Return the lines at the top and the bottom of a page by their places, with # for each number."""
+    written = [place for place, line in enumerate(lines) if line.strip()]
+    edges = written if len(written) <= 2 * _EDGE_LINES else written[:_EDGE_LINES] + written[-_EDGE_LINES:]
+    return {place: _NUMBER.sub("#", lines[place].strip()) for place in edges}
+
+
+def is_garbled(text: str) -> bool:
+    """Return whether a page's letters have no known characters, so that its text is numbers of shapes in a font."""
+    letters = [character for character in text if not character.isspace() and character not in _BREAK_MARKS]
+    unknown = sum(
+        character == "\ufffd" or unicodedata.category(character) in ("Cc", "Co", "Cn")
+        for character in letters
+    )
+    return unknown > _GARBLED_SHARE * len(letters)
+
+
+def _drop_marks(page: str) -> str:
+    return page.replace("\u00ad", "").replace("\x02", "-").replace("\ufffe", "-")

@@ -1,0 +1,195 @@
+"""Recognising text in images (OCR) by Tesseract, where it is installed."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from backstory.base.errors import ReadError
+from backstory.ingest.documents.page_texts import clean_page, join_hyphenated
+
+if TYPE_CHECKING:
+    from backstory.settings.inputs import DocumentSettings
+
+DPI: Final = 300
+"""Resolution at which Tesseract reads best, and at which pages are drawn for it."""
+
+INSTALL: Final = (
+    "install Tesseract to have their text recognised: `apt install tesseract-ocr` (Debian, Ubuntu) or "
+    "`brew install tesseract` (macOS)"
+)
+
+_CODE_BYTES: Final = 512 << 20
+"""Address space of Tesseract's own code and models."""
+
+_ANSWER_SECONDS: Final = 30
+_COLUMNS: Final = 12
+_WORD: Final = "5"
+
+
+@dataclass(frozen=True)
+class RecognisedPage:
+    """The text of one page.
+
+    Attributes:
+        text: The text, blank if there is none.
+        confidence: Mean confidence of its words, 0 to 1; None if there are none.
+    """
+
+    text: str
+    confidence: float | None
+
+
+@dataclass(frozen=True)
+class Tesseract:
+    """An installed Tesseract.
+
+    Attributes:
+        program: Its absolute path.
+        version: Its version.
+        languages: Names of the languages that are installed with it.
+    """
+
+    program: str
+    version: str
+    languages: tuple[str, ...]
+
+
+def find_tesseract() -> Tesseract | None:
+    """Find Tesseract in the ``PATH``; None if it is not installed, or does not run."""
+    program = shutil.which("tesseract")
+    return None if program is None else _examine(program, Path(program).stat().st_mtime_ns)
+
+
+def find_obstacle(settings: DocumentSettings, tesseract: Tesseract | None) -> str | None:
+    """Return why no text is recognised in images, and what to do; None if it is."""
+    if settings.ocr == "off":
+        return "set `documents: {ocr: auto}` to have their text recognised"
+    if tesseract is None:
+        return INSTALL
+    lacking = [name for name in settings.ocr_languages if name not in tesseract.languages]
+    if lacking:
+        packages = " ".join(f"tesseract-ocr-{name.replace('_', '-').lower()}" for name in lacking)
+        return (
+            f"Tesseract lacks {', '.join(lacking)} (`documents.ocr_languages`); install it by `apt install {packages}` "
+            "(Debian, Ubuntu) or `brew install tesseract-lang` (macOS), or name others"
+        )
+    return None
+
+
+def name_recognition(settings: DocumentSettings) -> str:
+    """Return an id of what recognises text.
+
+    It changes when Tesseract or a language is installed, and with the limits, which may keep pages from being read.
+    """
+    tesseract = None if settings.ocr == "off" else find_tesseract()
+    if tesseract is None:
+        return ""
+    lacking = [name for name in settings.ocr_languages if name not in tesseract.languages]
+    limits = f"{settings.read_seconds} {settings.read_megabytes}"
+    return " ".join([tesseract.version, limits, "+".join(settings.ocr_languages), *lacking])
+
+
+def recognise_pages(
+    image: bytes, program: str, languages: Sequence[str], megabytes: int
+) -> list[RecognisedPage]:
+    """Recognise the text in an image file, with the words that are cut at the ends of lines joined.
+
+    The caller runs it in the process with limits: Tesseract has the processor time of that process, its own limit of
+    memory (on Linux), and ends with it.
+
+    It raises ``ReadError`` if tesseract cannot read the image, or exceeded a limit; the message has no name of a file.
+    """
+    with subprocess.Popen(  # noqa: S603 - found in the PATH, and given no text of the file as an argument
+        [program, "stdin", "stdout", "-l", "+".join(languages), "--dpi", str(DPI), "tsv"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=_make_environment()
+        | {"OMP_THREAD_LIMIT": "1"},  # threads would multiply its time, and not its speed
+    ) as process:
+        if sys.platform == "linux":  # it waits for the image, so that the limit comes in time
+            most = _CODE_BYTES + (megabytes << 20)
+            _, hard = resource.prlimit(process.pid, resource.RLIMIT_AS)
+            soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.prlimit(process.pid, resource.RLIMIT_AS, (soft, hard))
+        table, _ = process.communicate(image)
+    if process.returncode == -signal.SIGXCPU:
+        raise ReadError(
+            "it takes more processor time than `documents.read_seconds` allows; raise the setting",
+            code="too_slow",
+        )
+    if process.returncode != 0:
+        code = process.returncode
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        raise ReadError(
+            f"Tesseract cannot read the image ({how}): it is damaged, too large, or of another kind"
+        )
+    pages = parse_pages(table.decode("utf-8", "replace"))
+    texts = join_hyphenated([page.text for page in pages])
+    return [RecognisedPage(text, page.confidence) for text, page in zip(texts, pages, strict=True)]
+
+
+def parse_pages(table: str) -> list[RecognisedPage]:
+    """Read what Tesseract writes as ``tsv``: a row for each page, block, paragraph, line and word.
+
+    Paragraphs are separated by a blank line. A page without words gives a blank text.
+    """
+    listed = (line.split("\t") for line in table.splitlines())
+    rows = [row for row in listed if len(row) == _COLUMNS and row[1].isdigit()]
+    numbers = sorted({int(row[1]) for row in rows})
+    words = [row for row in rows if row[0] == _WORD and row[-1].strip()]
+    return [_compose([row for row in words if int(row[1]) == number]) for number in numbers]
+
+
+def _compose(words: list[list[str]]) -> RecognisedPage:
+    """Compose a page of the rows of its words: level, page, block, paragraph, line, ..., confidence, text."""
+    if not words:
+        return RecognisedPage("", None)
+    paragraphs = [
+        "\n".join(" ".join(row[-1].strip() for row in line) for _, line in groupby(group, lambda row: row[4]))
+        for _, group in groupby(words, lambda row: (row[2], row[3]))
+    ]
+    sure = sum(float(row[-2]) for row in words) / len(words) / 100
+    return RecognisedPage(clean_page("\n\n".join(paragraphs)), round(min(max(sure, 0.0), 1.0), 3))
+
+
+@cache
+def _examine(program: str, _changed: int) -> Tesseract | None:
+    version = _ask(program, "--version")
+    listed = _ask(program, "--list-langs")
+    if version is None or listed is None:
+        return None
+    return Tesseract(program, version.splitlines()[0].strip(), tuple(sorted(listed.splitlines()[1:])))
+
+
+def _make_environment() -> dict[str, str]:
+    # Imported here: it loads the types of keys, which take a tenth of a second, and most files need no recognition.
+    from backstory.base.environment import reader_environment
+
+    return reader_environment()
+
+
+def _ask(program: str, question: str) -> str | None:
+    try:
+        answer = subprocess.run(  # noqa: S603 - found in the PATH
+            [program, question],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=_make_environment(),
+            timeout=_ANSWER_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    text = (answer.stdout or answer.stderr).decode("utf-8", "replace").strip()  # older ones answer on stderr
+    return text if answer.returncode == 0 and text else None

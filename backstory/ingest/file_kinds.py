@@ -1,0 +1,216 @@
+"""What kind a file is, by its first bytes and its name, for chats and documents alike, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Final
+
+from backstory.base import VERSION
+
+HEAD_BYTES: Final = 512
+"""Number of bytes at the beginning of a file that are examined."""
+
+_ZIP = b"PK\x03\x04"
+_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_MAGIC: Final = (
+    (b"%PDF-", "a PDF file"),
+    (b"\x89PNG\r\n\x1a\n", "an image (PNG)"),
+    (b"\xff\xd8\xff", "an image (JPEG)"),
+    (b"GIF87a", "an image (GIF)"),
+    (b"GIF89a", "an image (GIF)"),
+    (b"II*\0", "an image (TIFF)"),
+    (b"MM\0*", "an image (TIFF)"),
+    (b"OggS", "a sound file (Ogg)"),
+    (b"ID3", "a sound file (MP3)"),
+    (b"\x1f\x8b", "an archive (gzip)"),
+    (b"7z\xbc\xaf\x27\x1c", "an archive (7z)"),
+    (b"Rar!\x1a\x07", "an archive (RAR)"),
+    (b"SQLite format 3\0", "a database (SQLite)"),
+    (b"PAR1", "a data file (Parquet)"),
+    (b"{\\rtf", "a rich text file (RTF)"),
+    (_OFFICE, "a file of an old Microsoft Office"),
+    (_ZIP, "an archive (ZIP)"),
+)
+"""First bytes of file types; the last two belong to several types, which the file name suffix distinguishes."""
+
+_SUFFIXES: Final = {
+    "a PDF file": ".pdf",
+    "a contact card": ".vcf",
+    "a program": ".apk .exe .dmg",
+    "a Word file": ".docx .docm .dotx",
+    "a file of Pages": ".pages",
+    "a Word file of before 2007 (save it as DOCX)": ".doc .dot",
+    "a spreadsheet": ".xlsx .xlsm .ods .numbers",
+    "a spreadsheet of before 2007 (save it as XLSX)": ".xls .xlt",
+    "a spreadsheet in Excel's binary format (save it as XLSX)": ".xlsb",
+    "a presentation": ".pptx .odp .key",
+    "a presentation of before 2007 (save it as PPTX)": ".ppt .pps",
+    "an OpenDocument text": ".odt",
+    "a rich text file (RTF)": ".rtf",
+    "an e-book": ".epub .mobi .azw3",
+    "an image": ".png .jpg .jpeg .gif .webp .svg .tif .tiff .bmp .heic .heif .avif .ico",
+    "a sound file": ".mp3 .m4a .wav .ogg .oga .opus .flac .aac .amr .caf .wma",
+    "a video": ".mp4 .m4v .mpg .mpeg .mov .mkv .webm .avi .3gp",
+    "an archive": ".zip .tar .gz .tgz .7z .rar .bz2 .xz",
+    "a web page (HTML)": ".html .htm .xhtml",
+    "a text file": ".txt .text",
+    "a log": ".log",
+    "a text file (reStructuredText)": ".rst",
+    "a text file (AsciiDoc)": ".adoc .asciidoc",
+    "a text file (Org mode)": ".org",
+    "a text file (LaTeX)": ".tex",
+    "an MDX file": ".mdx",
+    "a canvas of Obsidian": ".canvas",
+    "a notebook": ".ipynb",
+    "a table": ".csv .tsv .tab",
+    "a data file (Parquet)": ".parquet",
+    "a data file": ".json .jsonl .ndjson .yaml .yml .toml .xml .db .sqlite",
+    "an e-mail": ".eml .msg .mbox",
+    "program code": (
+        ".py .pyi .pyw .js .mjs .cjs .jsx .ts .mts .cts .tsx .css .scss .sh .bash .rb .go .rs .java .c .h .cc .cpp .cxx"
+        " .hh .hpp .hxx .cs .kt .php .swift .scala .lua .pl .r .sql"
+    ),
+}
+_KINDS: Final = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
+_SENT_IN_CHATS: Final = re.compile(
+    r"an? (?:contact card|program|image|sound|video|PDF|Word|file of Pages|spreadsheet|presentation|OpenDocument"
+    r"|rich text|e-book)"
+)
+"""Kinds that people send in chats; such a file is never opened as an export."""
+
+
+def name_kind(uri: str, head: bytes) -> str:
+    """Return the kind of a file, by its first bytes, else by its suffix, such as ``a PDF file``."""
+    suffix = PurePosixPath(uri).suffix.lower()
+    by_name = _KINDS.get(suffix)
+    by_content = name_binary_kind(head)
+    if by_content is not None and not (by_name and head.startswith((_ZIP, _OFFICE))):
+        return by_content
+    if by_name is not None:
+        return by_name
+    return (
+        f"a file of a kind that is not known ({suffix})" if suffix else "a file without an ending in its name"
+    )
+
+
+def name_binary_kind(head: bytes) -> str | None:
+    """Return the kind of a binary file by its first bytes; None for a text or an unknown kind."""
+    if head.startswith(b"RIFF"):
+        return {b"WEBP": "an image (WebP)", b"WAVE": "a sound file (WAV)"}.get(head[8:12])
+    if head[4:8] == b"ftyp":
+        return "an image (HEIF)" if head[8:11] in (b"hei", b"avi", b"mif") else "a video"
+    return next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
+
+
+def kind_in_chats(name: str) -> str | None:
+    """Return the kind of a file that people send in chats, by its name; None for any other file."""
+    kind = _KINDS.get(PurePosixPath(name).suffix.lower())
+    return kind if kind is not None and _SENT_IN_CHATS.match(kind) else None
+
+
+SLACK_WITHOUT_LISTS: Final = "a Slack export (ZIP) without a list of users or of channels"
+_JSON_KINDS: Final = (
+    (rb'"senderName"|"threadName"', "a Messenger export of end-to-end encrypted chats (JSON)"),
+    (rb'"client_msg_id"|"ts"\s*:\s*"\d+\.\d+"', "a day of a Slack export (JSON) without its users.json"),
+)
+_AS_TABLE: Final = (
+    "Write its messages as a table with the columns timestamp, author and message (CSV, or JSON with one object per "
+    "line), and put that here"
+)
+_AS_JSON: Final = "Export it again as JSON"
+_FOREIGN: Final = (
+    (
+        rb"={20,}\s+Guild: [^\n]*\s+Channel: ",
+        "the plain text of DiscordChatExporter",
+        f"{_AS_JSON} (`-f Json`)",
+    ),
+    (
+        rb'"?AuthorID"?,"?Author"?,"?Date"?,"?Content',
+        "the table of DiscordChatExporter",
+        f"{_AS_JSON} (`-f Json`)",
+    ),
+    (rb"(?s)<.*chatlog__message", "a web page of DiscordChatExporter", f"{_AS_JSON} (`-f Json`)"),
+    (
+        rb"(?s)<.*(?:class=['\"]message default|pull_right date details|tgme_widget_message)",
+        "a web page that Telegram exported",
+        "Export the chat again from Telegram Desktop with the format JSON (machine-readable); put its result.json here",
+    ),
+    (
+        rb"(?s)<.*(?:class=['\"][^'\"]*\b_a6-g\b|uiBoxWhite noborder)",
+        "a web page of Instagram or Messenger",
+        "Request the download of your information again, with the format JSON",
+    ),
+    (rb"\[LINE\] |\[LINE\]\S", "a chat that LINE exported", _AS_TABLE),
+    (rb"(?s)<\?xml.{0,500}<smses ", "a backup of text messages (XML)", _AS_TABLE),
+)
+"""Beginnings of what other programs export, with its name and what to do."""
+_CHATS: Final = (
+    SLACK_WITHOUT_LISTS,
+    *(kind for _, kind in _JSON_KINDS),
+    *(kind for _, kind, _ in _FOREIGN),
+)
+_BACKUP: Final = re.compile(r".*\.crypt\d+", re.IGNORECASE)
+_CHAT_HEAD_BYTES: Final = 65_536
+_EXPORT_AS_TEXT: Final = "Export the chat from the app as text, and put that here"
+_READ_AS: Final = (
+    "WhatsApp text or ZIP, Telegram JSON, Slack folder or ZIP, Parquet, CSV, JSON lines, Discord JSON, "
+    "Instagram and Messenger JSON, ChatGPT and Claude conversations.json, Matrix JSON, "
+    "Signal text or signal-cli JSON, logs of irssi, WeeChat and ZNC, transcripts of meetings (VTT), "
+    "chats of Zoom and Meet, mbox, Maildir, eml"
+)
+
+
+def describe_foreign(content: bytes) -> str | None:
+    """Describe a text that another program exported in a form which is not read; None for any other file."""
+    head = content[:_CHAT_HEAD_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n")
+    for pattern, kind, advice in _FOREIGN:
+        if re.match(pattern, head):
+            return f"{kind}, in a form that Backstory does not read. {advice}"
+    return None
+
+
+def describe_unread_chat(content: bytes, name: str) -> str:
+    """Describe a file among chats that no reader supports, and say what to do."""
+    kind, advice = _find_kind(content, name)
+    return f"{kind}; Backstory {VERSION} has no reader for it (known: {_READ_AS}). {advice}"
+
+
+def describe_sent_file(kind: str) -> str:
+    """Explain why a file of a kind that people send in chats was not read as an export."""
+    return (
+        f"{kind} outside a chat's own folder; Backstory {VERSION} has no reader for it (known: {_READ_AS}). "
+        "Move it out of the folder, or into the subfolder of the chat that it was sent in"
+    )
+
+
+def names_chat(description: str | None) -> bool:
+    """Return whether a description is that of a chat that another app exported."""
+    return description is not None and description.startswith(_CHATS)
+
+
+def _find_kind(content: bytes, name: str) -> tuple[str, str]:
+    head = content[:_CHAT_HEAD_BYTES]
+    if _BACKUP.fullmatch(name):
+        return "an encrypted backup of WhatsApp", _EXPORT_AS_TEXT
+    if content.startswith(_ZIP):
+        if b"users.json" in content:  # the names of members stand in an archive as they are
+            return SLACK_WITHOUT_LISTS, "Export the workspace again"
+        if b"[Content_Types].xml" in content:
+            return "a Microsoft Office document", _EXPORT_AS_TEXT
+        return "a ZIP archive without a chat", "Unpack it and put the chat's text here"
+    if (kind := name_binary_kind(head)) is not None:
+        return kind, _EXPORT_AS_TEXT
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text.startswith((b"{", b"[")):
+        found = (kind for pattern, kind in _JSON_KINDS if re.search(pattern, head))
+        return next(found, "JSON that is not one object per line"), _AS_TABLE
+    if text.startswith(b"<"):
+        is_page = re.search(rb"<html|<!doctype html", text[:1000], re.IGNORECASE)
+        return ("a web page" if is_page else "XML"), _AS_TABLE
+    if b"\0" in head:
+        return "a binary file of an unknown type", "Move it out of the folder"
+    return (
+        "a text that is neither a WhatsApp chat nor a table",
+        "Export the chat again, or move the file out of the folder if it is no chat",
+    )
