@@ -222,7 +222,9 @@ def _publish(workspace: Workspace, run: Run, files: Collection[str]) -> None:
     if not any(CLEARED in made.counts for made in run.made.values()):
         workspace.publish_tables()
     elif may_divide_days(workspace):
-        workspace.publish_tables(at_once=files)  # what another run has begun with or has yet to record stays
+        workspace.publish_tables(
+            discarded=files
+        )  # what another run has begun with or has yet to record stays
     else:
         workspace.publish_tables(timedelta(0))
 

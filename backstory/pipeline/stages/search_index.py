@@ -21,7 +21,7 @@ from backstory.index.chunks import cut_document_chunks, embedding_texts
 from backstory.index.milvus import is_served
 from backstory.index.posts import with_posts
 from backstory.index.search import open_index
-from backstory.index.snapshot import Manifest, current_version, find_damage, prune, publishing, read_manifest
+from backstory.index.snapshot import Manifest, current_version, find_damage, prune, read_manifest
 from backstory.ingest.documents.folder import name_reading
 from backstory.ingest.documents.reader import READERS
 from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
@@ -103,8 +103,7 @@ class SearchIndexStage(Stage):
         documents = read_table_rows(workspace, "documents", [WHOLE])
         known = workspace.catalog.read("search_index").get(WHOLE)
         if known is not None and not self.stale_partitions():
-            with publishing(workspace.index):
-                prune(workspace.index)  # of what was open when another one was published
+            prune(workspace.index)
             manifest = read_manifest(workspace.index / known.content)
             return self._report(manifest, started, is_built=False, stats={})
         chunks = read_table_rows(workspace, "document_chunks", [WHOLE])
