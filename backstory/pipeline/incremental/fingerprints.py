@@ -36,8 +36,8 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "document_chunks": 5,
         "search_index": FORMAT,
         "hits": 2,
-        "decisions": 12,
-        "contexts": 10,
+        "decisions": 13,
+        "contexts": 11,
         "window_contexts": 12,
         "posts": 11,
     }
