@@ -62,7 +62,7 @@ def age(history: RunHistory, seconds: float) -> None:
 def test_a_run_is_a_row_of_the_table_and_one_that_changed_nothing_is_none(workspace: Workspace) -> None:
     run_pipeline(workspace)
     again = open_workspace(workspace.root)
-    outcome = run_workspace(again, DAYS)
+    outcome = run_workspace(again, [DAYS[0], DAYS[-1]])
     assert not outcome.fresh
     assert outcome.computed == 0
     table = validate(workspace.tables.read("runs"), Runs)

@@ -142,8 +142,8 @@ def test_a_used_up_quota_is_asked_once_and_what_was_made_before_is_served(
     used_up = exceed("EmbedContentRequestsPerDayPerProjectPerModel-FreeTier")
     workspace = make_workspace(ask_server(server, refuse("night train to Lisbon needs", used_up)))
     outcome, _ = run(workspace)
-    [failure] = outcome.failures
-    assert failure.startswith("hits (2025-03-15): ")
+    assert outcome.stopped is not None
+    assert not outcome.failures
     refused = [one for one in server.requests if any("Lisbon needs" in text for text in one.texts)]
     assert len(refused) == 1
     assert workspace.tables.keys("window_contexts") == ["2025-03-13"]
