@@ -29,7 +29,7 @@ SettingsRead = dict[str, Any]
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "messages": 16,
+        "messages": 17,
         "windows": 3,
         "window_chunks": 5,
         "documents": 12,
@@ -39,7 +39,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
         "decisions": 13,
         "contexts": 11,
         "window_contexts": 12,
-        "posts": 11,
+        "posts": 12,
     }
 )
 """Version of the code of each stage. Raise it when the code gives other rows for the same inputs.
