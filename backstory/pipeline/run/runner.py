@@ -17,7 +17,7 @@ from backstory.pipeline.chats.copies import drop_unused_answers
 from backstory.pipeline.history.history import BY_LIBRARY
 from backstory.pipeline.incremental.report import CLEARED, StageResult
 from backstory.pipeline.run.builder import Builder, OnProgress, ignore_progress
-from backstory.pipeline.run.differences import compare_tables, read_reader_tables
+from backstory.pipeline.run.differences import compare, look
 from backstory.pipeline.run.pending import is_fresh, record_run
 from backstory.pipeline.run.plan import ALL_TABLES, ANSWERS, CORPUS, STAGES, TABLES_OF_DOCUMENTS
 from backstory.pipeline.run.run import Run
@@ -149,10 +149,9 @@ def execute_run(
 def execute_stages(workspace: Workspace, run: Run, on_progress: OnProgress) -> None:
     """Build the tables of a run in this process, which holds the lock of the workspace, and record the run."""
     with workspace.runs.record(run.by, run.partitions, dagster_run_id=run.dagster_run_id) as finish:
-        before = read_reader_tables(workspace, run.tables)
+        before = look(workspace)
         build_tables(workspace, run, on_progress)
-        after = read_reader_tables(workspace, run.tables, before)
-        run.differences = compare_tables(before, after, as_of=workspace.settings.rag.as_of)
+        run.differences = compare(workspace, before, run.tables)
         finish(run.end)
 
 
