@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.chunking`` prints one line of JSON. Speeds are megabytes of text per CPU second, the best of
 several rounds in which both are measured in turn. Both count a token for every four characters, so that neither
-measures a tokenizer. The speed with :func:`backstory.text.chunking.tokens.estimate_tokens` is given as well.
+measures a tokenizer. The speed with :func:`backstory.text.chunking.tokens.estimate_tokens` is given as well, and for
+texts of one kind of line each the CPU seconds with the default model's tokenizer, as a multiple of those of prose.
 """
 
 from __future__ import annotations
@@ -17,8 +18,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.text.chunking.cut import Span, cut_chunks
-from backstory.text.chunking.tokens import CountTokens, estimate_tokens
+from backstory.models.embeddings.packs import read_granite_pack
+from backstory.models.onnx_text import TextTokenizer
+from backstory.settings.inputs import ChunkerName, ChunkSettings
+from backstory.text.chunking.chunkers import choose_chunker
+from backstory.text.chunking.cut import Span, TitledText, cut_chunks, cut_titled_texts
+from backstory.text.chunking.pages import Pages
+from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter
 
 MAX_TOKENS = 1800
 OVERLAP_TOKENS = 150
@@ -61,9 +67,64 @@ def _write_message(source: random.Random, words: list[str], number: int) -> str:
     return f"## Message {number}\n**Author:** {author}\n**Timestamp:** {timestamp}\n\n{text}."
 
 
-def count_quarters(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Count one token per four characters, plus one."""
-    return np.fromiter(map(len, texts), np.int64, len(texts)) // 4 + 1
+class Quarters:
+    """Counts one token per four characters, plus one."""
+
+    def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Count the tokens of each text."""
+        return np.fromiter(map(len, texts), np.int64, len(texts)) // 4 + 1
+
+    def find_token_ends(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Find the end of each token of each text."""
+        return [np.arange(len(text) // 4 + 1, dtype=np.int64) * 4 for text in texts]
+
+
+class Model:
+    """Counts with the tokenizer of the default model."""
+
+    def __init__(self) -> None:
+        tokenizer = TextTokenizer(read_granite_pack().read_tokenizer())
+        self.count_tokens = tokenizer.count
+        self.find_token_ends = tokenizer.find_ends
+
+
+def generate_kinds(characters: int, seed: int = 1) -> dict[str, tuple[ChunkerName, str]]:
+    """Make one long text of each kind of line, prose first, with the chunker that cuts it."""
+    source = random.Random(seed)
+    words = WORDS.split()
+
+    def say() -> str:
+        return " ".join(source.choices(words, k=source.randint(5, 20))).capitalize() + "."
+
+    def fill(make: Callable[[], str]) -> str:
+        lines: list[str] = []
+        size = 0
+        while size < characters:
+            lines.append(make())
+            size += len(lines[-1])
+        return "".join(lines)[:characters]
+
+    return {
+        "prose": ("markdown", fill(lambda: f"{say()} {say()} {say()}\n\n")),
+        "headings": ("markdown", fill(lambda: f"# {say()}\n")),
+        "shortest headings": ("markdown", fill(lambda: "# h\n")),
+        "rows": ("rows", fill(lambda: f"name: {source.choice(words)}; amount: {source.randint(1, 999)}\n")),
+        "one word": ("markdown", fill(lambda: f"{source.getrandbits(64):016x}")),
+        "nested lists": ("markdown", fill(lambda: f"{'  ' * source.randint(0, 12)}- {say()}\n")),
+        "quotes": ("markdown", fill(lambda: f"{'>' * source.randint(1, 20)} {say()}\n")),
+    }
+
+
+def compare_kinds(characters: int) -> dict[str, float]:
+    """Return the CPU seconds of each kind of text as a multiple of those of prose."""
+    counter = Model()
+    seconds = {}
+    for kind, (name, text) in generate_kinds(characters).items():
+        titled = TitledText(
+            kind, "A title", text, Pages(), choose_chunker(name, ChunkSettings(), max_tokens=512)
+        )
+        seconds[kind], _ = measure(lambda titled=titled: cut_titled_texts([titled], counter))  # type: ignore[misc]
+    return {kind: round(taken / seconds["prose"], 2) for kind, taken in seconds.items()}
 
 
 def pack_paragraphs(text: str, max_tokens: int, overlap_tokens: int) -> list[str]:
@@ -91,9 +152,7 @@ def pack_paragraphs(text: str, max_tokens: int, overlap_tokens: int) -> list[str
     return chunks
 
 
-def count_losses(
-    texts: Sequence[str], spans: Sequence[list[Span]], count_tokens: CountTokens
-) -> tuple[int, int]:
+def count_losses(texts: Sequence[str], spans: Sequence[list[Span]], counter: TokenCounter) -> tuple[int, int]:
     """Count the non-whitespace characters that no chunk holds, and the chunks over the ceiling."""
     lost = oversize = 0
     for text, cut in zip(texts, spans, strict=True):
@@ -102,7 +161,7 @@ def count_losses(
             lost += len("".join(text[covered : max(span.start, covered)].split()))
             covered = span.end
         lost += len("".join(text[covered:].split()))
-        counts = count_tokens([text[span.start : span.end] for span in cut])
+        counts = counter.count_tokens([text[span.start : span.end] for span in cut])
         oversize += int((counts > MAX_TOKENS).sum())
     return lost, oversize
 
@@ -123,23 +182,21 @@ def main() -> None:
     texts = generate_windows(arguments.megabytes)
     megabytes = sum(map(len, texts)) / 1e6
 
-    def cut(count_tokens: CountTokens) -> list[list[Span]]:
-        return cut_chunks(
-            texts, max_tokens=MAX_TOKENS, overlap_tokens=OVERLAP_TOKENS, count_tokens=count_tokens
-        )
+    def cut(counter: TokenCounter) -> list[list[Span]]:
+        return cut_chunks(texts, max_tokens=MAX_TOKENS, overlap_tokens=OVERLAP_TOKENS, counter=counter)
 
     seconds: dict[str, list[float]] = {"chunks": [], "plain": [], "estimate": []}
     for _ in range(arguments.rounds):
-        elapsed, spans = measure(lambda: cut(count_quarters))
+        elapsed, spans = measure(lambda: cut(Quarters()))
         seconds["chunks"].append(elapsed)
         elapsed, _plain = measure(
             lambda: [pack_paragraphs(text, MAX_TOKENS, OVERLAP_TOKENS) for text in texts]
         )
         seconds["plain"].append(elapsed)
-        elapsed, estimated = measure(lambda: cut(estimate_tokens))
+        elapsed, estimated = measure(lambda: cut(ESTIMATED_TOKENS))
         seconds["estimate"].append(elapsed)
-    losses = count_losses(texts, spans, count_quarters)
-    losses_estimated = count_losses(texts, estimated, estimate_tokens)
+    losses = count_losses(texts, spans, Quarters())
+    losses_estimated = count_losses(texts, estimated, ESTIMATED_TOKENS)
     speeds = {name: megabytes / min(values) for name, values in seconds.items()}
     line = {
         "benchmark": "chunking",
@@ -151,6 +208,7 @@ def main() -> None:
         "ratio": round(speeds["plain"] / speeds["chunks"], 3),
         "estimate_tokens_mb_per_cpu_second": round(speeds["estimate"], 1),
         "lost": losses[0] + losses_estimated[0],
+        "times_prose": compare_kinds(1_000_000),
         "oversize": losses[1] + losses_estimated[1],
     }
     print(json.dumps(line))

@@ -1,23 +1,22 @@
 """The environment of every test: no keys, caches and limits but its own, and the same random examples."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import certifi
-import numpy as np
 import pytest
 from hypothesis import settings
-from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from backstory.models.embeddings.packs import read_granite_pack
+from backstory.models.onnx_text import TextTokenizer
 from backstory.models.service import Service
-from backstory.text.chunking.tokens import CountTokens
+from backstory.text.chunking.tokens import TokenCounter
 from tests.long_tests import some
 from tests.models.services.gemini_server import GeminiServer, run_gemini_server
 from tests.models.services.instant_time import InstantTime
+from tests.token_counters import ModelCounter
 
 # The same examples in every run and on every machine, however slow: a failure can be seen again.
 settings.register_profile("backstory", derandomize=True, deadline=None, max_examples=some(100))
@@ -36,16 +35,9 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def count_granite_tokens() -> CountTokens:
+def granite_tokens() -> TokenCounter:
     """Count with the tokenizer of the default local model, special tokens included."""
-    tokenizer = Tokenizer.from_buffer(read_granite_pack().read_tokenizer())
-    tokenizer.encode_special_tokens = True
-
-    def count(texts: Sequence[str]) -> NDArray[np.int64]:
-        readable = [text.encode("utf-8", "replace").decode() for text in texts]
-        return np.array([len(encoding.ids) for encoding in tokenizer.encode_batch(readable)], np.int64)
-
-    return count
+    return ModelCounter(TextTokenizer(read_granite_pack().read_tokenizer()))
 
 
 @pytest.fixture(scope="session")

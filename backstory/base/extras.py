@@ -16,7 +16,7 @@ Extra: TypeAlias = Literal[
 MODULES: dict[Extra, tuple[str, ...]] = {
     "celery": ("dagster_celery", "dagster_postgres", "redis"),
     "code": (
-        "semantic_text_splitter", "tree_sitter", "tree_sitter_bash", "tree_sitter_c", "tree_sitter_cpp",
+        "tree_sitter", "tree_sitter_bash", "tree_sitter_c", "tree_sitter_cpp",
         "tree_sitter_css", "tree_sitter_go", "tree_sitter_java", "tree_sitter_javascript", "tree_sitter_ruby",
         "tree_sitter_rust", "tree_sitter_typescript",
     ),

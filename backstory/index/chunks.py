@@ -17,15 +17,14 @@ from backstory.settings.inputs import ChunkSettings
 from backstory.storage.tables.contracts import conform, empty
 from backstory.storage.tables.schemas import DocumentChunks
 from backstory.text.chunking.chunkers import Chunker, choose_chunker
-from backstory.text.chunking.cut import Span
+from backstory.text.chunking.cut import Span, TitledText, cut_titled_texts, introduce
 from backstory.text.chunking.pages import Pages, find_line_ends
-from backstory.text.chunking.titled_texts import FINGERPRINT, TitledText, cut_titled_texts, introduce
-from backstory.text.chunking.tokens import CountTokens
+from backstory.text.chunking.tokens import TokenCounter
 
 logger = logging.getLogger(__name__)
 
-_REVISION_OF_CUTTING = "3"
-"""Increase this when documents are cut in another way whatever their chunker."""
+_REVISION_OF_CUTTING = "4"
+"""Increase this when documents are cut in another way."""
 _RECOGNISED: Final = "ocr"
 """Method in the id of a chunk with text that was recognised in an image."""
 _KEY: Final = ("document_id", "revision")
@@ -47,7 +46,7 @@ def cut_document_chunks(
     settings: ChunkSettings,
     *,
     max_tokens: int,
-    count_tokens: CountTokens,
+    counter: TokenCounter,
     counter_id: str,
     previous: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
@@ -74,7 +73,7 @@ def cut_document_chunks(
     reused = _take_over(previous, sources)
     known = set(reused.select(_KEY).unique().iter_rows())
     pending = [source for source in sources if (source.document_id, source.revision) not in known]
-    spans = cut_titled_texts([source.titled for source in pending], count_tokens) if pending else []
+    spans = cut_titled_texts([source.titled for source in pending], counter) if pending else []
     chunks = pl.concat([reused, _make_rows(pending, spans)])
     order = current.select(_KEY).with_row_index("document")
     table = (
@@ -119,7 +118,7 @@ def _name_source(row: Mapping[str, Any], chunker: Chunker, counter_id: str) -> _
     """
     document_id, title, text, pages = (row[name] for name in ("document_id", "title", "text", "page_starts"))
     parts = [
-        *(_REVISION_OF_CUTTING, chunker.fingerprint, counter_id, FINGERPRINT),
+        *(_REVISION_OF_CUTTING, chunker.fingerprint, counter_id),
         *(title, text, json.dumps([pages, row["confidences"]])),
     ]
     titled = TitledText(document_id, title, text, Pages(pages, row["confidences"]), chunker)

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
@@ -103,16 +103,20 @@ class TextTokenizer:
     def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Count the tokens of each text, special tokens included; a text that no model reads whole counts by parts."""
         counts = np.zeros(len(texts), np.int64)
-        parts = [
-            (row, text[start : start + _LONG_TEXT])
-            for row, text in enumerate(texts)
-            for start in range(0, max(len(text), 1), _LONG_TEXT)
-        ]
-        sizes = np.fromiter((len(part) for _, part in parts), np.int64, len(parts))
-        for block in group_in_order(sizes, max_texts=_TOKENIZED_AT_ONCE, max_tokens=_CHARACTERS_AT_ONCE):
-            found = self._tokenizer.encode_batch_fast([parts[at][1] for at in block])
-            np.add.at(counts, [parts[at][0] for at in block], list(map(len, found)))
+        for rows, _, parts in _group_parts(texts):
+            np.add.at(counts, rows, list(map(len, self._tokenizer.encode_batch_fast(parts))))
         return counts
+
+    def find_ends(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Find the offset after each token of each text; it is 0 for special tokens, wherever they stand."""
+        around = np.zeros(self._tokenizer.num_special_tokens_to_add(is_pair=False), np.int64)
+        ends: list[list[NDArray[np.int64]]] = [[around] for _ in texts]
+        for rows, starts, parts in _group_parts(texts):
+            found = self._tokenizer.encode_batch(parts, add_special_tokens=False)
+            for row, start, tokens in zip(rows, starts, found, strict=True):
+                offsets = np.fromiter((end for _, end in tokens.offsets), np.int64, len(tokens))
+                ends[row].append(start + np.maximum.accumulate(offsets))
+        return [np.concatenate(each) for each in ends]
 
     def encode(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> list[Tokens]:
         """Encode texts or pairs of texts, without the special tokens that stand in a text and not around it."""
@@ -125,6 +129,18 @@ class TextTokenizer:
                 ids, types = [ids[at] for at in places], [types[at] for at in places if types]
             rows.append(Tokens(ids, types))
         return rows
+
+
+def _group_parts(texts: Sequence[str]) -> Iterator[tuple[list[int], list[int], list[str]]]:
+    """Group the parts of texts into what is tokenized at once; give the row of its text and the start of each part."""
+    places = [
+        (row, start) for row, text in enumerate(texts) for start in range(0, max(len(text), 1), _LONG_TEXT)
+    ]
+    sizes = np.array([min(len(texts[row]) - start, _LONG_TEXT) for row, start in places], np.int64)
+    for block in group_in_order(sizes, max_texts=_TOKENIZED_AT_ONCE, max_tokens=_CHARACTERS_AT_ONCE):
+        rows, starts = [places[at][0] for at in block], [places[at][1] for at in block]
+        parts = [texts[row][start : start + _LONG_TEXT] for row, start in zip(rows, starts, strict=True)]
+        yield rows, starts, parts
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from backstory.settings.models import QuerySettings
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform
 from backstory.text.chunking.cut import cut_chunks
-from backstory.text.chunking.tokens import CountTokens
+from backstory.text.chunking.tokens import TokenCounter
 from backstory.text.message_markdown import MESSAGE_SEPARATOR
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def cut_window_chunks(
     settings: QuerySettings,
     *,
     max_tokens: int,
-    count_tokens: CountTokens,
+    counter: TokenCounter,
     default_min_tokens: int = 0,
 ) -> pl.DataFrame:
     """Cut windows into query chunks.
@@ -67,8 +67,8 @@ def cut_window_chunks(
         messages: Table ``messages`` with every message that the windows name; only ``message_id``, ``text``
             and ``kind`` are used.
         settings: The granularities.
-        max_tokens: Most tokens of a chunk, as ``count_tokens`` counts them.
-        count_tokens: The embedder's counter. Each distinct text is counted once, all in one batch. The joined text
+        max_tokens: Most tokens of a chunk, as ``counter`` counts them.
+        counter: The embedder. Each distinct text is counted once, all in one batch. The joined text
             of several messages is counted as well if it may come near the ceiling.
         default_min_tokens: Value of ``min_tokens`` if the settings give none, such as the embedder's
             ``default_query_tokens``.
@@ -80,7 +80,7 @@ def cut_window_chunks(
     Raises:
         ContractError: A window names a message that is not among the messages.
     """
-    pieces = _Pieces.read(_read_texts(windows, messages), max_tokens, count_tokens)
+    pieces = _Pieces.read(_read_texts(windows, messages), max_tokens, counter)
     min_tokens = default_min_tokens if settings.min_tokens is None else settings.min_tokens
     cuts = []
     for order, granularity in enumerate(settings.granularities):
@@ -106,27 +106,27 @@ class _Pieces:
         max_tokens: Ceiling of a chunk.
         special: Special tokens of each text.
         joint: Tokens that the blank line between two messages adds.
-        count_tokens: The embedder's counter.
+        counter: The embedder.
     """
 
     frame: pl.DataFrame
     max_tokens: int
     special: int
     joint: int
-    count_tokens: CountTokens
+    counter: TokenCounter
 
     @classmethod
-    def read(cls, texts: pl.DataFrame, max_tokens: int, count_tokens: CountTokens) -> _Pieces:
+    def read(cls, texts: pl.DataFrame, max_tokens: int, counter: TokenCounter) -> _Pieces:
         distinct = texts["text"].unique(maintain_order=True)
         probes = ["", MESSAGE_SEPARATOR, "a", f"a{MESSAGE_SEPARATOR}a"]
-        counts = np.asarray(count_tokens([*probes, *distinct.to_list()]), np.int64)
+        counts = counter.count_tokens([*probes, *distinct.to_list()])
         empty, blank, single, double = counts[: len(probes)].tolist()
         counted = pl.DataFrame({"text": distinct, "tokens": counts[len(probes) :]})
         over = counted.filter(pl.col("tokens") > max_tokens)["text"].to_list()
         whole = texts.join(counted, on="text", how="left", maintain_order="left")
         frame = whole.with_columns(part=pl.lit(0), whole=pl.lit(value=True))
         if over:
-            parts = _cut_texts(over, max_tokens, count_tokens)
+            parts = _cut_texts(over, max_tokens, counter)
             numbered = pl.DataFrame({"text": over}).with_row_index("number")
             cut = (
                 texts.join(numbered, on="text")
@@ -137,7 +137,7 @@ class _Pieces:
             fitting = frame.filter(pl.col("tokens") <= max_tokens)
             frame = pl.concat([fitting, cut.select(fitting.columns)]).sort("window", "position", "part")
         joint = max(0, blank - empty, double + empty - 2 * single)
-        return cls(frame, max_tokens, empty, joint, count_tokens)
+        return cls(frame, max_tokens, empty, joint, counter)
 
     def cut(self, granularity: int, min_tokens: int) -> pl.DataFrame:
         """Make the chunks of one granularity: all columns except the ids and the granularity."""
@@ -206,7 +206,9 @@ class _Pieces:
                 tokens[near] = [counted[run] for run in runs]
                 return bounds, tokens
             texts = self.frame["text"].to_list()
-            counts = self.count_tokens([MESSAGE_SEPARATOR.join(texts[start:stop]) for start, stop in unknown])
+            counts = self.counter.count_tokens(
+                [MESSAGE_SEPARATOR.join(texts[start:stop]) for start, stop in unknown]
+            )
             counted.update(zip(unknown, counts.tolist(), strict=True))
             cuts += [(start + stop) // 2 for start, stop in unknown if counted[start, stop] > self.max_tokens]
             bounds = np.union1d(bounds, np.asarray(cuts, np.int64))
@@ -263,9 +265,9 @@ def _read_texts(windows: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
     return joined.filter(visible).select("window", "position", "text")
 
 
-def _cut_texts(texts: list[str], max_tokens: int, count_tokens: CountTokens) -> pl.DataFrame:
+def _cut_texts(texts: list[str], max_tokens: int, counter: TokenCounter) -> pl.DataFrame:
     """Cut texts over the ceiling; give one row per part, with the number of its text and the text of the part."""
-    spans = cut_chunks(texts, max_tokens=max_tokens, overlap_tokens=0, count_tokens=count_tokens)
+    spans = cut_chunks(texts, max_tokens=max_tokens, overlap_tokens=0, counter=counter)
     rows = [
         (number, part, text[span.start : span.end], span.token_count)
         for number, (text, cut) in enumerate(zip(texts, spans, strict=True))

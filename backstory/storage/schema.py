@@ -14,10 +14,14 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Table:
-    """A table, whose rows the columns ``key`` identify.
+    """A table.
 
-    ``columns`` has the name and type of each, as SQLite names types; a question mark allows that a value is absent. No
-    two rows have the same value of a ``unique`` column. ``index`` has the columns of a further index.
+    Attributes:
+        name: Its name.
+        columns: Name and type of each column, as SQLite names types; a question mark allows that a value is absent.
+        key: The columns that identify a row.
+        unique: Further columns of which no two rows have the same value.
+        index: Columns of a further index.
     """
 
     name: str
@@ -47,9 +51,13 @@ class Table:
 class Part:
     """Tables that lie together, and change together in a transaction.
 
-    ``name`` is that of the file of SQLite without its ending, and the end of the name of a schema. Messages call the
-    part by its title, and end with the remedy if it is damaged. Only the owner may read a private file. State of
-    another format is refused.
+    Attributes:
+        name: Name of the file of SQLite without its ending, and the end of the name of a schema.
+        title: What messages call it.
+        remedy: What is done about damage, as a clause.
+        tables: The tables.
+        is_private: Whether its owner alone may read the file.
+        format: Number of the format. State of another format is refused.
     """
 
     name: str

@@ -132,7 +132,7 @@ def cut_to_input(texts: list[str], embedder: Embedder) -> list[str]:
         [texts[row] for row in long],
         max_tokens=embedder.max_input_tokens,
         overlap_tokens=0,
-        count_tokens=embedder.count_tokens,
+        counter=embedder,
     )
     kept = list(texts)
     for row, parts in zip(long, spans, strict=True):

@@ -17,9 +17,9 @@ from backstory.ingest.documents.reader import READERS, find_reader
 from backstory.ingest.documents.reading import read_document
 from backstory.settings.inputs import ChunkSettings, DocumentSettings
 from backstory.text.chunking.chunkers import choose_chunker
+from backstory.text.chunking.cut import TitledText, cut_titled_texts
 from backstory.text.chunking.pages import Pages
-from backstory.text.chunking.titled_texts import TitledText, cut_titled_texts
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.tokens import ESTIMATED_TOKENS
 from backstory.text.languages import detect_language
 from tests.hostile.damage import EXAMPLES, damage, fuzz
 from tests.ingest.documents.office_files import (
@@ -124,7 +124,7 @@ def check_document(document: ParsedDocument) -> None:
     assert max(document.page_starts, default=0) <= len(document.text)
     chunker = choose_chunker(document.chunker, ChunkSettings(), max_tokens=64)
     pages = Pages(document.page_starts, document.confidences)
-    (spans,) = cut_titled_texts([TitledText("a", "", document.text, pages, chunker)], estimate_tokens)
+    (spans,) = cut_titled_texts([TitledText("a", "", document.text, pages, chunker)], ESTIMATED_TOKENS)
     position = 0
     for span in spans:
         assert document.text[span.start : span.end].strip()

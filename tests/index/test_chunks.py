@@ -16,7 +16,7 @@ from backstory.index.chunks import cut_document_chunks, embedding_texts
 from backstory.settings.inputs import ChunkSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import DocumentChunks
-from backstory.text.chunking.tokens import CountTokens, estimate_tokens
+from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter, estimate_tokens
 from tests.builders.documents import make_documents
 from tests.errors import raises
 from tests.long_tests import some
@@ -55,7 +55,7 @@ def cut(
     max_tokens: int = 40,
     *,
     overlap_tokens: int = 0,
-    count_tokens: CountTokens = estimate_tokens,
+    counter: TokenCounter = ESTIMATED_TOKENS,
     counter_id: str = "estimate",
     previous: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
@@ -63,7 +63,7 @@ def cut(
         table,
         ChunkSettings(max_tokens=max_tokens, overlap_tokens=overlap_tokens),
         max_tokens=512,
-        count_tokens=count_tokens,
+        counter=counter,
         counter_id=counter_id,
         previous=previous,
     )
@@ -88,7 +88,7 @@ def test_chunks_are_slices_of_the_documents_that_are_searched() -> None:
         assert row["text"] == BREAD[row["char_start"] : row["char_end"]]
         assert row["page_start"] is None
         assert row["page_end"] is None
-        assert row["token_count"] == estimate_tokens([row["text"]])[0]
+        assert abs(row["token_count"] - estimate_tokens([row["text"]])[0]) <= 1
     assert bread["chunk_id"].str.contains(r"^bread#rev:r1#p:0#m:markdown-[0-9a-f]{8}#c:\d+$").all()
     assert (
         bread["chunk_id"].str.extract(r"#c:(\d+)").cast(pl.Int64).to_list() == bread["chunk_index"].to_list()
@@ -106,12 +106,12 @@ def test_chunks_are_slices_of_the_documents_that_are_searched() -> None:
     max_tokens=st.integers(130, 600),
 )
 def test_embedded_text_is_never_over_the_ceiling(
-    count_granite_tokens: CountTokens, title: str, heading: str, body: list[str], max_tokens: int
+    granite_tokens: TokenCounter, title: str, heading: str, body: list[str], max_tokens: int
 ) -> None:
     text = f"# {heading}\n\n" + "\n\n".join(body) + "\n\n## " + heading + "\n\nand the end"
     table = documents(document("a", text, title=title))
-    chunks = cut(table, max_tokens, overlap_tokens=20, count_tokens=count_granite_tokens)
-    assert count_granite_tokens(embedding_texts(chunks, table)).max() <= min(max_tokens, 512)
+    chunks = cut(table, max_tokens, overlap_tokens=20, counter=granite_tokens)
+    assert granite_tokens.count_tokens(embedding_texts(chunks, table)).max() <= min(max_tokens, 512)
     assert chunks["char_end"].max() == len(text)
 
 
@@ -143,11 +143,14 @@ def test_unchanged_revisions_are_not_cut_again() -> None:
     )
     counted: list[str] = []
 
-    def count(texts: Sequence[str]) -> NDArray[np.int64]:
-        counted.extend(texts)
-        return estimate_tokens(texts)
+    class Recording:
+        find_token_ends = staticmethod(ESTIMATED_TOKENS.find_token_ends)
 
-    again = cut(second, count_tokens=count, previous=previous)
+        def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
+            counted.extend(texts)
+            return estimate_tokens(texts)
+
+    again = cut(second, counter=Recording(), previous=previous)
     assert_frame_equal(again.filter(document_id="a"), previous.filter(document_id="a"))
     assert set(again.filter(document_id="b")["revision"]) == {"r2"}
     assert again["document_id"].unique(maintain_order=True).to_list() == ["a", "b", "d"]

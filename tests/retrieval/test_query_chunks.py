@@ -14,22 +14,15 @@ from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.models import QuerySettings
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import empty, validate
-from backstory.text.chunking.tokens import CountTokens, estimate_tokens
+from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter
 from tests.builders.messages import make_messages
 from tests.builders.windows import make_windows
 from tests.errors import raises
 from tests.long_tests import some
+from tests.token_counters import CHARACTERS, WORDS, PatternCounter
 
 Message = tuple[str | None, str]
 Window = list[Message]
-
-
-def count_words(texts: Sequence[str]) -> NDArray[np.int64]:
-    return np.asarray([len(text.split()) for text in texts], np.int64)
-
-
-def count_characters(texts: Sequence[str]) -> NDArray[np.int64]:
-    return np.asarray([len(text) + 2 for text in texts], np.int64)
 
 
 def count_jealously(texts: Sequence[str]) -> NDArray[np.int64]:
@@ -37,7 +30,8 @@ def count_jealously(texts: Sequence[str]) -> NDArray[np.int64]:
     return np.asarray([len(text.split()) + 3 * text.count("w\n\nw") for text in texts], np.int64)
 
 
-COUNTERS: list[CountTokens] = [count_words, count_characters, count_jealously, estimate_tokens]
+JEALOUS: TokenCounter = PatternCounter(count=count_jealously)
+COUNTERS: list[TokenCounter] = [WORDS, CHARACTERS, JEALOUS, ESTIMATED_TOKENS]
 
 
 def make_tables(windows: Sequence[Window]) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -61,12 +55,10 @@ def cut(
     windows: Sequence[Window],
     *granularities: int,
     max_tokens: int = 100,
-    count_tokens: CountTokens = count_words,
+    counter: TokenCounter = WORDS,
 ) -> pl.DataFrame:
     settings = QuerySettings(min_tokens=0, granularities=granularities)
-    chunks = cut_window_chunks(
-        *make_tables(windows), settings, max_tokens=max_tokens, count_tokens=count_tokens
-    )
+    chunks = cut_window_chunks(*make_tables(windows), settings, max_tokens=max_tokens, counter=counter)
     assert chunks.schema == schemas.WindowChunks.schema
     return chunks
 
@@ -131,7 +123,7 @@ def test_only_a_message_over_the_ceiling_is_cut_and_stands_alone() -> None:
 
 
 def test_a_joined_text_that_counts_more_than_its_parts_is_halved() -> None:
-    chunks = cut([say("w", "w", "w", "w")], 4, max_tokens=7, count_tokens=count_jealously)
+    chunks = cut([say("w", "w", "w", "w")], 4, max_tokens=7, counter=JEALOUS)
     assert chunks.select("text", "token_count").rows() == [("w\n\nw", 5), ("w\n\nw", 5)]
 
 
@@ -152,9 +144,9 @@ def test_each_distinct_text_is_counted_once_in_one_batch() -> None:
 
     def record(texts: Sequence[str]) -> NDArray[np.int64]:
         batches.append(list(texts))
-        return count_words(texts)
+        return WORDS.count_tokens(texts)
 
-    cut([say("hello", "hello", "bye"), say("hello", "again")], 1, 2, 0, count_tokens=record)
+    cut([say("hello", "hello", "bye"), say("hello", "again")], 1, 2, 0, counter=PatternCounter(count=record))
     (batch,) = batches
     assert sorted(text for text in batch if text.strip() and len(text) > 4) == ["again", "hello"]
     assert len(batch) == len(set(batch))
@@ -168,14 +160,14 @@ def test_windows_without_text_have_no_chunks() -> None:
 def test_a_message_that_is_not_there_is_named() -> None:
     windows, messages = make_tables([say("a", "b")])
     with raises(ContractError, "unknown_message"):
-        cut_window_chunks(windows, messages.head(1), QuerySettings(), max_tokens=10, count_tokens=count_words)
+        cut_window_chunks(windows, messages.head(1), QuerySettings(), max_tokens=10, counter=WORDS)
     with raises(ContractError, "duplicate"):
         cut_window_chunks(
             windows,
             pl.concat([messages, messages]),
             QuerySettings(),
             max_tokens=10,
-            count_tokens=count_words,
+            counter=WORDS,
         )
 
 
@@ -196,17 +188,17 @@ generated_windows = st.lists(
     st.sampled_from(COUNTERS),
 )
 def test_chunks_hold_every_message_whole_and_stay_below_the_ceiling(
-    windows: list[Window], granularities: list[int], max_tokens: int, count_tokens: CountTokens
+    windows: list[Window], granularities: list[int], max_tokens: int, counter: TokenCounter
 ) -> None:
-    chunks = cut(windows, *granularities, max_tokens=max_tokens, count_tokens=count_tokens)
-    counts = count_tokens(chunks["text"].to_list())
+    chunks = cut(windows, *granularities, max_tokens=max_tokens, counter=counter)
+    counts = counter.count_tokens(chunks["text"].to_list())
     assert (counts <= max_tokens).all()
     assert (chunks["token_count"] <= max_tokens).all()
     for number, window in enumerate(windows):
         texts = {
             i: text for i, (text, kind) in enumerate(window) if kind != "system" and text and text.strip()
         }
-        whole = {i for i, text in texts.items() if count_tokens([text])[0] <= max_tokens}
+        whole = {i for i, text in texts.items() if counter.count_tokens([text])[0] <= max_tokens}
         cuts = chunks.filter(window_id=f"window-{number}").partition_by("granularity", maintain_order=True)
         assert bool(cuts) == bool(texts)
         for one in cuts:
@@ -226,10 +218,8 @@ def test_chunks_hold_every_message_whole_and_stay_below_the_ceiling(
 
 @settings(deadline=None, max_examples=some(30))
 @given(generated_windows, st.sampled_from(COUNTERS))
-def test_a_window_is_cut_alike_alone_and_among_others(
-    windows: list[Window], count_tokens: CountTokens
-) -> None:
-    together = cut(windows, 1, 3, 0, max_tokens=30, count_tokens=count_tokens)
+def test_a_window_is_cut_alike_alone_and_among_others(windows: list[Window], counter: TokenCounter) -> None:
+    together = cut(windows, 1, 3, 0, max_tokens=30, counter=counter)
     tables = make_tables(windows)
     alone = [
         cut_window_chunks(
@@ -237,20 +227,18 @@ def test_a_window_is_cut_alike_alone_and_among_others(
             tables[1],
             QuerySettings(min_tokens=0, granularities=(1, 3, 0)),
             max_tokens=30,
-            count_tokens=count_tokens,
+            counter=counter,
         )
         for number in range(len(windows))
     ]
     assert together.equals(pl.concat([empty(schemas.WindowChunks), *alone]))
 
 
-def test_a_real_tokenizer_stays_below_the_ceiling(
-    shared_data: Path, count_granite_tokens: CountTokens
-) -> None:
+def test_a_real_tokenizer_stays_below_the_ceiling(shared_data: Path, granite_tokens: TokenCounter) -> None:
     spoken = pl.read_parquet(shared_data / "eval" / "optech" / "windows.parquet")
     windows = [say(*texts["message"]) for texts in spoken.partition_by("window_id", maintain_order=True)[:3]]
-    chunks = cut(windows, 6, 0, max_tokens=128, count_tokens=count_granite_tokens)
-    counts = count_granite_tokens(chunks["text"].to_list())
+    chunks = cut(windows, 6, 0, max_tokens=128, counter=granite_tokens)
+    counts = granite_tokens.count_tokens(chunks["text"].to_list())
     assert counts.max() <= 128
     packed = chunks["granularity"] == "packed"
     assert np.median(counts[packed.to_numpy()]) > 96
@@ -260,7 +248,7 @@ def cut_by_default(windows: Sequence[Window], min_tokens: int | None = None) -> 
     """Cut windows by an embedder whose runs have twelve words."""
     settings = QuerySettings(min_tokens=min_tokens)
     return cut_window_chunks(
-        *make_tables(windows), settings, max_tokens=100, count_tokens=count_words, default_min_tokens=12
+        *make_tables(windows), settings, max_tokens=100, counter=WORDS, default_min_tokens=12
     )
 
 

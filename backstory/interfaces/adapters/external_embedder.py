@@ -19,7 +19,7 @@ from backstory.models.embeddings.protocol import (
     require_text,
     require_within_limit,
 )
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.tokens import estimate_tokens, find_estimated_ends
 
 _TEXTS_AT_ONCE: Final = 64
 _TOKENS_AT_ONCE: Final = 100_000
@@ -64,6 +64,10 @@ class ExternalEmbedder:
         """Return a conservative (high) token estimate per text, shape ``(len(texts),)``."""
         require_text(texts)
         return estimate_tokens(texts)
+
+    def find_token_ends(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Estimate the end of each token of each text."""
+        return find_estimated_ends(texts)
 
     def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Group neighbouring texts into batches of at most 64."""

@@ -139,9 +139,9 @@ def make_window_context(
         rag = rag.model_copy(update={"as_of": True})
         windows = windows.with_columns(started_at=pl.lit(plan.as_of).cast(windows.schema["started_at"]))
     # Loaded late, since a question needs no stage.
-    from backstory.pipeline.incremental.visible_documents import read_visible
+    from backstory.pipeline.incremental.visible_documents import find_posts_of
 
-    posts_of = read_visible(workspace).posts_of
+    posts_of = find_posts_of(workspace)
     return _cover(
         snapshot,
         window["window_id"],
@@ -290,7 +290,7 @@ def _divide(
         messages.with_columns(message_id=pl.Series(ids, dtype=pl.String)),
         queries,
         max_tokens=min(settings.chunks.max_tokens, embedder.max_input_tokens),
-        count_tokens=embedder.count_tokens,
+        counter=embedder,
         default_min_tokens=embedder.default_query_tokens,
     )
     if chunks.is_empty():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backstory.text.chunking.cut import cut_chunks
-from backstory.text.chunking.tokens import CountTokens, estimate_tokens
+from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter
 
 
 def chunk_markdown(
@@ -11,7 +11,7 @@ def chunk_markdown(
     max_tokens: int = 1800,
     overlap_tokens: int = 150,
     *,
-    count_tokens: CountTokens = estimate_tokens,
+    counter: TokenCounter = ESTIMATED_TOKENS,
 ) -> list[str]:
     """Cut a text into chunks.
 
@@ -19,7 +19,7 @@ def chunk_markdown(
         content: Markdown, or plain text.
         max_tokens: Most tokens of a chunk, including overlap and special tokens.
         overlap_tokens: Most tokens that a chunk repeats from the chunk before it.
-        count_tokens: Gives the number of tokens of each of many texts.
+        counter: Counts the tokens, such as an embedder.
 
     Returns:
         The chunks in order; empty for a text of only whitespace.
@@ -27,7 +27,5 @@ def chunk_markdown(
     Raises:
         InputError: The limits contradict each other, or a single character has more tokens than ``max_tokens``.
     """
-    (spans,) = cut_chunks(
-        [content], max_tokens=max_tokens, overlap_tokens=overlap_tokens, count_tokens=count_tokens
-    )
+    (spans,) = cut_chunks([content], max_tokens=max_tokens, overlap_tokens=overlap_tokens, counter=counter)
     return [content[span.start : span.end] for span in spans]

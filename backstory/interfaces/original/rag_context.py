@@ -166,7 +166,7 @@ def _find_context(
         markdown,
         max_tokens=min(_ORIGINAL_MAX_TOKENS, embedder.max_input_tokens),
         overlap_tokens=min(_ORIGINAL_OVERLAP_TOKENS, embedder.max_input_tokens // 4),
-        count_tokens=embedder.count_tokens,
+        counter=embedder,
     )
     results = query_rag_per_chunk(
         chunks,

@@ -14,6 +14,7 @@ from backstory.models.embeddings.protocol import (
     Vectors,
     count_at_least,
     group_in_order,
+    part_long_tokens,
     require_text,
     require_within_limit,
 )
@@ -54,6 +55,12 @@ class HashingEmbedder:
         # Replacing counts the words without a list of them.
         words = np.fromiter((max(1, _WORD.subn("", text)[1]) for text in texts), np.int64, len(texts))
         return np.maximum(words, count_at_least(texts))
+
+    def find_token_ends(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Find the end of each word of each text; a very long word has several."""
+        require_text(texts)
+        words = (np.fromiter((word.end() for word in _WORD.finditer(text)), np.int64) for text in texts)
+        return [part_long_tokens(ends) for ends in words]
 
     def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Group neighbouring texts into batches of at most 256 texts."""

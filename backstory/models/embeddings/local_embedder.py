@@ -20,6 +20,7 @@ from backstory.models.embeddings.protocol import (
     Vectors,
     count_at_least,
     make_unit_rows,
+    part_long_tokens,
     require_text,
     require_within_limit,
 )
@@ -72,6 +73,13 @@ class LocalEmbedder:
         for prompt in sorted({"", *self.prompts.values()}):
             np.maximum(counts, self.onnx.tokenizer.count([prompt + text for text in texts]), out=counts)
         return counts
+
+    def find_token_ends(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Find the end of each token after the longer prompt; it is 0 for special tokens and those of the prompt."""
+        require_text(texts)
+        prompt = max(("", *self.prompts.values()), key=len)
+        found = self.onnx.tokenizer.find_ends([prompt + text for text in texts])
+        return [part_long_tokens(np.maximum(ends - len(prompt), 0)) for ends in found]
 
     def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Group texts of similar length into at most 4,096 padded tokens, or 32,768 on a GPU."""

@@ -52,6 +52,10 @@ class Embedder(Protocol):
         """Count the tokens of each text, special tokens included; the count is never below the model's own."""
         ...
 
+    def find_token_ends(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Find the offset after each token of each text, in order; it is 0 for what is added before a text."""
+        ...
+
     def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Group texts into batches that :meth:`embed` takes at once: their positions, each exactly once."""
         ...
@@ -88,6 +92,14 @@ def count_at_least(texts: Sequence[str]) -> NDArray[np.int64]:
     return np.fromiter((len(text) // _CHARACTERS_PER_TOKEN for text in texts), np.int64, len(texts))
 
 
+def part_long_tokens(ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Part each token that is so long that it counts as several by :func:`count_at_least`."""
+    sizes = np.diff(ends, prepend=0)
+    long = np.flatnonzero(sizes >= 2 * _CHARACTERS_PER_TOKEN)
+    parts = [np.arange(ends[at] - sizes[at], ends[at], _CHARACTERS_PER_TOKEN)[1:] for at in long]
+    return np.sort(np.concatenate([ends, *parts]))
+
+
 def require_within_limit(token_counts: NDArray[np.int64], limit: int, embedder_id: str) -> None:
     """Refuse texts that a model would truncate, by the tokens of each."""
     over = int(np.count_nonzero(token_counts > limit))
@@ -96,16 +108,9 @@ def require_within_limit(token_counts: NDArray[np.int64], limit: int, embedder_i
         raise InputError(
             f"{over} of {len(token_counts)} texts are over the {limit} tokens that {embedder_id} "
             f"embeds whole; the longest, text {longest}, has {token_counts[longest]}. Cut them with "
-            "backstory.text.chunking.cut.cut_chunks and the embedder's count_tokens first",
+            "backstory.text.chunking.cut.cut_chunks first",
             code="too_long",
         )
-
-
-def find_stray_vector(vectors: Vectors) -> int | None:
-    """Find the first row that is not a finite unit vector; None if all are."""
-    squared = np.einsum("ij,ij->i", vectors, vectors)
-    strays = np.flatnonzero(~(np.abs(squared - 1.0) <= 2 * _UNIT_TOLERANCE))
-    return int(strays[0]) if len(strays) else None
 
 
 def require_unit_rows(vectors: Vectors, count: int, dimension: int, embedder_id: str) -> None:
@@ -116,9 +121,11 @@ def require_unit_rows(vectors: Vectors, count: int, dimension: int, embedder_id:
             f"expected float32 of shape {(count, dimension)}",
             code="unusable_vectors",
         )
-    if (stray := find_stray_vector(vectors)) is not None:
+    off = np.abs(np.linalg.norm(vectors, axis=1) - 1)
+    strays = np.flatnonzero(~(off <= _UNIT_TOLERANCE))
+    if len(strays):
         raise ModelError(
-            f"{embedder_id} answered text {stray} with a vector whose length is not 1, or that is not finite",
+            f"{embedder_id} answered text {strays[0]} with a vector whose length is not 1, or that is not finite",
             code="unusable_vectors",
         )
 

@@ -28,7 +28,7 @@ from backstory.models.failures import quote
 from backstory.models.service import Service
 from backstory.models.usage import Usage
 from backstory.settings.embedding import EmbeddingSettings
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.tokens import estimate_tokens, find_estimated_ends
 
 if TYPE_CHECKING:
     from google import genai
@@ -102,6 +102,12 @@ class ServiceEmbedder:
         """Estimate the tokens, since the model's tokenizer is not available here; the estimate errs upwards."""
         require_text(texts)
         return estimate_tokens([self._longest_prefix + text for text in texts])
+
+    def find_token_ends(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Estimate the end of each token; it is 0 for special tokens and those of the longer prefix."""
+        prefix = self._longest_prefix
+        found = find_estimated_ends([prefix + text for text in texts])
+        return [np.maximum(ends - len(prefix), 0) for ends in found]
 
     def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Group neighbouring texts into requests within the API's and the settings' limits."""

@@ -124,7 +124,7 @@ def index_documents(
         labelled.documents,
         settings.chunks,
         max_tokens=embedder.max_input_tokens,
-        count_tokens=embedder.count_tokens,
+        counter=embedder,
         counter_id=embedder.id,
     )
     texts = embedding_texts(chunks, labelled.documents)
@@ -151,7 +151,7 @@ def embed_windows(
         labelled.messages,
         settings.queries,
         max_tokens=min(settings.chunks.max_tokens, embedder.max_input_tokens),
-        count_tokens=embedder.count_tokens,
+        counter=embedder,
         default_min_tokens=embedder.default_query_tokens,
     )
     return chunks, _embed(embedder, chunks["text"].to_list(), cache, "query", "embedding query chunks")
@@ -196,7 +196,7 @@ def cut_whole_texts(labelled: LabelledSet, embedder: Embedder) -> pl.DataFrame:
         whole["whole"].to_list(),
         max_tokens=embedder.max_input_tokens,
         overlap_tokens=0,
-        count_tokens=embedder.count_tokens,
+        counter=embedder,
     )
     beginnings = [
         text[parts[0].start : parts[0].end] if parts else ""

@@ -381,7 +381,7 @@ def _count_chunks(reading: _Reading, settings: ChunkSettings, embedder: Embedder
             documents,
             settings,
             max_tokens=embedder.max_input_tokens,
-            count_tokens=embedder.count_tokens,
+            counter=embedder,
             counter_id=embedder.id,
         )
         counts = dict(chunks["document_id"].value_counts().iter_rows())

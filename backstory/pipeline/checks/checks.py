@@ -40,8 +40,7 @@ class Check:
         example: Format string for one case; its fields are the columns of ``find``.
         remedy: Where to look, or what to do.
         share_of_rows: Whether the message gives the number of checked rows, too.
-        waits: Whether a run that makes one partition after another looks for cases at its end only: rows pass the check
-            before they are written, or it compares them with documents, which are in the tables at the end.
+        precedes_writing: Whether rows pass it before they are written, so that only what others wrote can fail.
     """
 
     table: str
@@ -52,7 +51,7 @@ class Check:
     example: str
     remedy: str
     share_of_rows: bool = False
-    waits: bool = False
+    precedes_writing: bool = False
 
 
 def checks_after(table: str) -> list[Check]:
@@ -76,7 +75,7 @@ def _contract(table: str) -> Check:
         what="breaches of the table's contract: columns, types, value ranges, unique rows",
         example="{breach}",
         remedy=_remake(table),
-        waits=True,
+        precedes_writing=True,
     )
 
 
@@ -96,7 +95,6 @@ def _reference(child: str, parent: str, on: Sequence[str]) -> Check:
         what=f"rows of {child} that name a row of {parent} that is not stored",
         example=", ".join(f"{column} {{{column}}}" for column in on),
         remedy=_remake(child),
-        waits=parent == "document_chunks",
     )
 
 
@@ -236,7 +234,6 @@ CHECKS: Final = (
         what="cited documents that are not stored",
         example="document {document_id} in the post of window {window_id}",
         remedy=_remake("posts"),
-        waits=True,
     ),
     Check(
         table="posts",

@@ -77,7 +77,7 @@ class WindowChunksStage(TableStage):
             read_with_previous(workspace, partitions),
             workspace.settings.queries,
             max_tokens=min(workspace.settings.chunks.max_tokens, embedder.max_input_tokens),
-            count_tokens=embedder.count_tokens,
+            counter=embedder,
             default_min_tokens=embedder.default_query_tokens,
         )
         keyed = chunks.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")

@@ -1,26 +1,35 @@
-"""The chunkers by name: how a text is cut, its sizes, and what stands as heading above its chunks.
+"""The chunkers by name: what each keeps whole and apart, its sizes, and what stands as heading above its chunks.
 
-The ceiling of the embedder holds for every chunker. A chunker is a function of texts; whether it is given the pages of
-a document one by one is up to its row here.
+The ceiling of the embedder holds for every chunker.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from statistics import median
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
+
+import numpy as np
 
 from backstory.base.ids import digest
 from backstory.settings.inputs import ChunkerName, ChunkSettings
-from backstory.text.chunking.characters import cut_characters
-from backstory.text.chunking.code import CODE_LANGUAGES, cut_code_in
-from backstory.text.chunking.cut import Cut, Span, cut_chunks
-from backstory.text.chunking.outline import outline_markdown, outline_sentences
-from backstory.text.chunking.python_code import cut_python
-from backstory.text.chunking.rows import cut_rows
-from backstory.text.chunking.sections import cut_sections
-from backstory.text.chunking.tokens import CountTokens
+from backstory.text.chunking.code import CODE_LANGUAGES, outline_code
+from backstory.text.chunking.outline import Outline, Part, outline_markdown
+from backstory.text.chunking.units import Range, join_wrapped, split_sentences
+
+OutlineText: TypeAlias = Callable[[str, Sequence[Range]], Outline]
+"""Finds what is kept whole and apart in a text, given its pages."""
+
+_LEAST_SECTIONS: Final = 4
+_LONGEST_MEDIAN: Final = 200
+"""Characters of a section with its heading. The sections of an article are longer, and build on each other. At 400, the
+releases of rustblog are cut, too, which costs .037 of its ncov@5."""
+_HEADING: Final = re.compile(r"^ {0,3}(?:#{1,6}[ \t]|=+[ \t]*$|-+[ \t]*$)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -29,124 +38,116 @@ class Chunker:
 
     Attributes:
         name: Its name in the settings and in the ids of its chunks.
-        cut: Cuts texts.
+        outline: Finds what it keeps whole and apart, and its headings.
         max_tokens: The ceiling of its chunks, title and headings included.
         overlap_tokens: Most tokens that a chunk repeats.
-        keeps_pages_apart: Whether no chunk may hold text of two pages.
-        list_headings: Lists the headings of a text that may stand above its chunks, as far as they are known before it
-            is cut.
+        characters: Most characters of a chunk and of what it repeats, if they say where to cut.
         has_whole_headings: Whether a heading loses its use when it is shortened.
         fingerprint: Hash of everything that decides its chunks besides texts and tokenizer.
     """
 
     name: ChunkerName
-    cut: Cut
+    outline: OutlineText
     max_tokens: int
     overlap_tokens: int
-    keeps_pages_apart: bool
-    list_headings: Callable[[str], Sequence[str]]
+    characters: tuple[int, int] | None
     has_whole_headings: bool
     fingerprint: str
 
 
-@dataclass(frozen=True)
-class _Row:
-    """How a chunker is made of the settings.
-
-    Attributes:
-        make: Gives its function.
-        size: Gives the most tokens of a chunk and of what it repeats.
-        keeps_pages_apart: As in :class:`Chunker`.
-        list_headings: As in :class:`Chunker`.
-        has_whole_headings: As in :class:`Chunker`.
-        revision: Increase it when the chunker cuts in another way.
-    """
-
-    make: Callable[[ChunkSettings], Cut]
-    size: Callable[[ChunkSettings], tuple[int, int]]
-    keeps_pages_apart: bool = False
-    list_headings: Callable[[str], Sequence[str]] = lambda text: outline_markdown(text).heading_paths()
-    has_whole_headings: bool = False
-    revision: int = 1
-
-
 def choose_chunker(name: ChunkerName, settings: ChunkSettings, *, max_tokens: int) -> Chunker:
     """Make a chunker of its name."""
-    row = CHUNKERS[name]
-    wanted, repeated = row.size(settings)
+    wanted, repeated = settings.max_tokens, settings.overlap_tokens
+    if name in ("sentence", "rows"):  # of few rows in a chunk each is found much better than of many
+        wanted, repeated = settings.sentence_max_tokens, settings.sentence_overlap_tokens
+    if name == "rows" or name in CODE_LANGUAGES:
+        repeated = 0
     ceiling = min(wanted, max_tokens)
     overlap = min(repeated, ceiling - 1)
-    sizes = [ceiling, overlap]
-    if name == "character":
-        sizes += [settings.max_characters, settings.overlap_characters]
+    characters = (settings.max_characters, settings.overlap_characters) if name == "character" else None
     return Chunker(
         name=name,
-        cut=row.make(settings),
+        outline=CHUNKERS[name],
         max_tokens=ceiling,
         overlap_tokens=overlap,
-        keeps_pages_apart=row.keeps_pages_apart,
-        list_headings=row.list_headings,
-        has_whole_headings=row.has_whole_headings,
-        fingerprint=digest([name, str(row.revision), *map(str, sizes)]),
+        characters=characters,
+        has_whole_headings=name == "rows",
+        fingerprint=digest([name, *map(str, (ceiling, overlap, *(characters or ())))]),
     )
 
 
-def _cut_sentences(
-    texts: Sequence[str], *, max_tokens: Sequence[int], overlap_tokens: int, count_tokens: CountTokens
-) -> list[list[Span]]:
-    return cut_chunks(
-        texts,
-        max_tokens=max_tokens,
-        overlap_tokens=overlap_tokens,
-        count_tokens=count_tokens,
-        outline=outline_sentences,
+def _outline_whole(text: str, pages: Sequence[Range]) -> Outline:  # noqa: ARG001 - the signature of OutlineText
+    return outline_markdown(text)
+
+
+def _outline_sentences(text: str, pages: Sequence[Range]) -> Outline:  # noqa: ARG001 - the signature of OutlineText
+    """Find the sentences, list items and headings of a text; a sentence that goes on in the next line is one."""
+    outline = outline_markdown(text)
+    ranges: list[Range] = []
+    for start, end in zip(outline.starts.tolist(), outline.ends.tolist(), strict=True):
+        ranges += join_wrapped(text, split_sentences(text, start, end))
+    bounds = np.array(ranges, np.int64).reshape(-1, 2)
+    return replace(outline, starts=bounds[:, 0], ends=bounds[:, 1])
+
+
+def _outline_sections(text: str, pages: Sequence[Range] = ()) -> Outline:  # noqa: ARG001 - the signature of OutlineText
+    """Find the paragraphs of a text, and keep the sections of a list of short answers apart.
+
+    Several answers in one chunk average away in its vector, and the words of the others dilute its keywords.
+    """
+    outline = outline_markdown(text)
+    if len(_HEADING.findall(text)) < _LEAST_SECTIONS:
+        return outline
+    bounds = [0]
+    has_body = False
+    headings = set(outline.heading_starts)
+    for start, end in pairwise([0, *outline.heading_starts, len(text)]):
+        # A heading without a text of its own stands above the next section.
+        if has_body:
+            bounds.append(start)
+        below = text[start:end].strip()
+        has_body = "\n" in below or (bool(below) and start not in headings)
+    sections = [Part(start, end) for start, end in pairwise([*bounds, len(text)])]
+    sizes = [section.end - section.start for section in sections]
+    is_list = len(sizes) >= _LEAST_SECTIONS and median(sizes) <= _LONGEST_MEDIAN
+    return replace(outline, parts=sections) if is_list else outline
+
+
+def _outline_pages(text: str, pages: Sequence[Range], outline_page: Callable[[str], Outline]) -> Outline:
+    """Outline each page by itself, so that no chunk holds text of two."""
+    outlines = [(start, outline_page(text[start:end])) for start, end in pages]
+    starts, ends = (
+        np.concatenate([np.zeros(0, np.int64), *(start + getattr(page, name) for start, page in outlines)])
+        for name in ("starts", "ends")
+    )
+    headings = [
+        (start + place, heading)
+        for start, page in outlines
+        for place, heading in zip((0, *page.heading_starts), ("", *page.headings), strict=True)
+    ]
+    parts = [Part(start + part.start, start + part.end) for start, page in outlines for part in page.parts]
+    return Outline(
+        starts, ends, [place for place, _ in headings], [heading for _, heading in headings], (), parts
     )
 
 
-def _cut_characters(settings: ChunkSettings) -> Cut:
-    def cut(
-        texts: Sequence[str], *, max_tokens: Sequence[int], overlap_tokens: int, count_tokens: CountTokens
-    ) -> list[list[Span]]:
-        return cut_characters(
-            texts,
-            max_characters=settings.max_characters,
-            overlap_characters=settings.overlap_characters,
-            max_tokens=max_tokens,
-            overlap_tokens=overlap_tokens,
-            count_tokens=count_tokens,
-        )
-
-    return cut
+def _outline_rows(text: str) -> Outline:
+    """Find the rows of a table, which are its lines that are not blank; the first one stands above them all."""
+    lines = text.split("\n")
+    ends = np.array([len(line) for line in lines], np.int64).cumsum() + np.arange(len(lines))
+    starts = ends - [len(line) for line in lines]
+    filled = np.array([bool(line.strip()) for line in lines])
+    return Outline(starts[filled], ends[filled], [0], [lines[0].strip()], (), [Part(0, len(text))])
 
 
-def _row_for_code(cut: Cut) -> _Row:
-    """Make a row without headings known before: the definitions are found when a text is cut."""
-    return _Row(lambda _: cut, _whole, list_headings=lambda _: ())
-
-
-def _whole(settings: ChunkSettings) -> tuple[int, int]:
-    return settings.max_tokens, settings.overlap_tokens
-
-
-def _sentence(settings: ChunkSettings) -> tuple[int, int]:
-    return settings.sentence_max_tokens, settings.sentence_overlap_tokens
-
-
-CHUNKERS: Final[Mapping[ChunkerName, _Row]] = MappingProxyType(
+CHUNKERS: Final[Mapping[ChunkerName, OutlineText]] = MappingProxyType(
     {
-        "markdown": _Row(lambda _: cut_sections, _whole, revision=2),
-        "sentence": _Row(lambda _: _cut_sentences, _sentence),
-        "character": _Row(_cut_characters, _whole),
-        "page": _Row(lambda _: cut_sections, _whole, keeps_pages_apart=True, revision=2),
-        "rows": _Row(
-            lambda _: cut_rows,
-            _sentence,  # of few rows in a chunk each is found much better than of many
-            keeps_pages_apart=True,
-            list_headings=lambda text: [text.partition("\n")[0].strip()],
-            has_whole_headings=True,
-        ),
-        "python": _row_for_code(cut_python),
-        **{language: _row_for_code(cut_code_in(language)) for language in CODE_LANGUAGES},
+        "markdown": _outline_sections,
+        "sentence": _outline_sentences,
+        "character": _outline_whole,
+        "page": partial(_outline_pages, outline_page=_outline_sections),
+        "rows": partial(_outline_pages, outline_page=_outline_rows),
+        **{language: partial(outline_code, language=language) for language in CODE_LANGUAGES},
     }
 )
-"""The rows of the chunkers by name."""
+"""What each chunker keeps whole and apart, by its name."""

@@ -1,30 +1,34 @@
-"""Cutting source code of languages that tree-sitter parses into chunks: one per definition.
+"""The definitions in source code, at which it is cut: by Python's own parser, and by tree-sitter for other languages.
 
-tree-sitter finds the definitions; a definition over the ceiling that has no others in it is cut by
-``semantic_text_splitter`` at statements. Both are installed with the extra ``code``.
+tree-sitter is installed with the extra ``code``.
 """
 
 from __future__ import annotations
 
+import ast
+import re
+import sys
+import threading
+import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from backstory.base.errors import InputError
 from backstory.base.extras import require_extra
-from backstory.text.chunking.cut import Cut, Span, cut_chunks
-from backstory.text.chunking.definitions import Definition, cut_definitions
-from backstory.text.chunking.tokens import CountTokens
+from backstory.text.chunking.outline import Outline, Part, outline_paragraphs
+from backstory.text.chunking.tokens import Offsets
+from backstory.text.chunking.units import Range
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Tree
+    from tree_sitter import Language, Node
 
 CodeLanguage: TypeAlias = Literal[
-    "bash", "c", "cpp", "css", "go", "java", "javascript", "ruby", "rust", "tsx", "typescript"
+    "bash", "c", "cpp", "css", "go", "java", "javascript", "python", "ruby", "rust", "tsx", "typescript"
 ]
 
 CODE_LANGUAGES: Final[tuple[CodeLanguage, ...]] = get_args(CodeLanguage)
@@ -35,6 +39,9 @@ _GRAMMARS: Final[dict[CodeLanguage, tuple[str, str]]] = {
     "typescript": ("tree_sitter_typescript", "language_typescript"),
 }
 """Module and function of a grammar whose names do not follow from the language's."""
+
+_CLOSING: Final = re.compile(r"(?:\W|_|\bend(?:if)?\b)+")
+"""What closes a definition in languages with brackets, in Ruby, and in the preprocessor of C."""
 
 _COMMENTS: Final = frozenset({"comment", "line_comment", "block_comment", "attribute_item", "decorator"})
 """Nodes before a definition that belong to it."""
@@ -55,83 +62,156 @@ _TRANSPARENT: Final = frozenset(
 )
 """Nodes whose content counts as content of the node around them."""
 
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _NAME_CHARACTERS: Final = 100
 _TYPES_WITHOUT_BODY: Final = frozenset({"struct_type", "interface_type"})
 _MOST_DEPTH: Final = 20
-_MOST_LEVELS: Final = 100
 _MOST_WRAPPERS: Final = 4
+_python: Final = threading.Lock()
+"""CPython 3.11 lets threads disturb each other in its parser, and the filters of warnings belong to all threads."""
 
 
-def cut_code_in(language: CodeLanguage) -> Cut:
-    """Return the function that cuts texts of one language; see :func:`cut_code`."""
-    return partial(cut_code, language=language)
+_Named = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def cut_code(
-    texts: Sequence[str],
-    *,
-    language: CodeLanguage,
-    max_tokens: Sequence[int],
-    overlap_tokens: int,  # noqa: ARG001 - part of every chunker; code is not repeated
-    count_tokens: CountTokens,
-) -> list[list[Span]]:
-    """Cut many texts of one language at once; see :func:`backstory.text.chunking.definitions.cut_definitions`.
+class PythonSyntaxError(InputError):
+    """A text is not Python source code of the version that runs; the message names the line."""
 
-    A definition over the ceiling is cut into the definitions in it, else at its statements.
 
-    It raises ``InputError`` if a single character is over the ceiling. It raises ``MissingExtraError`` if the extra
-    ``code`` is not installed.
+class Definition(NamedTuple):
+    """A function, a class, a method and the like.
+
+    Attributes:
+        start: Offset of its first character, with the comment and the decorators above it.
+        end: Offset after its last character.
+        name: Its name.
+        parts: Definitions directly in it, in order, without overlap.
     """
-    outlines = [outline_code(text, language) for text in texts]
-    return cut_definitions(
-        texts,
-        outlines,
-        max_tokens=max_tokens,
-        count_tokens=count_tokens,
-        cut_long=partial(_cut_statements, language),
-    )
+
+    start: int
+    end: int
+    name: str
+    parts: Sequence[Definition]
 
 
-def outline_code(text: str, language: CodeLanguage) -> tuple[Definition, ...]:
+def outline_code(text: str, pages: Sequence[Range], *, language: CodeLanguage) -> Outline:  # noqa: ARG001 - code has none
+    """Keep apart the outermost definitions and the code between them, and in each the definitions in it.
+
+    A heading names a definition with those around it, such as ``"Class > method"``; it is empty between definitions.
+    Python that is not valid has no definitions. It raises ``MissingExtraError`` if the extra ``code`` is not installed.
+    """
+    try:
+        definitions = find_definitions(text, language)
+    except PythonSyntaxError:  # the reader of documents has said so
+        definitions = []
+    headings: list[tuple[int, str]] = []
+    parts = _list_parts(text, Definition(0, len(text), "", definitions), headings)
+    starts, names = [start for start, _ in headings], [name for _, name in headings]
+    paragraphs = outline_paragraphs(text)
+    return Outline(paragraphs.starts, paragraphs.ends, starts, names, (), parts)
+
+
+def _list_parts(text: str, whole: Definition, headings: list[tuple[int, str]]) -> tuple[Part, ...]:
+    """Divide code into its definitions and what is between them, each with its heading.
+
+    What only closes a definition, such as a bracket, belongs to the part before it.
+    """
+    parts: list[Part] = []
+    position = whole.start
+    below = [definition.start for definition in whole.parts[1:]]
+    for definition, following in zip(whole.parts, [*below, whole.end], strict=False):
+        if text[position : definition.start].strip():
+            headings.append((position, whole.name))
+            parts.append(Part(position, definition.start))
+        position = following if _CLOSING.fullmatch(text, definition.end, following) else definition.end
+        name = f"{whole.name} > {definition.name}" if whole.name else definition.name
+        headings.append((definition.start, name))
+        inner = _list_parts(text, definition._replace(end=position, name=name), headings)
+        parts.append(Part(definition.start, position, inner))
+    if text[position : whole.end].strip():
+        headings.append((position, whole.name))
+        parts.append(Part(position, whole.end))
+    return tuple(parts)
+
+
+def find_definitions(text: str, language: CodeLanguage) -> Sequence[Definition]:
     """Find the definitions in source code: what has a name and a body.
 
-    Each begins with the comments and attributes directly above it.
+    Each begins with the comments, decorators and attributes directly above it. In Python those inside other
+    statements, such as ``if`` and ``try``, are code of the module.
 
-    It raises ``MissingExtraError`` if the extra ``code`` is not installed.
+    It raises ``PythonSyntaxError`` if Python is not valid or nested too deeply to be parsed, and ``MissingExtraError``
+    if the extra ``code`` is not installed.
     """
-    content = text.encode("utf-8", "surrogatepass")
-    return tuple(_outline(_parse(content, language).root_node, text, _number_characters(content), 0))
-
-
-def _parse(content: bytes, language: CodeLanguage) -> Tree:
+    if language == "python":
+        body = _parse_python(text)
+        return _find_in_python(
+            text, [0, *(match.end() for match in _LINE_END.finditer(text)), len(text)], body, 0, 0
+        )
     grammar = _load_grammar(language)
     from tree_sitter import Parser
 
-    return Parser(grammar).parse(content)
+    content = text.encode("utf-8", "surrogatepass")
+    return _find_in_tree(Parser(grammar).parse(content).root_node, text, _number_characters(content), 0)
+
+
+def _parse_python(text: str) -> list[ast.stmt]:
+    version = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    try:
+        with _python, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of doubtful escapes in someone else's code
+            return ast.parse(text).body
+    except SyntaxError as error:
+        raise PythonSyntaxError(f"not valid {version} in line {error.lineno or 1}: {error.msg}") from error
+    except (RecursionError, MemoryError) as error:  # the parser reports a full stack as a lack of memory
+        raise PythonSyntaxError(
+            f"nested too deeply for the parser of {version}", code="nested_too_deeply"
+        ) from error
+    except ValueError as error:  # null bytes, half a surrogate pair
+        raise PythonSyntaxError(f"not valid {version}: {error}") from error
+
+
+def _find_in_python(
+    text: str, bounds: Sequence[int], body: Sequence[ast.stmt], first_line: int, depth: int
+) -> list[Definition]:
+    """List the definitions of a body."""
+    found = []
+    for statement, line_above in zip(
+        body, accumulate(map(_last_line, body), max, initial=first_line), strict=False
+    ):
+        if not isinstance(statement, _Named) or depth == _MOST_DEPTH:
+            continue
+        first = min([statement.lineno, *(mark.lineno for mark in statement.decorator_list)])
+        while first - 1 > line_above and text[bounds[first - 2] : bounds[first - 1]].lstrip().startswith("#"):
+            first -= 1
+        code = text[
+            bounds[first - 1] : bounds[_last_line(statement)]
+        ].rstrip()  # a comment after it is part of it
+        parts = _find_in_python(text, bounds, statement.body, statement.lineno, depth + 1)
+        found.append(Definition(bounds[first - 1], bounds[first - 1] + len(code), statement.name, parts))
+    return found
+
+
+def _last_line(statement: ast.stmt) -> int:
+    return statement.end_lineno or statement.lineno
 
 
 @cache
 def _load_grammar(language: CodeLanguage) -> Language:
-    pointer = _load_pointer(language)  # first, since it names the extra of an absent package
-    from tree_sitter import Language
-
-    return Language(pointer)
-
-
-@cache
-def _load_pointer(language: CodeLanguage) -> object:
     require_extra("code", f"cutting {language} source code into definitions", "read the file as text")
     module, function = _GRAMMARS.get(language, (f"tree_sitter_{language}", "language"))
-    return getattr(import_module(module), function)()
+    from tree_sitter import Language
+
+    return Language(getattr(import_module(module), function)())
 
 
-def _number_characters(content: bytes) -> NDArray[np.int64]:
+def _number_characters(content: bytes) -> Offsets:
     """Return the number of characters that begin before each byte of a text in UTF-8, and before its end."""
     begins = (np.frombuffer(content, np.uint8) & 0xC0) != 0x80
     return np.concatenate([[0], np.cumsum(begins)]).astype(np.int64)
 
 
-def _outline(parent: Node, text: str, characters: NDArray[np.int64], depth: int) -> list[Definition]:
+def _find_in_tree(parent: Node, text: str, characters: Offsets, depth: int) -> list[Definition]:
     """List the definitions directly in a node."""
     found: list[Definition] = []
     above: int | None = None
@@ -145,12 +225,12 @@ def _outline(parent: Node, text: str, characters: NDArray[np.int64], depth: int)
             if is_first:
                 above = start if above is None else above
             elif found and found[-1].end == position:
-                found[-1] = replace(found[-1], end=end)
+                found[-1] = found[-1]._replace(end=end)
         else:
             definition = _find_definition(node) if depth < _MOST_DEPTH else None
             if definition is not None:
                 name, body = definition
-                parts = tuple(_outline(body, text, characters, depth + 1))
+                parts = _find_in_tree(body, text, characters, depth + 1)
                 found.append(Definition(start if above is None else above, end, name, parts))
             above = None
         position = max(position, end)
@@ -206,47 +286,3 @@ def _begin_of_line(text: str, start: int) -> tuple[int, bool]:
     line = text.rfind("\n", 0, start) + 1
     is_first = not text[line:start].strip()
     return (line if is_first else start), is_first
-
-
-def _cut_statements(
-    language: CodeLanguage, texts: Sequence[str], max_tokens: Sequence[int], count_tokens: CountTokens
-) -> list[list[Span]]:
-    """Cut code at its statements, and deeply nested code at lines; see :data:`.definitions.CutLong`."""
-    from semantic_text_splitter import CodeSplitter
-
-    pieces: list[tuple[int, int, int]] = []
-    for number, (text, ceiling) in enumerate(zip(texts, max_tokens, strict=True)):
-        if _is_deep(text, language):
-            pieces.append((number, 0, len(text)))
-            continue
-        splitter = CodeSplitter.from_callback(
-            _load_pointer(language), lambda piece: int(count_tokens([piece])[0]), ceiling
-        )
-        pieces += [(number, start, start + len(piece)) for start, piece in splitter.chunk_indices(text)]
-    slices = [texts[number][start:end] for number, start, end in pieces]
-    # The splitter may exceed a ceiling where a single token of the language does.
-    cut = cut_chunks(
-        slices,
-        max_tokens=[max_tokens[number] for number, _, _ in pieces],
-        overlap_tokens=0,
-        count_tokens=count_tokens,
-    )
-    spans: list[list[Span]] = [[] for _ in texts]
-    for (number, start, _), found in zip(pieces, cut, strict=True):
-        spans[number] += [piece._replace(start=start + piece.start, end=start + piece.end) for piece in found]
-    return spans
-
-
-def _is_deep(text: str, language: CodeLanguage) -> bool:
-    """Return whether code is nested so deeply that the splitter, which tries every level, takes long."""
-    cursor = _parse(text.encode("utf-8", "surrogatepass"), language).walk()
-    depth = 0
-    while depth <= _MOST_LEVELS:
-        if cursor.goto_first_child():
-            depth += 1
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return False
-            depth -= 1
-    return True

@@ -1,25 +1,41 @@
-"""Cutting Markdown into chunks: whole paragraphs, packed up to a hard ceiling of tokens.
+"""Cutting texts into chunks: whole units, packed up to a hard ceiling of tokens.
 
-Chunks are exact slices of their text. Token counts are not additive, so the counts of pieces are only used for
-planning. Every finished slice is counted, and a text with a slice over the ceiling is planned again.
+Chunks are exact slices of their text. The end of every token of a text is found once, so that the tokens of a slice are
+the difference of two numbers. A cut may part a token, and a title may stand before a chunk. So every finished chunk is
+counted as it is embedded, and the rare one over the ceiling is cut again.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple, Protocol
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, repeat
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from backstory.base.errors import InputError
-from backstory.text.chunking.outline import MarkdownOutline, outline_markdown
-from backstory.text.chunking.pieces import cut_pieces, measure_paragraphs, split_pieces
-from backstory.text.chunking.plans import Draft, correct_draft, plan_chunks
-from backstory.text.chunking.tokens import CountTokens
+from backstory.text.chunking.chunkers import Chunker
+from backstory.text.chunking.outline import Outline, Part, outline_markdown
+from backstory.text.chunking.pages import Pages
+from backstory.text.chunking.tokens import Offsets, TokenCounter
+from backstory.text.chunking.units import (
+    Range,
+    find_sentence_starts,
+    find_word_starts,
+    split_graphemes,
+    split_sentences,
+    split_words,
+)
 
-_GROUP_CHARACTERS = 500_000  # bounds memory; smaller groups make no tokenizer slower
+_GROUP_CHARACTERS: Final = 500_000  # bounds memory; smaller groups make no tokenizer slower
+_PARTS_OF_LONG_WORD: Final = 8
+_TITLE_BYTES: Final = 96
+_HEADING_BYTES: Final = 160
+_LEAST_TEXT_TOKENS: Final = 8
+_HEADING_SEPARATOR: Final = " > "
 
 
 class Span(NamedTuple):
@@ -28,8 +44,8 @@ class Span(NamedTuple):
     Attributes:
         start: Offset of the first character, the overlap with the previous chunk included.
         end: Offset after the last character.
-        token_count: Tokens of the slice, special tokens included.
-        heading: Headings above ``start``, outermost first, as ``"A > B"``.
+        token_count: Tokens of the slice within its text, and the special tokens around it.
+        heading: Headings above ``start`` that are embedded with the chunk, outermost first, as ``"A > B"``.
     """
 
     start: int
@@ -38,30 +54,61 @@ class Span(NamedTuple):
     heading: str
 
 
-class Cut(Protocol):
-    """Cuts many texts into chunks at once."""
+@dataclass(frozen=True)
+class TitledText:
+    """A text to cut.
 
-    def __call__(
-        self,
-        texts: Sequence[str],
-        *,
-        max_tokens: Sequence[int],
-        overlap_tokens: int,
-        count_tokens: CountTokens,
-    ) -> list[list[Span]]:
-        """Cut texts as :func:`cut_chunks` does, with one ceiling for each text."""
-        ...
+    Attributes:
+        name: What errors call it.
+        title: Title, which is embedded with every chunk.
+        text: The text.
+        pages: Its pages.
+        chunker: How it is cut.
+    """
+
+    name: str
+    title: str
+    text: str
+    pages: Pages
+    chunker: Chunker
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A text to cut.
+
+    Attributes:
+        text: The text.
+        outline: Its units, its parts, and the headings that are embedded.
+        ceiling: Most tokens of a chunk as it is embedded.
+        room: Most tokens of its slice.
+        overlap: Most tokens that it repeats.
+        title: What is embedded before the headings.
+        characters: Most characters of a chunk and of what it repeats, if they and not the tokens say where to cut.
+    """
+
+    text: str
+    outline: Outline
+    ceiling: int
+    room: int
+    overlap: int
+    title: str = ""
+    characters: tuple[int, int] | None = None
+
+
+class _Draft(NamedTuple):
+    """A chunk that is not counted yet; ``body`` is its first character that the previous chunk does not hold."""
+
+    task: int
+    start: int
+    body: int
+    end: int
 
 
 def cut_chunks(
-    texts: Sequence[str],
-    *,
-    max_tokens: Sequence[int] | int,
-    overlap_tokens: int,
-    count_tokens: CountTokens,
-    outline: Callable[[str], MarkdownOutline] = outline_markdown,
+    texts: Sequence[str], *, max_tokens: int, overlap_tokens: int, counter: TokenCounter
 ) -> list[list[Span]]:
-    """Cut many texts into chunks at once.
+    """Cut many Markdown or plain texts into chunks at once.
 
     Paragraphs stay whole if they fit. A paragraph over the ceiling is cut at sentences and lines, then at words,
     then between grapheme clusters. A chunk repeats the last whole paragraphs of the previous chunk, else its last
@@ -71,92 +118,223 @@ def cut_chunks(
     It returns the chunks of each text in order. Together they contain everything but whitespace between paragraphs. It
     raises ``InputError`` if the limits contradict each other, or a single character is over the ceiling.
     """
-    ceilings = list(max_tokens) if isinstance(max_tokens, Sequence) else [max_tokens] * len(texts)
-    _check_limits(texts, ceilings, overlap_tokens)
-    spans: list[list[Span]] = []
-    for start, end in _group(texts):
-        spans += _cut_group(texts[start:end], ceilings[start:end], overlap_tokens, count_tokens, outline)
-    return spans
-
-
-def _group(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    start = size = 0
-    for number, text in enumerate(texts):
-        size += len(text)
-        if size >= _GROUP_CHARACTERS:
-            yield start, number + 1
-            start, size = number + 1, 0
-    if start < len(texts):
-        yield start, len(texts)
-
-
-def _cut_group(
-    texts: Sequence[str],
-    ceilings: Sequence[int],
-    overlap_tokens: int,
-    count_tokens: CountTokens,
-    outline: Callable[[str], MarkdownOutline],
-) -> list[list[Span]]:
-    outlines = [outline(text) for text in texts]
-    measured, bounds, specials = measure_paragraphs(outlines, count_tokens)
-    limits = [ceiling - specials for ceiling in ceilings]
-    over_limit = measured.tokens > np.repeat(np.array(limits, np.int64), np.diff(bounds))
-    oversized: dict[int, list[int]] = {}
-    for row in over_limit.nonzero()[0].tolist():
-        number = bisect_right(bounds, row) - 1
-        oversized.setdefault(number, []).append(row - bounds[number])
-    pieces = cut_pieces(texts, split_pieces(measured, bounds), oversized, limits, count_tokens, specials)
-    drafts = {
-        number: Draft(found, measured, limit, overlap_tokens)
-        for number, (found, measured, limit) in enumerate(zip(outlines, pieces, limits, strict=True))
-    }
-    spans: list[list[Span]] = [[] for _ in texts]
-    while drafts:
-        plan = plan_chunks(list(drafts.values()), count_tokens, specials)
-        over = plan.find_over([ceilings[number] for number in drafts], overlap_tokens)
-        ends = plan.pieces.ends[plan.lasts]
-        redone = {}
-        for place, (number, draft) in enumerate(drafts.items()):
-            if place in over:
-                redone[number] = correct_draft(draft, plan, place, ceilings[number], overlap_tokens)
-            else:
-                chunks = slice(plan.chunk_bounds[place], plan.chunk_bounds[place + 1])
-                starts = plan.starts[chunks]
-                headings = draft.outline.headings_at(starts)
-                values = starts.tolist(), ends[chunks].tolist(), plan.token_counts[chunks].tolist(), headings
-                spans[number] = list(map(Span, *values))
-        drafts = _cut_stubborn_pieces(redone, limits, count_tokens, specials)
-    return spans
-
-
-def _check_limits(texts: Sequence[str], ceilings: Sequence[int], overlap_tokens: int) -> None:
-    if len(ceilings) != len(texts):
-        raise InputError(
-            f"max_tokens has {len(ceilings)} values for {len(texts)} texts; give one for each",
-            code="wrong_count",
-        )
-    if overlap_tokens < 0:
-        raise InputError(f"overlap_tokens is {overlap_tokens}; give 0 or more", code="out_of_range")
-    if ceilings and min(ceilings) < 1:
-        raise InputError(f"max_tokens is {min(ceilings)}; give 1 or more", code="out_of_range")
-
-
-def _cut_stubborn_pieces(
-    drafts: dict[int, Draft], limits: Sequence[int], count_tokens: CountTokens, specials: int
-) -> dict[int, Draft]:
-    """Cut the pieces that exceed the ceiling even as a chunk of one piece (a lost space can add a token)."""
-    stubborn = {place: draft.stubborn for place, draft in enumerate(drafts.values()) if draft.stubborn}
-    if not stubborn:
-        return drafts
-    pieces = cut_pieces(
-        [draft.outline.text for draft in drafts.values()],
-        [draft.pieces for draft in drafts.values()],
-        stubborn,
-        [limits[number] for number in drafts],
-        count_tokens,
-        specials,
+    if max_tokens < 1 or overlap_tokens < 0:
+        limits = f"max_tokens is {max_tokens} and overlap_tokens {overlap_tokens}"
+        raise InputError(f"{limits}; give at least 1 and 0", code="out_of_range")
+    around = int(counter.count_tokens([""])[0])
+    room, overlap = max_tokens - around, overlap_tokens - around
+    outlines = ((text, outline_markdown(text).without_headings()) for text in texts)
+    return _cut_groups(
+        (_Task(text, outline, max_tokens, room, overlap) for text, outline in outlines), counter
     )
-    return {
-        number: replace(draft, pieces=cut, stubborn=[])
-        for (number, draft), cut in zip(drafts.items(), pieces, strict=True)
-    }
+
+
+def cut_titled_texts(texts: Sequence[TitledText], counter: TokenCounter) -> list[list[Span]]:
+    """Cut every text with room for its title and the longest of its headings.
+
+    It returns the chunks of each text in order. Their ``heading`` is empty for a text whose title and headings would
+    take half of the ceiling. It raises ``InputError`` if the title of a text leaves no room for text below the
+    ceiling.
+    """
+    outlines = [_outline(text) for text in texts]
+    introductions = [
+        [introduce(text.title, heading, "") for heading in ("", *sorted(set(outline.headings)))]
+        for text, outline in zip(texts, outlines, strict=True)
+    ]
+    around, *counts = counter.count_tokens(["", *chain.from_iterable(introductions)]).tolist()
+    counted = iter(counts)
+    tasks = []
+    for text, outline, written in zip(texts, outlines, introductions, strict=True):
+        title, *others = (next(counted) for _ in written)
+        ceiling = text.chunker.max_tokens
+        longest = max(title, *others, 0)
+        has_headings = longest <= ceiling // 2
+        room = ceiling - (longest if has_headings else title)
+        if room + around < _LEAST_TEXT_TOKENS:
+            raise InputError(
+                f"document {text.name} ({_shorten(text.title, _TITLE_BYTES, ' ')!r}): a chunk of {ceiling} tokens that "
+                f"begins with the title has room for {max(room + around, 0)} tokens of text; raise chunks.max_tokens, "
+                "or shorten the title",
+                code="no_room",
+            )
+        outline = outline if has_headings else outline.without_headings()
+        overlap = text.chunker.overlap_tokens - around
+        tasks.append(_Task(text.text, outline, ceiling, room, overlap, text.title, text.chunker.characters))
+    return _cut_groups(tasks, counter)
+
+
+def introduce(title: str, heading: str, text: str) -> str:
+    """Write what is embedded before a chunk: its title, its headings and an empty line.
+
+    A heading that repeats the title is omitted. The last heading is omitted if the text begins with it.
+    """
+    name = _shorten(" ".join(title.split()), _TITLE_BYTES, " ")
+    headings = heading.split(_HEADING_SEPARATOR) if heading else []
+    if headings and headings[0] == " ".join(title.split()):
+        headings = headings[1:]
+    first_line = text.lstrip("# ").split("\n", 1)[0].rstrip("# \r") if text.lstrip().startswith("#") else ""
+    if headings and headings[-1] == first_line:
+        headings = headings[:-1]
+    if heading and heading == text.split("\n", 1)[0]:
+        headings = []
+    lines = [line for line in (name, _HEADING_SEPARATOR.join(headings)) if line]
+    return "\n".join(lines) + "\n\n" if lines else ""
+
+
+def _outline(text: TitledText) -> Outline:
+    """Outline a text, with headings that are short enough to be embedded."""
+    outline = text.chunker.outline(text.text, text.pages.split(len(text.text)))
+    if text.chunker.has_whole_headings:
+        return outline
+    headings = [_shorten(heading, _HEADING_BYTES, _HEADING_SEPARATOR) for heading in outline.headings]
+    return replace(outline, headings=headings)
+
+
+def _shorten(text: str, limit: int, separator: str) -> str:
+    """Truncate a text to a number of UTF-8 bytes, after the last separator that fits if there is one.
+
+    The limit is in bytes, since no tokenizer with an ordinary vocabulary produces more tokens than bytes.
+    """
+    encoded = text.encode("utf-8", "surrogatepass")
+    if len(encoded) <= limit:
+        return text
+    fitting = encoded[:limit].decode("utf-8", "ignore")
+    return fitting.rpartition(separator)[0] or fitting
+
+
+def _cut_groups(tasks: Iterable[_Task], counter: TokenCounter) -> list[list[Span]]:
+    spans: list[list[Span]] = []
+    group: list[_Task] = []
+    size = 0
+    for task in tasks:
+        group.append(task)
+        size += len(task.text)
+        if size >= _GROUP_CHARACTERS:
+            spans += _cut_group(group, counter)
+            group, size = [], 0
+    return spans + _cut_group(group, counter)
+
+
+def _cut_group(tasks: Sequence[_Task], counter: TokenCounter) -> list[list[Span]]:
+    """Cut texts, count their chunks as they are embedded, and cut those over the ceiling again."""
+    found = counter.find_token_ends([task.text for task in tasks])
+    pending: list[_Draft] = []
+    for number, (task, ends) in enumerate(zip(tasks, found, strict=True)):
+        by_character = np.arange(1, len(task.text) + 1) if task.characters else ends
+        room, overlap = task.characters or (task.room, task.overlap)
+        pending += _pack(number, task, task.outline.parts, by_character, room, overlap)
+    drafts: list[list[_Draft]] = [[] for _ in tasks]
+    while pending:
+        slices = [tasks[draft.task].text[draft.start : draft.end] for draft in pending]
+        introductions = [
+            introduce(tasks[draft.task].title, tasks[draft.task].outline.heading_at(draft.start), text)
+            for draft, text in zip(pending, slices, strict=True)
+        ]
+        embedded = [before + text for before, text in zip(introductions, slices, strict=True)]
+        counts = counter.count_tokens(embedded).tolist()
+        over = [place for place, count in enumerate(counts) if count > tasks[pending[place].task].ceiling]
+        for place in sorted({*range(len(pending))} - {*over}):
+            drafts[pending[place].task].append(pending[place])
+        measured = counter.find_token_ends([embedded[place] for place in over])
+        again: list[_Draft] = []
+        for place, ends in zip(over, measured, strict=True):
+            number, start, body, end = pending[place]
+            before = len(introductions[place])
+            # Half of what it has is below the ceiling however the counts of parts add up.
+            room = (len(ends) - bisect_right(ends.data, before)) // 2
+            inside = np.maximum(ends - before, 0) + start
+            again += _pack(number, tasks[number], [Part(body, end)], inside, room, 0)
+        pending = again
+    return [_finish(*each) for each in zip(tasks, found, drafts, strict=True)]
+
+
+def _finish(task: _Task, ends: Offsets, drafts: Sequence[_Draft]) -> list[Span]:
+    """Order the chunks of a text; one that would hold all of a chunk that was cut again repeats nothing."""
+    spans: list[Span] = []
+    places = ends.data
+    for _, start, body, end in sorted(drafts, key=itemgetter(-1)):
+        begin = body if spans and start <= spans[-1].start else start
+        tokens = bisect_right(places, 0) + bisect_right(places, end) - bisect_right(places, begin)
+        spans.append(Span(begin, end, tokens, task.outline.heading_at(begin)))
+    return spans
+
+
+def _pack(
+    number: int, task: _Task, parts: Iterable[Part], ends: Offsets, room: int, overlap: int
+) -> Iterator[_Draft]:
+    """Pack the units of each part into chunks of at most ``room`` tokens, of which some repeat the previous chunk."""
+    text = task.text
+    overlap = max(0, min(overlap, room // 2))
+    for part in _divide_parts(parts, ends, room):
+        units, before = _divide_units(text, task.outline.list_units(text, part), ends, room)
+        starts = [start for start, _ in units]
+        first, previous = 0, None
+        while first < len(units):
+            budget = room if previous is None else room - overlap
+            last = max(first, bisect_right(before[1], before[0][first] + budget, first) - 1)
+            start = starts[first]
+            if previous is not None and overlap:
+                least = max(before[1][first - 1] - overlap, before[1][last] - room)
+                earliest = max(int(ends[least - 1]) if least else 0, starts[previous] + 1)
+                start = _reach_back(text, starts, earliest, first, units[first - 1][1])
+            yield _Draft(number, start, starts[first], units[last][1])
+            first, previous = last + 1, first
+
+
+def _reach_back(text: str, starts: Sequence[int], earliest: int, first: int, end: int) -> int:
+    """Choose where a chunk begins: at a unit, else a sentence, else a word, not before ``earliest``."""
+    unit = bisect_left(starts, earliest, 0, first)
+    if unit < first:
+        return starts[unit]
+    sentences = (place for place in find_sentence_starts(text, earliest, end) if place < end)
+    words = find_word_starts(text, earliest, end)
+    return next(chain(sentences, words), starts[first])
+
+
+def _divide_parts(parts: Iterable[Part], ends: Offsets, room: int) -> Iterator[Part]:
+    """List the parts that fit, and the parts of those that do not."""
+    for part in parts:
+        if part.parts and bisect_right(ends.data, part.end) - bisect_right(ends.data, part.start) > room:
+            yield from _divide_parts(part.parts, ends, room)
+        else:
+            yield part
+
+
+def _divide_units(
+    text: str, units: list[Range], ends: Offsets, room: int
+) -> tuple[list[Range], tuple[list[int], list[int]]]:
+    """Divide units over the room into sentences, sentences over it into words, and words into grapheme clusters.
+
+    It returns the units, and the tokens before the start and before the end of each.
+    """
+    for split in chain([split_sentences, split_words], repeat(None)):
+        bounds = np.array(units, np.int64).reshape(-1, 2)
+        before = ends.searchsorted(bounds, "right")
+        tokens = before[:, 1] - before[:, 0]
+        over = (tokens > room).tolist()
+        if not any(over):
+            break
+        units = [
+            piece
+            for unit, count, is_over in zip(units, tokens.tolist(), over, strict=True)
+            for piece in (
+                [unit]
+                if not is_over
+                else split(text, *unit)
+                if split
+                else _split_word(text, *unit, count, room)
+            )
+        ]
+    return units, (before[:, 0].tolist(), before[:, 1].tolist())
+
+
+def _split_word(text: str, start: int, end: int, tokens: int, room: int) -> list[Range]:
+    if end - start == 1:
+        raise InputError(
+            f"the character {text[start:end]!r} alone has {tokens} tokens, over the {room} that a chunk has room for; "
+            "raise max_tokens",
+            code="no_room",
+        )
+    ranges = split_graphemes(text, start, end, max(2, -(-_PARTS_OF_LONG_WORD * tokens // max(room, 1))))
+    middle = (start + end) // 2
+    return ranges if len(ranges) > 1 else [(start, middle), (middle, end)]

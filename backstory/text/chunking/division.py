@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from backstory.text.chunking.outline import MarkdownOutline, outline_markdown
+from backstory.text.chunking.outline import Outline, outline_markdown
 from backstory.text.chunking.units import Range, join_wrapped, split_graphemes, split_sentences
 
 Form = Literal["sentence", "item", "row", "table_head", "code", "heading"]
@@ -60,7 +60,7 @@ def divide_text(text: str, title: str) -> list[Piece]:
     """Divide a text into pieces, in order."""
     outline = outline_markdown(text)
     headings = set(outline.heading_starts)
-    blocks = _find_code(outline)
+    blocks = _find_code(text, outline)
     ranges: list[Range] = []
     last = 0
     for start, end in [*blocks, (len(text), len(text))]:
@@ -82,12 +82,12 @@ def divide_text(text: str, title: str) -> list[Piece]:
     return pieces
 
 
-def _find_code(outline: MarkdownOutline) -> list[Range]:
+def _find_code(text: str, outline: Outline) -> list[Range]:
     """Find the whole blocks of fenced code that are not too long to be shown."""
     found = []
     for first, end in zip(outline.starts.tolist(), outline.ends.tolist(), strict=True):
-        start = first + len(outline.text[first:end]) - len(outline.text[first:end].lstrip())
-        if end - start <= _LONGEST_CODE and _CODE.fullmatch(outline.text, start, end):
+        start = first + len(text[first:end]) - len(text[first:end].lstrip())
+        if end - start <= _LONGEST_CODE and _CODE.fullmatch(text, start, end):
             found.append((start, end))
     return found
 

@@ -14,62 +14,72 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import accumulate, pairwise
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from numpy.typing import NDArray
 
-from backstory.text.chunking.units import Range, join_wrapped, split_sentences
-
-Offsets: TypeAlias = NDArray[np.int64]
+from backstory.text.chunking.tokens import Offsets
+from backstory.text.chunking.units import Range
 
 # Every heading, fence and HTML block contains one of these. The parser is much slower than this search, and most chat
 # messages contain none of them.
 _STRUCTURE = re.compile(r"[#<]|`{3}|~{3}|^ {0,3}(?:=+|-+)[ \t]*$", re.MULTILINE)
 _SHORT: Final = 65_536
 """Characters of a text whose outline is kept for a while."""
+_BLANK_LINES = re.compile(r"\s*[\n\r]")
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
 @dataclass(frozen=True)
-class MarkdownOutline:
-    """The paragraphs and headings of one text.
+class Part:
+    """A range of a text that shares no chunk with its surroundings; one over the ceiling is divided into its parts."""
+
+    start: int
+    end: int
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The units and headings of one text.
 
     Attributes:
-        text: The whole text.
-        starts: Offset of the first line of each paragraph; fenced code is one paragraph, even with blank lines.
-        ends: Offset after the last character of each paragraph, without its line end.
+        starts: Offset of each unit, such as a paragraph; fenced code is one paragraph, even with blank lines.
+        ends: Offset after the last character of each unit, without its line end.
         heading_starts: Offset of the first line of each heading outside of lists and quotes.
+        headings: Each heading with those above it, outermost first, as ``"A > B"``; whitespace is folded.
         heading_levels: Levels of the headings, 1 to 6.
-        heading_titles: Texts of the headings, whitespace folded.
+        parts: What shares no chunk, in order.
     """
 
-    text: str
     starts: Offsets
     ends: Offsets
-    heading_starts: list[int]
-    heading_levels: list[int]
-    heading_titles: list[str]
+    heading_starts: Sequence[int]
+    headings: Sequence[str]
+    heading_levels: Sequence[int]
+    parts: Sequence[Part]
 
-    def headings_at(self, offsets: Offsets) -> list[str]:
-        """Return the headings above each offset, outermost first, as ``"A > B"``."""
-        paths = ["", *self.heading_paths()]
-        return [paths[bisect_right(self.heading_starts, offset)] for offset in offsets.tolist()]
+    def heading_at(self, offset: int) -> str:
+        """Return the last heading before an offset, with those above it; empty before the first."""
+        place = bisect_right(self.heading_starts, offset)
+        return self.headings[place - 1] if place else ""
 
-    def heading_paths(self) -> list[str]:
-        """List the path of every heading, in order."""
-        paths = []
-        above: list[tuple[int, str]] = []
-        for level, title in zip(self.heading_levels, self.heading_titles, strict=True):
-            while above and above[-1][0] >= level:
-                above.pop()
-            outer = above[-1][1] if above else ""
-            path = f"{outer} > {title}" if outer and title else outer or title
-            above.append((level, path))
-            paths.append(path)
-        return paths
+    def without_headings(self) -> Outline:
+        """Return the outline without its headings."""
+        return replace(self, heading_starts=(), headings=(), heading_levels=())
+
+    def list_units(self, text: str, part: Part) -> list[Range]:
+        """List the units in a part; one that a bound of the part cuts is shortened."""
+        inside = slice(self.ends.searchsorted(part.start, "right"), self.starts.searchsorted(part.end))
+        starts, ends = self.starts[inside].tolist(), self.ends[inside].tolist()
+        if starts and starts[0] < part.start:
+            blank = _BLANK_LINES.match(text, part.start, ends[0])
+            starts[0] = blank.end() if blank else part.start
+        if ends and ends[-1] > part.end:
+            ends[-1] = starts[-1] + len(text[starts[-1] : part.end].rstrip())
+        return [(start, end) for start, end in zip(starts, ends, strict=True) if text[start:end].strip()]
 
 
 @dataclass(frozen=True)
@@ -85,46 +95,49 @@ class _Blocks:
     headings: Sequence[tuple[int, int, str]] = ()
 
 
-def outline_markdown(text: str) -> MarkdownOutline:
-    """Find the paragraphs and headings of a text.
-
-    It returns the outline; it covers every character except whitespace between paragraphs.
-    """
+def outline_markdown(text: str) -> Outline:
+    """Find the paragraphs and headings of a text; they cover every character but whitespace between paragraphs."""
     return _outline_short(text) if len(text) <= _SHORT else _outline(text)
 
 
 @lru_cache(maxsize=128)
-def _outline_short(text: str) -> MarkdownOutline:
-    # A text is read for its title, for the longest heading and to be cut, one time soon after the other.
+def _outline_short(text: str) -> Outline:
+    # A text is read for its title and to be cut, one time soon after the other.
     return _outline(text)
 
 
-def _outline(text: str) -> MarkdownOutline:
+def _outline(text: str) -> Outline:
     lines = text.splitlines(keepends=True)
-    starts = [0, *accumulate(map(len, lines))]
     blocks = _find_blocks(lines)
-    firsts, lasts = _find_paragraphs(lines, blocks)
-    return MarkdownOutline(
-        text,
-        np.array([starts[line] for line in firsts], np.int64),
-        np.array([starts[line] + len(lines[line].rstrip(_LINE_ENDS)) for line in lasts], np.int64),
-        [starts[line] for line, _, _ in blocks.headings],
-        [level for _, level, _ in blocks.headings],
-        [title for _, _, title in blocks.headings],
+    levels = [level for _, level, _ in blocks.headings]
+    starts, ends, offsets = _find_paragraphs(lines, blocks.fences)
+    return Outline(
+        starts,
+        ends,
+        heading_starts=[offsets[line] for line, _, _ in blocks.headings],
+        headings=_join_paths(levels, [title for _, _, title in blocks.headings]),
+        heading_levels=levels,
+        parts=[Part(0, len(text))],
     )
 
 
-def outline_sentences(text: str) -> MarkdownOutline:
-    """Find the sentences and headings of a text; a sentence that goes on in the next line is one.
+def outline_paragraphs(text: str) -> Outline:
+    """Find the paragraphs of a text that is no Markdown: what stands between blank lines."""
+    starts, ends, _ = _find_paragraphs(text.splitlines(keepends=True), ())
+    return Outline(starts, ends, (), (), (), [Part(0, len(text))])
 
-    It returns the outline, with a sentence, list item or heading in place of each paragraph.
-    """
-    outline = outline_markdown(text)
-    ranges: list[Range] = []
-    for start, end in zip(outline.starts.tolist(), outline.ends.tolist(), strict=True):
-        ranges += join_wrapped(text, split_sentences(text, start, end))
-    bounds = np.array(ranges, np.int64).reshape(-1, 2)
-    return replace(outline, starts=bounds[:, 0], ends=bounds[:, 1])
+
+def _join_paths(levels: Sequence[int], titles: Sequence[str]) -> list[str]:
+    paths = []
+    above: list[tuple[int, str]] = []
+    for level, title in zip(levels, titles, strict=True):
+        while above and above[-1][0] >= level:
+            above.pop()
+        outer = above[-1][1] if above else ""
+        path = f"{outer} > {title}" if outer and title else outer or title
+        above.append((level, path))
+        paths.append(path)
+    return paths
 
 
 def _find_blocks(lines: Sequence[str]) -> _Blocks:
@@ -172,13 +185,16 @@ def _lines_of(token: Token, lines: Sequence[str]) -> tuple[int, int]:
     return first, stop
 
 
-def _find_paragraphs(lines: Sequence[str], blocks: _Blocks) -> tuple[list[int], list[int]]:
-    """Return the first and the last line of each paragraph."""
+def _find_paragraphs(
+    lines: Sequence[str], fences: Sequence[tuple[int, int]]
+) -> tuple[Offsets, Offsets, Sequence[int]]:
+    """Return the start and the end of each paragraph, and the offset of every line."""
+    offsets = [0, *accumulate(map(len, lines))]
     filled = [bool(line.strip()) for line in lines]
-    for first, stop in blocks.fences:
+    for first, stop in fences:
         filled[first:stop] = [True] * (stop - first)
     # A paragraph must not cross the boundary of a code block.
-    divisions = {line for fence in blocks.fences for line in fence}
+    divisions = {line for fence in fences for line in fence}
     firsts: list[int] = []
     lasts: list[int] = []
     for line in range(len(lines)):
@@ -189,4 +205,5 @@ def _find_paragraphs(lines: Sequence[str], blocks: _Blocks) -> tuple[list[int], 
         else:
             firsts.append(line)
             lasts.append(line)
-    return firsts, lasts
+    ends = [offsets[line] + len(lines[line].rstrip(_LINE_ENDS)) for line in lasts]
+    return np.array([offsets[line] for line in firsts], np.int64), np.array(ends, np.int64), offsets

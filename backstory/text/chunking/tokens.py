@@ -1,14 +1,28 @@
-"""Token counts: the type of every counter, and an estimate for models without an available tokenizer."""
+"""Tokens: what counts them, and an estimate for models without an available tokenizer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-CountTokens: TypeAlias = Callable[[Sequence[str]], NDArray[np.int64]]
+Offsets: TypeAlias = NDArray[np.int64]
+CountTokens: TypeAlias = Callable[[Sequence[str]], Offsets]
+
+
+class TokenCounter(Protocol):
+    """Counts the tokens of texts, and finds where each ends."""
+
+    def count_tokens(self, texts: Sequence[str]) -> Offsets:
+        """Count the tokens of each text, special tokens included."""
+        ...
+
+    def find_token_ends(self, texts: Sequence[str]) -> list[Offsets]:
+        """Find the offset after each token of each text, in order; it is 0 for special tokens."""
+        ...
+
 
 _SPECIAL_TOKENS = 2
 _UNITS_PER_TOKEN = 32
@@ -55,6 +69,29 @@ def estimate_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
     for start in range(0, len(texts), block):
         estimates[start : start + block] = _estimate_block(texts[start : start + block])
     return estimates
+
+
+def find_estimated_ends(texts: Sequence[str]) -> list[Offsets]:
+    """Find where the tokens of each text end if they are as many as :func:`estimate_tokens` says."""
+    found = []
+    for text in texts:
+        ends = [np.zeros(_SPECIAL_TOKENS, np.int64)]
+        for start in range(0, len(text), _BLOCK_CHARACTERS):
+            encoded = text[start : start + _BLOCK_CHARACTERS].encode("utf-8", "surrogatepass")
+            tokens = -(-_weigh(encoded).cumsum(dtype=np.int64) // _UNITS_PER_TOKEN)
+            begins = (np.frombuffer(encoded, np.uint8) & 0xC0) != 0x80
+            ends.append(start + np.repeat(begins.cumsum(dtype=np.int64), np.diff(tokens, prepend=0)))
+        found.append(np.concatenate(ends))
+    return found
+
+
+class _EstimatedTokens:
+    count_tokens = staticmethod(estimate_tokens)
+    find_token_ends = staticmethod(find_estimated_ends)
+
+
+ESTIMATED_TOKENS: Final[TokenCounter] = _EstimatedTokens()
+"""Counts by :func:`estimate_tokens`."""
 
 
 def _estimate_block(texts: Sequence[str]) -> NDArray[np.int64]:

@@ -20,6 +20,7 @@ from backstory.text.chunking.abbreviations import goes_on
 Range: TypeAlias = tuple[int, int]
 
 _WORD = re.compile(r"\S+")
+_WORD_START = re.compile(r"(?<!\S)\S")
 _GRAPHEME = regex.compile(r"\X")
 _LINE_ENDS = "\n\r\v\f\x85\u2028\u2029"
 _SENTENCE_BREAK = re.compile(
@@ -43,10 +44,11 @@ _ROW: Final = re.compile(r"[^\n:;|]{1,80}: [^\n;]*; [^\n:;]{1,80}: |[^\n|]*[^\s|
 
 def split_sentences(text: str, start: int, end: int) -> list[Range]:
     """Split a range at the ends of sentences and lines."""
-    return _strip(text, start, end, _find_sentence_ends(text, start, end))
+    return _strip(text, start, end, find_sentence_starts(text, start, end))
 
 
-def _find_sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
+def find_sentence_starts(text: str, start: int, end: int) -> Iterator[int]:
+    """Find where each sentence or line of a range begins that is not its first."""
     for match in _SENTENCE_BREAK.finditer(text, start, end):
         stop, after = match.span()
         is_inside_line = start < stop < after < end and text[stop] not in _LINE_ENDS
@@ -82,6 +84,11 @@ def _goes_on(text: str, before: Range, start: int) -> bool:
 def split_words(text: str, start: int, end: int) -> list[Range]:
     """Split a range at its whitespace."""
     return [match.span() for match in _WORD.finditer(text, start, end)]
+
+
+def find_word_starts(text: str, start: int, end: int) -> Iterator[int]:
+    """Find where each word begins in a range."""
+    return (match.start() for match in _WORD_START.finditer(text, start, end))
 
 
 def split_graphemes(text: str, start: int, end: int, parts: int) -> list[Range]:

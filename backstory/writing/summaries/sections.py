@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from typing import Final
 
-import numpy as np
 import regex
 
-from backstory.text.chunking.outline import MarkdownOutline, outline_markdown
+from backstory.text.chunking.outline import Outline, outline_markdown
 from backstory.text.chunking.pages import Pages
 from backstory.text.chunking.units import Range, join_wrapped, split_sentences
 
@@ -81,7 +80,7 @@ def divide_sections(text: str, pages: Pages, max_words: int) -> list[Section]:
         The sections in order; every word is in at least one. Empty for a text without words.
     """
     outline = outline_markdown(text)
-    parts = list(_list_parts(outline, pages, max(max_words // _OVERLAP_SHARE, 1)))
+    parts = list(_list_parts(text, outline, pages, max(max_words // _OVERLAP_SHARE, 1)))
     sums = [0, *accumulate(part.words for part in parts)]
     sections: list[Section] = []
     first = fresh = 0
@@ -91,7 +90,6 @@ def divide_sections(text: str, pages: Pages, max_words: int) -> list[Section]:
             fits += 1
         cut = fits if fits == len(parts) else _choose_cut(parts, sums, first, fresh, fits)
         start, end = parts[first].start, parts[cut - 1].end
-        [heading] = outline.headings_at(np.array([parts[fresh].start]))
         sections.append(
             Section(
                 number=len(sections) + 1,
@@ -99,7 +97,7 @@ def divide_sections(text: str, pages: Pages, max_words: int) -> list[Section]:
                 end=end,
                 fresh=parts[fresh].start,
                 words=count_words(text[start:end]),
-                heading=heading,
+                heading=outline.heading_at(parts[fresh].start),
                 pages=pages.find(start, end),
             )
         )
@@ -129,9 +127,8 @@ def _go_back(parts: Sequence[_Part], sums: Sequence[int], fresh: int, cut: int, 
     return cut
 
 
-def _list_parts(outline: MarkdownOutline, pages: Pages, most: int) -> Iterator[_Part]:
+def _list_parts(text: str, outline: Outline, pages: Pages, most: int) -> Iterator[_Part]:
     """Divide a text into paragraphs, and those of more words than ``most`` into sentences or runs of words."""
-    text = outline.text
     levels = dict(zip(outline.heading_starts, outline.heading_levels, strict=True))
     edges = sorted({*pages.starts, *levels})  # a page may end within a paragraph
     page = 0

@@ -62,7 +62,6 @@ def test_without_the_extra_code_is_cut_as_text_and_read_again_when_it_is_there(
     monkeypatch.setattr(
         "backstory.base.extras.find_spec", lambda name: None if name == "tree_sitter_go" else name
     )
-    code._load_pointer.cache_clear()
     code._load_grammar.cache_clear()
     document = READER.read(b"package a\n", "a.go")
     assert document is not None

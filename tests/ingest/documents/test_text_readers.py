@@ -23,7 +23,7 @@ def read(format_: str, text: str | bytes) -> ParsedDocument:
 
 
 def headings(document: ParsedDocument) -> list[str]:
-    return outline_markdown(document.text).heading_paths()
+    return [*outline_markdown(document.text).headings]
 
 
 RST = """\

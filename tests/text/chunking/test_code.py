@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import ast
+import inspect
+import random
 from itertools import pairwise
 
 import pytest
@@ -7,12 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backstory.base.errors import MissingExtraError
-from backstory.text.chunking import code
-from backstory.text.chunking.code import CODE_LANGUAGES, CodeLanguage, cut_code, cut_code_in
+from backstory.text.chunking import code, cut, outline
+from backstory.text.chunking.code import CODE_LANGUAGES, CodeLanguage, PythonSyntaxError, find_definitions
 from backstory.text.chunking.cut import Span
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.tokens import ESTIMATED_TOKENS
 from tests.errors import raises
 from tests.long_tests import LONG_TESTS, some
+from tests.text.chunking.cutting import check_spans, cut_by, show
+
+OTHERS = [language for language in CODE_LANGUAGES if language != "python"]
 
 SOURCES: dict[CodeLanguage, str] = {
     "bash": "#!/bin/sh\nset -e\n\n# Greets.\ngreet() {\n  echo hello\n}\n\ngreet\n",
@@ -49,35 +55,77 @@ WHOLE: dict[CodeLanguage, list[str]] = {
     "typescript": ["Lid", "Box", "Room"],
 }
 
+MODULE = '''\
+"""A module."""
 
-def cut(text: str, language: CodeLanguage, max_tokens: int) -> list[Span]:
-    (spans,) = cut_code_in(language)(
-        [text], max_tokens=[max_tokens], overlap_tokens=0, count_tokens=estimate_tokens
-    )
-    return spans
+import re
 
-
-def check(text: str, spans: list[Span], max_tokens: int) -> None:
-    chunks = [text[span.start : span.end] for span in spans]
-    assert [span.token_count for span in spans] == estimate_tokens(chunks).tolist()
-    assert all(span.token_count <= max_tokens for span in spans)
-    assert all(chunk.strip() for chunk in chunks)
-    assert all(before.end <= after.start for before, after in pairwise(spans))
-    edges = [0, *(edge for span in spans for edge in (span.start, span.end)), len(text)]
-    assert not "".join(text[edges[place] : edges[place + 1]] for place in range(0, len(edges), 2)).strip()
+LIMIT = 3
 
 
-@pytest.mark.parametrize("language", CODE_LANGUAGES)
+# Doubles a number,
+# as it says.
+@cache
+@other(
+    1,
+)
+def double(number):
+    """Double it."""
+    return 2 * number  # at once
+
+
+class Box:
+    """A box."""
+
+    size = 1
+
+    # opens it
+    def open(self):
+        def inner():
+            pass
+
+        return inner
+
+    async def close(self): return 1  # quickly
+
+    shut = close
+
+
+if LIMIT:
+    def hidden(): ...
+
+# The end.
+'''
+
+
+def cut_code(text: str, language: CodeLanguage, max_tokens: int) -> list[Span]:
+    return cut_by(language, text, ESTIMATED_TOKENS, max_tokens=max_tokens)
+
+
+def cut_python(text: str, max_tokens: int) -> list[Span]:
+    return cut_code(text, "python", max_tokens)
+
+
+def name_chunks(text: str, spans: list[Span]) -> list[tuple[str, str]]:
+    return [(span.heading, chunk) for span, chunk in zip(spans, show(text, spans), strict=True)]
+
+
+def check_code(text: str, spans: list[Span], max_tokens: int) -> None:
+    check_spans(text, spans, max_tokens, ESTIMATED_TOKENS)
+    assert all(before.end <= after.start for before, after in pairwise(spans)), "code is repeated"
+
+
+@pytest.mark.parametrize("language", OTHERS)
 def test_each_definition_is_a_chunk(language: CodeLanguage) -> None:
     text = SOURCES[language]
-    spans = cut(text, language, 200)
-    check(text, spans, 200)
+    spans = cut_code(text, language, 200)
+    check_code(text, spans, 200)
     assert [span.heading for span in spans] == WHOLE[language]
 
 
 def test_comments_and_attributes_belong_to_the_definition_below() -> None:
     text = SOURCES["rust"]
-    found = {span.heading: text[span.start : span.end] for span in cut(text, "rust", 40)}
+    found = {span.heading: text[span.start : span.end] for span in cut_code(text, "rust", 64)}
     assert found["Box"] == "/// A box.\n#[derive(Debug)]\nstruct Box { a: u8 }"
     assert found["fmt::Debug for Box"] == "impl fmt::Debug for Box {"
     assert found["fmt::Debug for Box > open"] == "    /// Opens.\n    fn open(&self) {}"
@@ -86,22 +134,22 @@ def test_comments_and_attributes_belong_to_the_definition_below() -> None:
 
 def test_a_comment_beside_a_definition_belongs_to_it() -> None:
     text = SOURCES["javascript"]
-    found = {span.heading: text[span.start : span.end] for span in cut(text, "javascript", 40)}
+    found = {span.heading: text[span.start : span.end] for span in cut_code(text, "javascript", 40)}
     assert found["Box > open"] == "  open() { return 'é😀' } // at once"
 
 
 def test_a_long_function_is_cut_at_its_statements() -> None:
     lines = "".join(f"    let value_{number} = compute({number}, 2);\n" for number in range(40))
     text = f"fn long() {{\n{lines}}}\n"
-    spans = cut(text, "rust", 100)
-    check(text, spans, 100)
+    spans = cut_code(text, "rust", 100)
+    check_code(text, spans, 100)
     assert {span.heading for span in spans} == {"long"}
     assert all(text[span.start : span.end].rstrip("\n}").endswith((";", "()", "{")) for span in spans)
 
 
 @settings(deadline=None, max_examples=some(15))
 @given(data=st.data(), max_tokens=st.integers(16, 60))
-@pytest.mark.parametrize("language", CODE_LANGUAGES)
+@pytest.mark.parametrize("language", OTHERS)
 def test_damaged_code_is_cut_without_loss(
     language: CodeLanguage, data: st.DataObject, max_tokens: int
 ) -> None:
@@ -114,20 +162,111 @@ def test_damaged_code_is_cut_without_loss(
             + data.draw(st.sampled_from(["", "{", "}", "(", "é", "\n", "\0", "/*", "'", "😀\r\n"]))
             + text[at + size :]
         )
-    check(text, cut(text, language, max_tokens), max_tokens)
+    check_code(text, cut_code(text, language, max_tokens), max_tokens)
 
 
-@pytest.mark.parametrize(("number", "language"), list(enumerate(CODE_LANGUAGES)))
+@pytest.mark.parametrize(("number", "language"), list(enumerate(OTHERS)))
 def test_deep_nesting_ends(number: int, language: CodeLanguage) -> None:
     bombs = ("{(" * 5_000, "class A{" * 1_000, "/*" * 1_000)
     for bomb in bombs if LONG_TESTS else bombs[number % len(bombs) :][:1]:
-        check(bomb, cut(bomb, language, 500), 500)
+        check_code(bomb, cut_code(bomb, language, 500), 500)
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backstory.base.extras._found", set())
     monkeypatch.setattr("backstory.base.extras.find_spec", lambda _: None)
-    code._load_pointer.cache_clear()
     code._load_grammar.cache_clear()
     with raises(MissingExtraError):
-        cut_code(["package a"], language="go", max_tokens=[9], overlap_tokens=0, count_tokens=estimate_tokens)
+        find_definitions("package a", "go")
+
+
+def test_each_definition_of_python_is_a_chunk_with_its_comment_and_decorators() -> None:
+    found = name_chunks(MODULE, cut_python(MODULE, 500))
+    assert [heading for heading, _ in found] == ["", "double", "Box", ""]
+    assert found[0][1] == '"""A module."""\n\nimport re\n\nLIMIT = 3'
+    assert found[1][1].startswith("# Doubles a number,\n# as it says.\n@cache\n@other(")
+    assert found[1][1].endswith("return 2 * number  # at once")
+    assert found[2][1].endswith("shut = close")
+    assert found[3][1] == "if LIMIT:\n    def hidden(): ...\n\n# The end."
+
+
+def test_a_class_over_the_ceiling_is_cut_at_its_methods() -> None:
+    found = name_chunks(MODULE, cut_python(MODULE, 75))
+    assert [part for part in found if part[0].startswith("Box")] == [
+        ("Box", 'class Box:\n    """A box."""\n\n    size = 1'),
+        (
+            "Box > open",
+            "    # opens it\n    def open(self):\n        def inner():\n            pass\n\n        return inner",
+        ),
+        ("Box > close", "    async def close(self): return 1  # quickly"),
+        ("Box", "    shut = close"),
+    ]
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_other_line_ends_change_nothing(end: str) -> None:
+    other = MODULE.replace("\n", end)
+    assert [
+        (heading, text.replace(end, "\n")) for heading, text in name_chunks(other, cut_python(other, 500))
+    ] == name_chunks(MODULE, cut_python(MODULE, 500))
+
+
+@pytest.mark.parametrize("module", [random, cut, code, outline])
+@pytest.mark.parametrize("max_tokens", [60, 400])
+def test_real_modules_are_cut_at_every_definition(module: object, max_tokens: int) -> None:
+    text = inspect.getsource(module)  # type: ignore[arg-type]
+    spans = cut_python(text, max_tokens)
+    check_code(text, spans, max_tokens)
+    starts = {span.start for span in spans}
+    for definition in find_definitions(text, "python"):
+        assert definition.start in starts
+        assert not any(span.start < definition.end < span.end for span in spans)
+        (node,) = ast.parse(text[definition.start : definition.end]).body
+        assert getattr(node, "name", None) == definition.name
+
+
+PARTS = st.sampled_from(
+    ["def f():", "    pass", "    def g(self): ...", "class A:", "", "# note", "@mark", "    '''a", "b'''", "x = (",
+     ")", "\tif x:", "\x0c", "é = 1  # 😀", "    async def h():", "        return [", "        ]", "x = '''", "'''"]
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=some(80))
+@given(
+    lines=st.lists(PARTS, max_size=30), end=st.sampled_from(["\n", "\r\n"]), max_tokens=st.integers(16, 80)
+)
+def test_any_text_is_cut_without_loss(lines: list[str], end: str, max_tokens: int) -> None:
+    text = end.join(lines)
+    check_code(text, cut_python(text, max_tokens), max_tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "codes", "line"),
+    [
+        ("x = 1\ndef f(:\n", ["python_syntax"], 2),
+        ("print 'two'", ["python_syntax"], 1),
+        ("a\0b", ["python_syntax"], None),
+        ("x = '\udc80'", ["python_syntax"], None),
+        ("(" * 100_000, ["python_syntax", "nested_too_deeply"], None),
+        ("-" * 100_000 + "1", ["nested_too_deeply"], None),
+        ("a" + ".a" * 100_000, ["nested_too_deeply"], None),
+        ("if 1: pass\n" + "elif 1: pass\n" * 20_000, ["nested_too_deeply"], None),
+        ("lambda:" * 50_000 + "1", ["nested_too_deeply"], None),
+    ],
+)  # fmt: skip
+def test_what_is_not_python_is_refused_and_cut_as_text(text: str, codes: list[str], line: int | None) -> None:
+    with pytest.raises(PythonSyntaxError) as raised:
+        find_definitions(text, "python")
+    assert raised.value.code in codes
+    assert line is None or f"line {line}" in str(raised.value)
+    if len(text) < 1000:
+        spans = cut_python(text, 100)
+        check_code(text, spans, 100)
+        assert {span.heading for span in spans} == {""}
+
+
+def test_classes_within_classes_are_followed_to_a_depth() -> None:
+    text = "\n".join(" " * depth + f"class A{depth}:" for depth in range(60)) + "\n" + " " * 60 + "pass"
+    spans = cut_python(text, 250)
+    check_code(text, spans, 250)
+    assert spans[-1].heading.count(" > ") == 19

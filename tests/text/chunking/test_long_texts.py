@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from backstory.models.embeddings.hashing import HashingEmbedder
-from backstory.text.chunking.cut import cut_chunks
-
 LENGTH = 250_000
 
 CUT_ONE_MESSAGE = """
@@ -25,12 +22,12 @@ def peak():
 length, *units = sys.argv[1:]
 windows = pl.DataFrame({"window_id": ["w"], "message_ids": [["m"]]})
 before, counts = peak(), []
-count = HashingEmbedder().count_tokens
+embedder = HashingEmbedder()
 for unit in units:
     text = unit * (int(length) // len(unit))
     messages = pl.DataFrame({"message_id": ["m"], "text": [text], "kind": ["message"]})
     counts.append(
-        len(cut_window_chunks(windows, messages, QuerySettings(), max_tokens=512, count_tokens=count))
+        len(cut_window_chunks(windows, messages, QuerySettings(), max_tokens=512, counter=embedder))
     )
 print(peak() - before, *counts)
 """
@@ -50,12 +47,3 @@ def test_one_long_message_takes_a_bounded_memory() -> None:
     assert megabytes < 300
     assert len(chunks) == len(units)
     assert max(chunks) < 300
-
-
-@pytest.mark.parametrize("text", ["word " * 5000, "a\n" * 5000, "A few words. " * 1500])
-def test_a_counter_that_says_one_of_nothing_fills_its_chunks(text: str) -> None:
-    count = HashingEmbedder().count_tokens
-    (spans,) = cut_chunks([text], max_tokens=100, overlap_tokens=0, count_tokens=count)
-    counts = [span.token_count for span in spans]
-    assert max(counts) <= 100
-    assert min(counts[:-1]) > 25

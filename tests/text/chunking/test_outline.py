@@ -6,12 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from backstory.text.chunking.outline import MarkdownOutline, outline_markdown
+from backstory.text.chunking.outline import outline_markdown
 
 
-def paragraphs(outline: MarkdownOutline) -> list[str]:
+def paragraphs(text: str) -> list[str]:
+    outline = outline_markdown(text)
     ranges = zip(outline.starts.tolist(), outline.ends.tolist(), strict=True)
-    return [outline.text[start:end] for start, end in ranges]
+    return [text[start:end] for start, end in ranges]
 
 
 def split_by_hand(text: str) -> list[str]:
@@ -27,7 +28,7 @@ def split_by_hand(text: str) -> list[str]:
 
 @given(st.text("ab# -=\t\u3000é\n\n\n", max_size=80))
 def test_paragraphs_are_split_at_blank_lines(text: str) -> None:
-    assert paragraphs(outline_markdown(text)) == split_by_hand(text)
+    assert paragraphs(text) == split_by_hand(text)
 
 
 @given(st.text("ab#` \n\n", max_size=80))
@@ -72,9 +73,9 @@ def test_headings_and_code_are_those_of_the_whole_parser(text: str) -> None:
 
 @given(st.text("ab#`~= \n\n", max_size=80))
 def test_crlf_changes_nothing(text: str) -> None:
-    lines, windows = outline_markdown(text), outline_markdown(text.replace("\n", "\r\n"))
-    assert [part.replace("\r\n", "\n") for part in paragraphs(windows)] == paragraphs(lines)
-    assert windows.heading_paths() == lines.heading_paths()
+    other = text.replace("\n", "\r\n")
+    assert [part.replace("\r\n", "\n") for part in paragraphs(other)] == paragraphs(text)
+    assert outline_markdown(other).headings == outline_markdown(text).headings
 
 
 @pytest.mark.parametrize(
@@ -103,40 +104,39 @@ def test_crlf_changes_nothing(text: str) -> None:
     ],
 )
 def test_headings_are_those_of_commonmark(line: str, heading: str | None) -> None:
-    assert outline_markdown(line).heading_paths() == ([] if heading is None else [heading])
+    assert outline_markdown(line).headings == ([] if heading is None else [heading])
 
 
 def test_paths_hold_the_open_headings_only() -> None:
     text = "## Early\n# A\n### A1\n## A2\n# B\n## B1\n"
     outline = outline_markdown(text)
-    assert outline.heading_paths() == ["Early", "A", "A > A1", "A > A2", "B", "B > B1"]
-    offsets = np.array([0, text.index("# A"), text.index("# A") - 1, len(text)])
-    assert outline.headings_at(offsets) == ["Early", "A", "Early", "B > B1"]
+    assert outline.headings == ["Early", "A", "A > A1", "A > A2", "B", "B > B1"]
+    offsets = [0, text.index("# A"), text.index("# A") - 1, len(text)]
+    assert [outline.heading_at(offset) for offset in offsets] == ["Early", "A", "Early", "B > B1"]
 
 
 @pytest.mark.parametrize("fence", ["```", "~~~~", "   ```"])
 def test_code_is_one_paragraph_without_headings(fence: str) -> None:
     code = f"{fence} python\n# a comment\n\n\nx = 1\n{fence}"
-    outline = outline_markdown(f"Before:\n{code}\nafter\n\n# End")
-    assert paragraphs(outline) == ["Before:", code, "after", "# End"]
-    assert outline.heading_paths() == ["End"]
+    text = f"Before:\n{code}\nafter\n\n# End"
+    assert paragraphs(text) == ["Before:", code, "after", "# End"]
+    assert outline_markdown(text).headings == ["End"]
 
 
 @pytest.mark.parametrize(
     "block", ["<!--\n\n# hidden\n\n-->", "<pre>\n\n# a\n</pre>", "<script>\n\n# b\n</script>"]
 )
 def test_html_holds_no_headings_and_is_parted_at_blank_lines(block: str) -> None:
-    outline = outline_markdown(f"Before.\n\n{block}\n\n# End")
-    assert paragraphs(outline) == ["Before.", *block.split("\n\n"), "# End"]
-    assert outline.heading_paths() == ["End"]
+    text = f"Before.\n\n{block}\n\n# End"
+    assert paragraphs(text) == ["Before.", *block.split("\n\n"), "# End"]
+    assert outline_markdown(text).headings == ["End"]
 
 
 def test_code_that_nothing_closes_ends_with_the_text() -> None:
-    outline = outline_markdown("a\n\n```\n# b\n\nc\n")
-    assert paragraphs(outline)[0] == "a"
-    assert paragraphs(outline)[1] == "```\n# b\n\nc"
-    assert outline.heading_paths() == []
+    text = "a\n\n```\n# b\n\nc\n"
+    assert paragraphs(text) == ["a", "```\n# b\n\nc"]
+    assert outline_markdown(text).headings == []
 
 
 def test_inline_code_is_no_fence() -> None:
-    assert paragraphs(outline_markdown("```a``` b\n\nc")) == ["```a``` b", "c"]
+    assert paragraphs("```a``` b\n\nc") == ["```a``` b", "c"]

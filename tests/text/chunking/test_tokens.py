@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.text.chunking.tokens import CountTokens, estimate_tokens
+from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter, estimate_tokens
 
 PROSE = """The ferry had left before anyone noticed that the rucksack with the tickets was still under the
 bench. Martha laughed, since it was her own fault, and suggested that we walk along the harbour until the next
@@ -75,33 +75,35 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_estimate_is_never_below_the_tokenizer(name: str, count_granite_tokens: CountTokens) -> None:
+def test_estimate_is_never_below_the_tokenizer(name: str, granite_tokens: TokenCounter) -> None:
     text = SAMPLES[name]
     parts = [text, *text.split("\n"), *(text[:end] for end in range(20, len(text), 20))]
-    estimated, counted = estimate_tokens(parts), count_granite_tokens(parts)
+    estimated, counted = estimate_tokens(parts), granite_tokens.count_tokens(parts)
     short = [(part, e, c) for part, e, c in zip(parts, estimated, counted, strict=True) if e < c]
     assert not short
 
 
 @pytest.mark.parametrize("name", ["prose", "chat"])
-def test_estimate_is_close_for_prose(name: str, count_granite_tokens: CountTokens) -> None:
-    (estimated,), (counted,) = estimate_tokens([SAMPLES[name]]), count_granite_tokens([SAMPLES[name]])
+def test_estimate_is_close_for_prose(name: str, granite_tokens: TokenCounter) -> None:
+    (estimated,), (counted,) = estimate_tokens([SAMPLES[name]]), granite_tokens.count_tokens([SAMPLES[name]])
     assert estimated <= 1.6 * counted
 
 
-def test_characters_by_four_would_be_too_few(count_granite_tokens: CountTokens) -> None:
+def test_characters_by_four_would_be_too_few(granite_tokens: TokenCounter) -> None:
     """The rule that the estimate replaces: the samples must be able to catch it."""
-    below = [name for name, text in SAMPLES.items() if len(text) // 4 < count_granite_tokens([text])[0]]
+    below = [
+        name for name, text in SAMPLES.items() if len(text) // 4 < granite_tokens.count_tokens([text])[0]
+    ]
     assert {"hexadecimal", "JSON with hashes", "base64", "Chinese", "emoji", "code"} <= set(below)
 
 
 @pytest.mark.parametrize("source", ["optech", "mtrag", "qmsum", "topicalchat", "scifact", "rustblog"])
 def test_estimate_holds_for_real_documents(
-    source: str, shared_data: Path, count_granite_tokens: CountTokens
+    source: str, shared_data: Path, granite_tokens: TokenCounter
 ) -> None:
     texts = pl.read_parquet(shared_data / "eval" / source / "docs.parquet")["text"].drop_nulls()
     texts = texts.filter(texts.str.len_chars() >= 500).sample(150, seed=3, with_replacement=True).unique()
-    estimated, counted = estimate_tokens(texts.to_list()), count_granite_tokens(texts.to_list())
+    estimated, counted = estimate_tokens(texts.to_list()), granite_tokens.count_tokens(texts.to_list())
     assert (estimated >= counted).all()
     assert estimated.sum() <= 1.6 * counted.sum()
 
@@ -127,3 +129,16 @@ def test_a_longer_text_never_has_fewer_tokens(text: str, more: str) -> None:
 
 def test_lone_surrogates_are_counted() -> None:
     assert estimate_tokens(["", "\ud800"]).tolist()[1] > estimate_tokens([""])[0]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_tokens_before_a_place_are_those_of_the_beginning(name: str, granite_tokens: TokenCounter) -> None:
+    text = SAMPLES[name]
+    places = range(0, len(text), 7)
+    for counter in (ESTIMATED_TOKENS, granite_tokens):
+        (ends,) = counter.find_token_ends([text])
+        assert len(ends) == counter.count_tokens([text])[0]
+        assert (np.diff(ends) >= 0).all()
+        before = ends.searchsorted(places, "right")
+        counted = counter.count_tokens([text[:place] for place in places])
+        assert np.abs(before - counted).max() <= 3, "a place may lie in a token"

@@ -19,10 +19,8 @@ from backstory.ingest.documents.formats.markup import (
 from backstory.ingest.documents.front_matter import Fields, split_front_matter
 from backstory.ingest.documents.parsed_document import Chunker, DocumentFormat, ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
-from backstory.text.chunking.code import CodeLanguage, cut_code
+from backstory.text.chunking.code import CodeLanguage, PythonSyntaxError, find_definitions
 from backstory.text.chunking.outline import outline_markdown
-from backstory.text.chunking.python_code import PythonSyntaxError, outline_python
-from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.encoding import UTF8, find_encoding
 
 MOST_CODE_CHARACTERS: Final = 1 << 18
@@ -36,7 +34,6 @@ _TAG: Final = re.compile(r"(?<!\S)#([\w/-]*[^\W\d][\w/-]*)")
 _TITLE_LINE: Final = re.compile(r"\s*(?!#)(\S.{0,98}\S)[ \t]*\n[ \t]*\n\s*\S")
 _ENDS: Final = (".", "!", ",", ";", ":", "。", "！", "，", "；", "：")
 """Marks after which a line is a sentence, or begins one."""
-_PYTHON_SUFFIXES: Final = frozenset({".py", ".pyi", ".pyw"})
 _LANGUAGES: Final[dict[CodeLanguage, str]] = {
     "bash": ".sh .bash",
     "c": ".c .h",
@@ -45,13 +42,13 @@ _LANGUAGES: Final[dict[CodeLanguage, str]] = {
     "go": ".go",
     "java": ".java",
     "javascript": ".js .mjs .cjs .jsx",
+    "python": ".py .pyi .pyw",
     "ruby": ".rb",
     "rust": ".rs",
     "tsx": ".tsx",
     "typescript": ".ts .mts .cts",
 }
 _LANGUAGE_OF: Final = {suffix: name for name, suffixes in _LANGUAGES.items() for suffix in suffixes.split()}
-_TRIAL_TOKENS: Final = 256
 
 
 def decode_text(content: bytes, encoding: str | None = None) -> str:
@@ -77,7 +74,7 @@ def decode_text(content: bytes, encoding: str | None = None) -> str:
 
 def find_title(markdown: str) -> str | None:
     """Return the first heading of a text; None if it has none."""
-    return next(filter(None, outline_markdown(markdown).heading_paths()), None)
+    return next(filter(None, outline_markdown(markdown).headings), None)
 
 
 def read_markdown(content: bytes, _: str) -> ParsedDocument:
@@ -170,18 +167,9 @@ def _choose_chunker(text: str, suffix: str) -> tuple[Chunker, str | None]:
             f"the code has {len(text):,} characters, more than the {MOST_CODE_CHARACTERS:,} that are parsed"
         )
         return "sentence", problem
+    language = _LANGUAGE_OF[suffix]
     try:
-        if suffix in _PYTHON_SUFFIXES:
-            outline_python(text)
-            return "python", None
-        language = _LANGUAGE_OF[suffix]
-        cut_code(
-            [text],
-            language=language,
-            max_tokens=[_TRIAL_TOKENS],
-            overlap_tokens=0,
-            count_tokens=estimate_tokens,
-        )
+        find_definitions(text, language)
     except PythonSyntaxError as error:
         return "sentence", f"this is {error}"
     except MissingExtraError as error:
@@ -213,4 +201,4 @@ ASCIIDOC: Final = DocumentFormat(
 ORG_MODE: Final = DocumentFormat(
     "org", "Org mode", frozenset({".org"}), _read_marked(convert_org_mode), gives_markdown=True
 )
-CODE: Final = DocumentFormat("code", "source code", _PYTHON_SUFFIXES | frozenset(_LANGUAGE_OF), read_code)
+CODE: Final = DocumentFormat("code", "source code", frozenset(_LANGUAGE_OF), read_code)
