@@ -48,7 +48,7 @@ _ABOUT_INPUTS = """\
 A view: one row is one window, with everything that a [writer job](writers-guide.md) reads."""
 
 _ABOUT_CATALOG = """\
-A view: one row is one document. `backstory documents` prints it. A document whose file can no longer be read has two
+A view: one row is one document. A document whose file can no longer be read has two
 rows: one with the error, and one of the revision that is still served."""
 
 VIEW_COLUMNS = {

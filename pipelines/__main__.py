@@ -11,7 +11,6 @@ import typer
 from backstory.base.errors import MissingExtraError
 from backstory.base.telemetry import configure_logs
 from backstory.interfaces.cli.failure import run_command
-from backstory.interfaces.cli.loading import loading
 from backstory.interfaces.cli.options import JsonOption, LogFormatOption, VerboseOption, WorkspaceOption
 from backstory.interfaces.cli.run import AcceptOption, FirstOption, LastOption, exit_code, run_and_print
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from backstory.pipeline.workspace import Workspace
 
 NAME: Final = "backstory dagster"
-"""The command that starts this one (`backstory/interfaces/cli/dagster.py`)."""
+"""The command that starts this one (`backstory/interfaces/cli/serve.py`)."""
 
 app = typer.Typer(
     name=NAME,
@@ -61,9 +60,8 @@ def materialize_command(
 @app.command("init")
 def init_command(workspace: WorkspaceOption = None) -> None:
     """Write the files with which Dagster's own commands find a workspace: workspace.yaml and .dagster/dagster.yaml."""
-    with loading():
-        from backstory.pipeline.workspace import open_workspace
-        from pipelines.instance import write_code_location
+    from backstory.pipeline.workspace import open_workspace
+    from pipelines.instance import write_code_location
 
     print(write_code_location(open_workspace(workspace)))
 
@@ -102,10 +100,9 @@ def prune_command(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Delete old runs from Dagster's history; tables and the last event of each partition stay."""
-    with loading():
-        from backstory.pipeline.workspace import open_workspace
-        from pipelines.instance import open_instance
-        from pipelines.pruning import prune_history
+    from backstory.pipeline.workspace import open_workspace
+    from pipelines.instance import open_instance
+    from pipelines.pruning import prune_history
 
     with open_instance(open_workspace(workspace)) as instance:
         print(prune_history(instance, keep_days, datetime.now(UTC)))
@@ -113,8 +110,7 @@ def prune_command(
 
 def materialize(workspace: "Workspace", run: "Run", on_progress: "OnProgress") -> "Run":
     """Execute a run as a job of Dagster, which is loaded only now: that takes a second or more."""
-    with loading():
-        from pipelines import materialization
+    from pipelines import materialization
 
     return materialization.materialize(workspace, run, on_progress)
 

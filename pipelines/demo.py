@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from backstory.base.environment import SETTINGS_FILE
 from backstory.interfaces.cli.failure import FAILED, run_command
 from backstory.interfaces.cli.run import Execute, execute_and_print
-from backstory.interfaces.cli.terminal import make_table
+from backstory.interfaces.cli.terminal import print_table
 from backstory.interfaces.pages.site.build import build_site
 from backstory.operations.inspection.windows import list_windows
 from backstory.pipeline.run.run import Run
@@ -136,11 +136,10 @@ def show_demo(workspace: Workspace, console: Console) -> None:
 
 def _show_counts(counted: pl.DataFrame, console: Console) -> None:
     headings = [_HEADINGS[method] for method in METHODS]
-    table = make_table("chat", "topics", *headings, right=("topics", *headings))
     totals = (str(counted[name].sum()) for name in ["topics", *METHODS])
-    table.add_row(f"{counted.height} days, a window each", *totals)
+    row = (f"{counted.height} days, a window each", *totals)
     console.print()
-    console.print(table)
+    print_table(console, ("chat", "topics", *headings), [row], right=("topics", *headings))
     console.print(
         "\nA method covers a topic if it finds a document about it. All methods find the\n"
         "same number of documents, none newer than the window. Backstory searches for\n"

@@ -17,7 +17,7 @@ from rich.console import Console
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.wording import count
 from backstory.interfaces.cli.failure import run_command
-from backstory.interfaces.cli.terminal import make_table, open_console, plain_line, print_json
+from backstory.interfaces.cli.terminal import open_console, plain_line, print_json, print_table
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.models import Settings
 from benchmarks.posts.comparison import PostComparison, evaluate_posts
@@ -59,12 +59,12 @@ def print_comparison(console: Console, comparison: PostComparison) -> None:
     """Print the scores of posts with each context, with their intervals and the gain of Backstory's context."""
     for (group,), by_group in comparison.table.group_by("group", maintain_order=True):
         console.print(plain_line(f"{group}: {count(by_group['windows'][0], 'window')}", "bold"))
-        table = make_table("posts with", *POST_METRICS, right=POST_METRICS)
-        table.columns[0].no_wrap = False
+        cells = []
         for (method,), rows in by_group.group_by("method", maintain_order=True):
             by_metric = {row["metric"]: row for row in rows.to_dicts()}
-            table.add_row(str(method), *(_write_score(by_metric[metric]) for metric in POST_METRICS))
-        console.print(table)
+            cells.append((str(method), *(_write_score(by_metric[metric]) for metric in POST_METRICS)))
+        columns = ("posts with", *POST_METRICS)
+        print_table(console, columns, cells, right=POST_METRICS, folded=["posts with"])
         console.print()
     console.print(
         f"Writer: {comparison.writer}. Second lines: 95% bootstrap intervals. Third lines: Backstory's context minus "

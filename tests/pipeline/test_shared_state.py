@@ -86,7 +86,7 @@ from pathlib import Path
 opened = []
 sys.addaudithook(lambda event, given: event == "sqlite3.connect" and opened.append(str(given[0])))
 root = Path(sys.argv[1])
-calls = ["run", "ask sourdough", "search sourdough", "summarize sourdough.md", "learn", "status --caches", "doctor"]
+calls = ["run", "ask sourdough", "search sourdough", "summarize sourdough.md", "learn", "status", "doctor"]
 for number, call in enumerate([*calls, "forget --document sourdough.md"]):
     CliRunner().invoke(app, fill_in(tuple(call.split()), root, root.parent, number))
 print(json.dumps(sorted(set(opened))))

@@ -38,7 +38,6 @@ LOOKING: Final[tuple[tuple[str, ...], ...]] = (
     ("prompt",),
     ("status",),
     ("status", "--runs"),
-    ("status", "--caches"),
     ("doctor",),
     ("doctor", "--alerts"),
     ("doctor", "--files"),

@@ -6,18 +6,16 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from backstory.interfaces.library.answers import Hit, Judgement, SearchAnswer
 from backstory.interfaces.library.results import (
     DocumentEntry,
     DocumentList,
     Dump,
     FileOutcome,
     GrepAnswer,
-    Hit,
-    Judgement,
     LibraryStatus,
     Match,
     Result,
-    SearchAnswer,
     Summary,
     view,
 )

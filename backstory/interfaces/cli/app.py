@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -11,25 +12,15 @@ import typer
 from typer.models import CommandInfo, TyperInfo
 
 from backstory.base import VERSION
-from backstory.interfaces.cli.ask import ask
-from backstory.interfaces.cli.backup import backup, restore
-from backstory.interfaces.cli.check import check
-from backstory.interfaces.cli.dagster import dagster
-from backstory.interfaces.cli.documents import documents
-from backstory.interfaces.cli.evaluation import evaluate
-from backstory.interfaces.cli.export import export
+from backstory.interfaces.cli.care import backup, forget, restore, storage
+from backstory.interfaces.cli.documents import add, documents, dump, remove, show, summarize
 from backstory.interfaces.cli.failure import run_command
-from backstory.interfaces.cli.forget import forget
-from backstory.interfaces.cli.init import init
-from backstory.interfaces.cli.learn import learn
-from backstory.interfaces.cli.library import add, dump, remove, show
-from backstory.interfaces.cli.mcp import mcp
+from backstory.interfaces.cli.init import check, init
+from backstory.interfaces.cli.measures import evaluate, learn
 from backstory.interfaces.cli.run import run
-from backstory.interfaces.cli.search import grep, search
-from backstory.interfaces.cli.serve import serve
-from backstory.interfaces.cli.site import prompt, site
-from backstory.interfaces.cli.storage import storage
-from backstory.interfaces.cli.summarize import summarize
+from backstory.interfaces.cli.search import ask, grep, search
+from backstory.interfaces.cli.serve import dagster, mcp, serve
+from backstory.interfaces.cli.site import export, prompt, site
 from backstory.interfaces.cli.windows import context, explain, report, windows
 from backstory.interfaces.cli.workspace import doctor, status
 
@@ -42,7 +33,9 @@ COMMANDS: Final[Mapping[str, tuple[Callable[..., None], ...]]] = {
 }
 """The commands by panel of the help."""
 
-_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+_OBJECTS: Final = 100_000
+"""Objects after which Python looks for garbage: modules make many while they load, all of which stay."""
+_PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 """The command parses none of its arguments, since another command line does."""
 
 
@@ -84,7 +77,11 @@ app.add_typer(storage, name="storage", rich_help_panel="Keep")
 
 def main() -> None:
     """Run the command line."""
-    run_command(_assemble(sys.argv[1:]))
+    gc.set_threshold(_OBJECTS)
+    try:
+        run_command(_assemble(sys.argv[1:]))
+    finally:
+        gc.freeze()  # Python would look through all modules once more when it ends
 
 
 def _assemble(arguments: Sequence[str]) -> typer.Typer:

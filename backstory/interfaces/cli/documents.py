@@ -1,69 +1,292 @@
-"""The command ``backstory documents``: the documents, their pages and chunks, and their problems."""
+"""The commands on documents: ``documents``, ``show``, ``dump``, ``add``, ``remove`` and ``summarize``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import typer
 from rich.console import Console
 
-from backstory.base.wording import write_size
-from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
-from backstory.interfaces.cli.terminal import open_console, plain, plain_line, print_fitting, print_json
+from backstory.base.wording import count, count_rest, name_some, write_size
+from backstory.interfaces.cli.failure import FAILED, INCOMPLETE
+from backstory.interfaces.cli.options import JsonOption, PagesOption, WorkspaceOption, read_pages
+from backstory.interfaces.cli.terminal import (
+    link_file,
+    open_console,
+    plain,
+    plain_line,
+    print_json,
+    print_lines,
+    print_notes,
+    print_result,
+    print_table,
+)
+from backstory.settings.writers import MAX_WORDS
 
 if TYPE_CHECKING:
-    from backstory.operations.inspection.inventory import Flaw
+    from backstory.interfaces.library.results import DocumentText, IndexReport, Summary
+    from backstory.interfaces.library.status import FileState
 
 _FIGURES = ("pages", "chunks", "size")
-_COLUMNS = ("status", "date", "from", "format", *_FIGURES, "path", "title")
+_COLUMNS = ("state", "date", "from", "format", *_FIGURES, "path", "title")
 _SPARE = ("title", "from", "size", "pages", "format", "chunks")
+_MOST_NAMES = 10
+_SHOWN_FILES = 50
+
+DocumentArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DOCUMENT", help="Path, slug, title or id of a document; `backstory documents` lists all."
+    ),
+]
 
 
 def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
-    """List the documents with their dates, pages, chunks, sizes, paths and statuses, and the files that were not read.
+    """List the documents with their states, dates, pages, chunks, sizes and paths, and the files that were not read.
 
     The column `from` says what a date is taken from: `stated` in the text, `name` of the file or its folder, or the
     file's properties: last change (`changed`), creation (`created`), or a creation after the last change (`copied`).
 
     A narrow terminal leaves out columns, and says which; with --json, all are there.
     """
-    from backstory.operations.inspection.inventory import list_documents, list_flaws
-    from backstory.pipeline.workspace import open_workspace
+    from backstory.interfaces.library.library import Library
 
-    opened = open_workspace(workspace)
-    rows, flaws = list_documents(opened), list_flaws(opened)
-    if as_json:
-        print_json({"documents": rows, "flaws": [flaw._asdict() for flaw in flaws]})
-    else:
-        print_documents(open_console(), rows, flaws)
+    with Library.open(workspace) as library:
+        files = library.files()
+    record = [file.to_dict() for file in files]
+    print_result(record, lambda console: print_files(console, files), as_json=as_json)
 
 
-def print_documents(console: Console, rows: Sequence[Mapping[str, Any]], flaws: Sequence[Flaw]) -> None:
-    """Print one line for each document, and a sentence for each file that was not read, or only in part.
+def print_files(console: Console, files: Sequence[FileState]) -> None:
+    """Print one line for each document, and why files were not read, or only in part.
 
     A narrow terminal leaves out columns, and breaks only paths.
     """
+    from backstory.ingest.documents.rows import UNDATED
+
+    listed = [file for file in files if file.title is not None or file.state == "pending"]
+    rows = [
+        (
+            file.state,
+            f"{file.date:%Y-%m-%d}" if file.date else "no date" if file.title is not None else "",
+            file.date_origin or "",
+            file.format or "",
+            "" if file.pages is None else f"{file.pages:,}",
+            f"{file.chunks:,}" if file.chunks else "",
+            "" if file.size is None else write_size(file.size),
+            file.uri,
+            plain_line(file.title or ""),
+        )
+        for file in listed
+    ]
     if rows:
-        cells = [
-            (
-                row["status"],
-                f"{row['published_at']:%Y-%m-%d}" if row["published_at"] else "no date",
-                row["date_origin"] or "",
-                plain_line(row["format"]),
-                "" if row["pages"] is None else f"{row['pages']:,}",
-                f"{row['chunks']:,}",
-                "" if row["size"] is None else write_size(row["size"]),
-                plain_line(row["uri"]),
-                plain_line(row["title"]),
-            )
-            for row in rows
-        ]
-        print_fitting(console, _COLUMNS, cells, right=_FIGURES, spare=_SPARE, folded="path")
+        print_table(console, _COLUMNS, rows, right=_FIGURES, spare=_SPARE, folded=["path"])
     else:
         console.print(
-            "No document was read; put files into the folder of documents, and run `backstory add`."
+            "There is no document; put files into the folder of documents, and run `backstory add`."
         )
-    if flaws:
+    alike: dict[tuple[str, str], list[str]] = {}
+    for file in files:
+        # The table shows which dates are absent.
+        if reason := (file.reason or "").removesuffix(UNDATED).rstrip("; "):
+            alike.setdefault((file.state, reason), []).append(file.name)
+    if alike:
         console.print("\nNot read, or only in part", style="bold")
-    for flaw in flaws:
-        console.print(plain(f"{flaw.source} ({flaw.status}): {flaw.reason}"), soft_wrap=True)
+    lines = (
+        f"{name_some(names, _MOST_NAMES)} ({state}): {reason}" for (state, reason), names in alike.items()
+    )
+    print_lines(console, lines)
+
+
+def show(
+    document: DocumentArgument,
+    pages: PagesOption = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the text of a document, or of some of its pages.
+
+    Exit codes: 0 done; 1 a table is damaged; 2 no document has this name, or several have it.
+    """
+    from backstory.interfaces.library.library import Library
+
+    with Library.open(workspace) as library:
+        found = library.text(document, read_pages(pages))
+    print_result(found.to_dict(), lambda console: print_document(console, found), as_json=as_json)
+
+
+def dump(
+    document: DocumentArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="File to write. Default: the document's name and .txt, in the current folder.",
+        ),
+    ] = None,
+    pages: PagesOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the text of a document into a file.
+
+    Exit codes: 0 done; 1 a table is damaged; 2 no document has this name, or the file cannot be written there.
+    """
+    from backstory.interfaces.library.library import Library
+
+    with Library.open(workspace) as library:
+        path = output or Path(f"{Path(library.document(document).path).stem}.txt")
+        written = library.dump(document, path, pages=read_pages(pages), replace=force)
+    target = Path(written.output_path)
+    linked = link_file(str(target), target)
+    print_result(written.to_dict(), lambda console: console.print(linked, soft_wrap=True), as_json=as_json)
+
+
+def add(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="PATH...", help="Files and folders to read in place. Default: all sources that are known."
+        ),
+    ] = None,
+    flat: Annotated[bool, typer.Option("--flat", help="Skip the subfolders of a folder.")] = False,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read files and folders, and update the search index of all documents. Chats are not read.
+
+    Exit codes: 0 done; 1 the index could not be built; 2 bad usage or settings; 3 done, but files could not be read.
+    """
+    from backstory.interfaces.library.library import Library
+
+    with Library.open(workspace) as library:
+        _end_with(library.index(list(paths or ()) or None, recursive=not flat), as_json=as_json)
+
+
+def remove(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME...",
+            help="Added texts, sources, or documents by path, slug, title or id. Your own files stay.",
+        ),
+    ],
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove texts, sources or documents from the search index.
+
+    A text that a program added is deleted. A source is no longer read. Your own file is excluded from reading and
+    never deleted.
+
+    Exit codes: 0 done; 1 the index could not be built; 2 nothing has this name, or several documents have it; 3 done,
+    but files could not be read.
+    """
+    from backstory.interfaces.library.library import Library
+
+    with Library.open(workspace) as library:
+        _end_with(library.remove(names), as_json=as_json)
+
+
+def print_document(console: Console, found: DocumentText) -> None:
+    """Print a text. A terminal also gets a line that names the document."""
+    if console.is_terminal:
+        place = f", pages {found.page_start}-{found.page_end}" if found.page_start else ""
+        head = link_file(found.document.uri, Path(found.document.path))
+        console.print(head, plain(f"{found.document.title}{place}", "dim"))
+        console.print(plain(found.text), soft_wrap=True)
+    else:
+        sys.stdout.write(plain(found.text).plain)
+
+
+def _end_with(report: IndexReport, *, as_json: bool) -> None:
+    """Print a report, and exit by it."""
+    print_result(report.to_dict(), lambda console: print_report(console, report), as_json=as_json)
+    if report.failures or report.failed:
+        raise typer.Exit(FAILED if report.failures else INCOMPLETE)
+
+
+def print_report(console: Console, report: IndexReport) -> None:
+    """Print the outcome of each file, and the totals."""
+    rows = [
+        (
+            plain_line(outcome.path),
+            outcome.status,
+            f"{outcome.chunks:,}" if outcome.chunks else "",
+            plain_line(outcome.reason or ""),
+        )
+        for outcome in report.files[:_SHOWN_FILES]
+    ]
+    if rows:
+        columns = ("file", "status", "chunks", "reason")
+        print_table(console, columns, rows, right=["chunks"], folded=["file", "reason"])
+    if rest := count_rest(len(report.files), _SHOWN_FILES, listed_by="--json"):
+        console.print(rest)
+    outcomes = ("indexed", "unchanged", "failed", "skipped", "removed")
+    counts = ", ".join(f"{getattr(report, name):,} {name}" for name in outcomes if getattr(report, name))
+    console.print(
+        f"{counts or 'no files'}; {count(report.documents, 'document')}, {count(report.chunks, 'chunk')}, "
+        f"{report.embedded:,} embedded, {report.seconds:.1f} s"
+    )
+    for failure in report.failures:
+        console.print(plain(f"failed: {failure}", "red"), soft_wrap=True)
+
+
+def summarize(
+    document: DocumentArgument,
+    style: Annotated[
+        Literal["brief", "detailed", "bullets"],
+        typer.Option(
+            "--style",
+            help="brief: a paragraph; detailed: every main point; bullets: a list.",
+            show_default=True,
+        ),
+    ] = "detailed",
+    max_words: Annotated[
+        int,
+        typer.Option(
+            "--max-words-per-section", min=1, metavar="WORDS", help="Maximum number of words per section."
+        ),
+    ] = MAX_WORDS,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Summarize a document with the model of `summaries` in backstory.yaml, else with sentences of the document.
+
+    The model's answers are cached: you never pay twice for the same section.
+
+    Exit codes: 0 done; 1 no section could be summarized, or a model or table cannot be used; 2 bad usage or settings,
+    or no document has this name; 3 done, but a section could not be summarized; 4 a budget is used up.
+    """
+    from backstory.interfaces.library.library import Library
+
+    with Library.open(workspace) as library:
+        made = library.summarize(document, style, max_words)
+    if as_json:
+        print_json(made.to_dict())
+    else:
+        _print_summary(made, library.workspace.problems)
+    if made.status != "success":
+        raise typer.Exit(FAILED if made.status == "failed" else INCOMPLETE)
+
+
+def _print_summary(made: Summary, told: Sequence[str]) -> None:
+    """Print a summary, without the warnings already told. A terminal also gets a line of the document and the model."""
+    console = open_console()
+    if console.is_terminal:
+        sections = f"{made.sections_processed} of {made.sections} sections, " if made.sections > 1 else ""
+        console.print(
+            link_file(made.document.uri, Path(made.document.path)),
+            plain(f"{made.document.title}: {made.total_words:,} words, {sections}{made.model}", "dim"),
+            soft_wrap=True,
+        )
+        console.print(plain(made.summary))
+    elif made.summary:
+        sys.stdout.write(f"{plain(made.summary).plain}\n")
+    print_notes([*made.notes, *made.reasons], told)

@@ -32,11 +32,7 @@ UNFINISHED: Final = 4
 
 
 def run_command(command: Callable[[], object]) -> None:
-    """Run a command line; turn an error of the library into one line and an exit code.
-
-    Args:
-        command: Called without arguments, for example a Typer application.
-    """
+    """Run a command line; turn an error of the library into one line and an exit code."""
     try:
         configure_logs()
         with naming_faults_of_system():

@@ -1,20 +1,37 @@
-"""The command ``init``: create a workspace, and with a chat at hand check it, ask what it does not say, and run."""
+"""The commands ``init`` and ``check``: create a workspace, and preview which files a run reads."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 
 from backstory.base.errors import InputError
-from backstory.interfaces.cli.terminal import open_console, plain
+from backstory.base.local_times import name_zone
+from backstory.base.wording import count, count_rest, name_some
+from backstory.interfaces.cli.failure import INCOMPLETE
+from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
+from backstory.interfaces.cli.terminal import (
+    open_console,
+    plain,
+    plain_line,
+    print_lines,
+    print_result,
+    print_table,
+)
+
+if TYPE_CHECKING:
+    from backstory.operations.inspection.preview import Preview
+
 
 Writer: TypeAlias = Literal["none", "digest"]
 
+_T = TypeVar("_T")
 _ZONE_FILE: Final = Path("/etc/localtime")
 
 
@@ -90,8 +107,14 @@ def init(
     console, root = open_console(), folder or Path.cwd()
     if chats:
         assumes_zone = _check(console, chats, documents, timezone)
-        timezone = timezone or (_ask_zone(console) if assumes_zone else None)
-        writer = writer or _ask_writer(console)
+        if assumes_zone and timezone is None:
+            told = "Time zone of the exports: UTC, since --timezone does not name one."
+            question = "Time zone of the clock in the exports"
+            timezone = _ask(console, question, _find_machine_zone(), _read_zone, "UTC", told)
+        if writer is None:
+            told = "Posts: none are written, since --writer does not name a writer."
+            question = "Write a post for each window, without a model (digest), or no posts (none)?"
+            writer = _ask(console, question, "digest", _read_writer, "none", told)
     created = init_workspace(root, documents, chats=chats or (), timezone=timezone, writer=writer)
     console.print(plain(f"Made {created}"), soft_wrap=True)
     if chats:
@@ -100,20 +123,16 @@ def init(
         result = run_and_print(created, None, None, accept_removals=False, verbose=False, as_json=False)
         console.print(plain(f"Look at the windows: backstory windows --workspace {created}"), soft_wrap=True)
         raise typer.Exit(exit_code(result))
-    for line in _list_steps(created, has_chats=documents is None):
-        console.print(plain(line), soft_wrap=True)
-
-
-def _list_steps(created: Path, *, has_chats: bool) -> Sequence[str]:
-    if has_chats:
-        return (
-            f"1. Put chat exports into {created / 'chats'} and posts into {created / 'posts'}.",
-            f"2. backstory run --workspace {created}",
-        )
-    return (
-        f"1. backstory add --workspace {created}",
-        f'2. backstory search "what to look for" --workspace {created}',
+    has_chats = documents is None
+    steps = (
+        f"1. Put chat exports into {created / 'chats'} and posts into {created / 'posts'}."
+        if has_chats
+        else f"1. backstory add --workspace {created}",
+        f"2. backstory run --workspace {created}"
+        if has_chats
+        else f'2. backstory search "what to look for" --workspace {created}',
     )
+    print_lines(console, steps)
 
 
 def _check(console: Console, chats: Sequence[Path], documents: Path | None, timezone: str | None) -> bool:
@@ -121,11 +140,7 @@ def _check(console: Console, chats: Sequence[Path], documents: Path | None, time
 
     Returns:
         Whether an export does not say in which time zone its clock is.
-
-    Raises:
-        InputError: An export cannot be read.
     """
-    from backstory.interfaces.cli.check import print_preview
     from backstory.operations.inspection.file_rows import CHAT
     from backstory.operations.inspection.preview import preview_run
     from backstory.settings.inputs import ConversationSettings
@@ -149,26 +164,15 @@ def _check(console: Console, chats: Sequence[Path], documents: Path | None, time
     return assumed
 
 
-def _ask_zone(console: Console) -> str:
-    if not _can_ask():
-        console.print("Time zone of the exports: UTC, since --timezone does not name one.")
-        return "UTC"
-    return str(
-        typer.prompt("Time zone of the clock in the exports", _find_machine_zone(), value_proc=_read_zone)
-    )
-
-
-def _ask_writer(console: Console) -> Writer:
-    if not _can_ask():
-        console.print("Posts: none are written, since --writer does not name a writer.")
-        return "none"
-    question = "Write a post for each window, without a model (digest), or no posts (none)?"
-    writer: Writer = typer.prompt(question, "digest", value_proc=_read_writer)
-    return writer
-
-
-def _can_ask() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
+def _ask(
+    console: Console, question: str, default: str, read: Callable[[str], _T], otherwise: _T, told: str
+) -> _T:
+    """Ask a person on a terminal; elsewhere say what is taken."""
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        answer: _T = typer.prompt(question, default, value_proc=read)
+        return answer
+    console.print(told)
+    return otherwise
 
 
 def _find_machine_zone() -> str:
@@ -178,3 +182,174 @@ def _find_machine_zone() -> str:
         return _read_zone(name)
     except typer.BadParameter:
         return "UTC"
+
+
+_FORMATS: Final = {
+    "whatsapp_text": "WhatsApp text",
+    "whatsapp_zip": "WhatsApp ZIP",
+    "telegram": "Telegram JSON",
+    "slack": "Slack export",
+    "discord": "Discord JSON",
+    "meta": "Instagram or Messenger JSON",
+    "chatgpt": "ChatGPT export",
+    "claude": "Claude export",
+    "matrix": "Matrix JSON",
+    "signal_cli": "Signal JSON lines",
+    "irc": "IRC log",
+    "transcript": "transcript",
+    "zoom_chat": "Zoom chat",
+    "mail": "e-mail",
+    "parquet": "Parquet table",
+    "csv": "CSV table",
+    "jsonl": "JSON lines",
+}
+_DATE_ORDERS: Final = {"dmy": "day-month-year", "mdy": "month-day-year", "ymd": "year-month-day"}
+_FIGURES: Final = ("pages", "chunks")
+_COLUMNS: Final = ("date", "format", *_FIGURES, "language", "encoding", "file")
+_SPARE: Final = ("encoding", "language", "chunks", "pages")
+_MOST_FILES: Final = 20
+_MOST_NAMES: Final = 3
+_INDENT: Final = (0, 0, 0, 2)
+_DEEPER: Final = (0, 0, 0, 4)
+
+
+def check(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PATH]...",
+            help="Chat exports, documents, folders of either, or workspaces. Default: the whole workspace.",
+            show_default=False,
+        ),
+    ] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Preview which files a run reads, as chat or document, and which it does not. Nothing is written.
+
+    A file outside the folders of a workspace is classified by its content: a chat, else a document.
+
+    For a whole workspace, the preview also names forgotten content and what would stop a run.
+
+    Exit codes: 0 a run reads everything; 2 bad usage or settings; 3 a run would stop, or a file would be set aside, is
+    not supported or cannot be read.
+    """
+    from backstory.operations.inspection.preview import preview_run
+
+    preview = preview_run(paths or (), workspace)
+    print_result(preview.model_dump(), lambda console: print_preview(console, preview), as_json=as_json)
+    if not preview.complete:
+        raise typer.Exit(INCOMPLETE)
+
+
+def print_preview(console: Console, preview: Preview) -> None:
+    """Print the preview file by file, and a summary."""
+    from backstory.ingest.documents.rows import UNDATED
+    from backstory.operations.inspection.file_rows import CHAT, DOCUMENT
+    from backstory.operations.inspection.inventory import STATUS_WORDS
+
+    settings = preview.settings_file or "the defaults, since there is no workspace"
+    console.print(plain(f"Settings: {settings}"), soft_wrap=True)
+    read = [row for row in preview.files if row["status"] == "read"]
+    chats = [row for row in read if row["taken_for"] == CHAT]
+    documents = [row for row in read if row["taken_for"] == DOCUMENT]
+    # Other than a missing date, which the table shows.
+    doubts = [(row["source"], (row["reason"] or "").removesuffix(UNDATED).rstrip("; ")) for row in documents]
+    doubts = [(name, doubt) for name, doubt in doubts if doubt]
+    unread = [row for row in preview.files if row["status"] not in ("read", "ignored")]
+    by_rule: dict[str, list[str]] = {}
+    for row in preview.files:
+        if row["status"] == "ignored":
+            by_rule.setdefault(row["reason"], []).append(row["source"])
+    _print_files(console, "Taken for chats", [(row["source"], *_describe_chat(row)) for row in chats])
+    if documents:
+        console.print(plain("\nTaken for documents", "bold"))
+        _print_documents(console, documents)
+    _print_files(console, "Read only in part, or with doubts", doubts)
+    told = []
+    for row in unread:
+        taken = f"taken for a {row['taken_for']}, " if row["taken_for"] else ""
+        told.append((row["source"], f"{taken}{STATUS_WORDS[row['status']]}: {row['reason']}"))
+    _print_files(console, "Not read", told, most=len(told))
+    left_out = [(name_some(names, _MOST_NAMES), reason) for reason, names in by_rule.items()]
+    _print_files(console, "Left out by a rule", left_out)
+    console.print(plain("\nIn all", "bold"))
+    for line in _describe_all(preview, chats, documents, len(unread)):
+        console.print(Padding(plain_line(line), _INDENT, expand=False))
+
+
+def _print_files(
+    console: Console, title: str, files: Sequence[Sequence[str]], *, most: int = _MOST_FILES
+) -> None:
+    """Print files below a title, each a name and what is said of it; no title without files."""
+    if files:
+        console.print(plain(f"\n{title}", "bold"))
+    for name, *lines in files[:most]:
+        console.print(Padding(plain_line(name), _INDENT, expand=False))
+        for line in lines:
+            console.print(Padding(plain_line(line), _DEEPER, expand=False))
+    if rest := count_rest(len(files), most, listed_by="--json"):
+        console.print(f"  {rest}")
+
+
+def _describe_chat(row: dict[str, Any]) -> list[str]:
+    parts = [count(row["media"], "of them media", "of them media")] if row["media"] else []
+    parts += [count(row["system"], "line of the app", "lines of the app")] if row["system"] else []
+    inner = f" ({', '.join(parts)})" if parts else ""
+    by = count(row["people"], "person", "people")
+    order = f"dates read as {_DATE_ORDERS[row['date_order']]}" if row["date_order"] else "dates in ISO 8601"
+    clock = f"clock read in {row['timezone']}" if row["timezone"] else "times with their zone"
+    encoding = row["encoding"] or "binary"
+    lines = [
+        f"{_FORMATS.get(row['format'], row['format'])}: {count(row['rows'], 'message')} by {by}{inner}",
+        f"{row['first']:%Y-%m-%d %H:%M} to {row['last']:%Y-%m-%d %H:%M} {name_zone(row['first'])}",
+        f"{order}; {clock}; {encoding}; {_language(row)}",
+    ]
+    return [*lines, f"note: {row['reason']}"] if row["reason"] else lines
+
+
+def _print_documents(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+    cells = []
+    ordered = sorted(rows, key=lambda row: row["reason"] is None)  # files with a problem first
+    for row in ordered[:_MOST_FILES]:
+        date = f"{row['first']:%Y-%m-%d}" if row["first"] else "no date"
+        figures = ("" if row[name] is None else f"{row[name]:,}" for name in _FIGURES)
+        encoding = row["encoding"] or "binary"
+        cells.append((date, row["format"], *figures, _language(row), encoding, row["source"]))
+    print_table(console, _COLUMNS, cells, right=_FIGURES, spare=_SPARE, folded=["file"], indent=_INDENT[-1])
+    if rest := count_rest(len(rows), _MOST_FILES, listed_by="--json"):
+        console.print(f"  {rest}")
+
+
+def _describe_all(
+    preview: Preview, chats: Sequence[dict[str, Any]], documents: Sequence[dict[str, Any]], unread: int
+) -> list[str]:
+    lines = []
+    if chats:
+        shared = sum(row["rows"] for row in chats) - preview.messages
+        once = f" ({shared:,} that several exports hold are counted once)" if shared else ""
+        people = count(preview.people, "person", "people")
+        lines.append(
+            f"{count(len(chats), 'chat export')}: {count(preview.messages, 'message')} by {people}{once}."
+        )
+    if documents:
+        dates = [row["first"] for row in documents if row["first"]]
+        dated = f"{len(dates)} with a date" + (
+            f", {min(dates):%Y-%m-%d} to {max(dates):%Y-%m-%d}" if dates else ""
+        )
+        chunks = [row["chunks"] for row in documents if row["chunks"] is not None]
+        cut = f"; {count(sum(chunks), 'chunk')}" if chunks else ""
+        lines.append(
+            f"{count(len(documents), 'document')}: {dated}; {len(documents) - len(dates)} without a date{cut}."
+        )
+    if unread:
+        lines.append(f"{count(unread, 'file')} would not be read.")
+    lines += [f"problem: {problem}" for problem in preview.problems]
+    lines += [f"note: {note}" for note in preview.notes]
+    return [*lines, "Nothing was written."]
+
+
+def _language(row: dict[str, Any]) -> str:
+    from backstory.text.languages import name_language
+
+    return name_language(row["language"]) if row["language"] else "language unclear"

@@ -12,11 +12,7 @@ from backstory.base.telemetry import LogFormat
 
 
 def read_day(text: str) -> date:
-    """Read a day from the command line.
-
-    Raises:
-        typer.BadParameter: The text is not a valid date as YYYY-MM-DD.
-    """
+    """Read a day from the command line."""
     try:
         return date.fromisoformat(text)
     except ValueError as error:
@@ -24,11 +20,7 @@ def read_day(text: str) -> date:
 
 
 def read_pages(text: str | None) -> tuple[int, int] | None:
-    """Read a page or a range of pages from the command line; None if none is given.
-
-    Raises:
-        typer.BadParameter: The text is neither.
-    """
+    """Read a page or a range of pages from the command line; None if none is given."""
     if text is None:
         return None
     first, dash, last = text.partition("-")

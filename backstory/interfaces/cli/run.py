@@ -16,8 +16,7 @@ from rich.text import Text
 from backstory.base.environment import find_workspace
 from backstory.base.errors import InputError
 from backstory.base.telemetry import configure_logs
-from backstory.base.wording import count, name_some
-from backstory.interfaces.cli.estimate import print_estimate
+from backstory.base.wording import count, name_some, write_duration
 from backstory.interfaces.cli.failure import FAILED, INCOMPLETE, UNFINISHED
 from backstory.interfaces.cli.options import (
     JsonOption,
@@ -27,14 +26,16 @@ from backstory.interfaces.cli.options import (
     read_day,
 )
 from backstory.interfaces.cli.run_bar import Move, show_run_bar
-from backstory.interfaces.cli.terminal import open_console, plain, print_json
+from backstory.interfaces.cli.terminal import open_console, plain, print_json, print_lines, print_record
 
 if TYPE_CHECKING:
     from backstory.pipeline.checks.cases import CheckResult
     from backstory.pipeline.incremental.report import StageResult
     from backstory.pipeline.run.builder import OnProgress
+    from backstory.pipeline.run.estimate import CallsToMake, Estimate
     from backstory.pipeline.run.run import Run, RunEvent
     from backstory.pipeline.workspace import Workspace
+
 
 _NOTES = ("notice", "cleared")
 """Keys of the counts of a stage that hold a sentence for the user."""
@@ -100,11 +101,7 @@ def run(
     """
     configure_logs(log_format)
     if estimate:
-        if as_json:
-            raise typer.BadParameter(
-                "is no option of --estimate; leave one of the two out", param_hint="--json"
-            )
-        print_estimate(workspace, first, last, accept_removals=accept_removals)
+        print_estimate(workspace, first, last, accept_removals=accept_removals, as_json=as_json)
         return
     result = run_and_print(
         workspace, first, last, accept_removals=accept_removals, verbose=verbose, as_json=as_json
@@ -123,21 +120,7 @@ def run_and_print(
     as_json: bool,
     by: str = "backstory run",
 ) -> Run:
-    """Run the pipeline over a workspace, print what is different and what went wrong, and send alerts.
-
-    Args:
-        given: Folder of the workspace; None for the one named by the environment, or the current folder.
-        first: First day; None for the day of the first message.
-        last: Last day; None for the day of the last message.
-        execute: Executes the run; None to execute it without Dagster.
-        accept_removals: Whether the run may remove messages and documents that earlier runs read.
-        verbose: Whether to print each table, too.
-        as_json: Whether to print JSON alone on standard output.
-        by: The command, for the runs that wait for this one.
-
-    Raises:
-        BackstoryError: The workspace, its settings or the range cannot be used.
-    """
+    """Run the pipeline over a workspace, print what is different and what went wrong, and send alerts."""
     console = open_console(stderr=as_json)
     root = find_workspace(given)
     with show_run_bar(f"reading {root}") as move:
@@ -154,7 +137,7 @@ def run_and_print(
     if as_json:
         print_json(make_record(result))
     else:
-        print_result(console, result, verbose=verbose)
+        print_run(console, result, verbose=verbose)
     _send_alerts(console, workspace, result)
     return result
 
@@ -176,8 +159,7 @@ def _send_alerts(console: Console, workspace: Workspace, run: Run) -> None:
     """Send the alerts of a finished run, and print which were sent and which failed."""
     from backstory.operations.alerts.sending import send_alerts
 
-    for sentence in send_alerts(workspace, run):
-        console.print(plain(sentence), soft_wrap=True)
+    print_lines(console, send_alerts(workspace, run))
 
 
 def exit_code(result: Run) -> int:
@@ -201,7 +183,7 @@ def execute_and_print(console: Console, workspace: Workspace, run: Run, execute:
     with show_run_bar(f"reading {workspace.root}") as move:
         show = _follow(console, move, verbose=False)
         execute(workspace, run, show)
-    print_result(console, run, verbose=False)
+    print_run(console, run, verbose=False)
     return run
 
 
@@ -217,16 +199,12 @@ def _follow(console: Console, move: Move, *, verbose: bool) -> OnProgress:
             move(event)
             return
         if isinstance(event, StageResult) and (verbose or not told.is_terminal):
-            (console if verbose else told).print(_describe_stage(event))
+            done = "unchanged" if event.unchanged else f"{event.computed} of {event.partitions} made"
+            line = f"  {event.table:<16} {event.rows:>8,} rows   {done:<18} {event.seconds:6.1f} s"
+            (console if verbose else told).print(line)
         _print_event(console, event)
 
     return show
-
-
-def _describe_stage(made: StageResult) -> str:
-    """Describe a finished stage in a line."""
-    done = "unchanged" if made.unchanged else f"{made.computed} of {made.partitions} made"
-    return f"  {made.table:<16} {made.rows:>8,} rows   {done:<18} {made.seconds:6.1f} s"
 
 
 def _print_event(console: Console, event: StageResult | CheckResult) -> None:
@@ -242,13 +220,12 @@ def _print_event(console: Console, event: StageResult | CheckResult) -> None:
         )
 
 
-def print_result(console: Console, result: Run, *, verbose: bool) -> None:
+def print_run(console: Console, result: Run, *, verbose: bool) -> None:
     """Print what is different for a reader, the files that were not read, the failures, and the cost of the run."""
     from backstory.pipeline.run.difference_lines import describe_differences
 
     lines = [] if result.fresh else describe_differences(result.differences)
-    for line in [*lines, *describe_sources(result, verbose=verbose)]:
-        console.print(plain(line), soft_wrap=True)
+    print_lines(console, [*lines, *describe_sources(result, verbose=verbose)])
     for failure in result.failures:
         _print_marked(console, "failed", "red", failure)
     if result.stopped:
@@ -262,10 +239,6 @@ def _print_marked(console: Console, mark: str, style: str, text: str) -> None:
 
 def describe_sources(result: Run, *, verbose: bool) -> list[str]:
     """Count the files of each folder, and name each file that was not read or only in part, with the reason.
-
-    Args:
-        result: Result of a run.
-        verbose: Whether to count the files of a folder of which all were read, too.
 
     Returns:
         A line per folder that has files, followed by a line for each reason with its files. If nothing has changed,
@@ -298,12 +271,7 @@ def describe_sources(result: Run, *, verbose: bool) -> list[str]:
 
 
 def describe_cost(result: Run, *, verbose: bool = False) -> str:
-    """Describe the cost of a run in one or two sentences.
-
-    Args:
-        result: Result of a run.
-        verbose: Whether to count what cost nothing but time, too.
-    """
+    """Describe the cost of a run in one or two sentences."""
     if result.fresh:
         changed = "Nothing has changed"
         return f"{changed} since the last run: no table was rebuilt ({result.seconds:.1f} s)."
@@ -351,3 +319,56 @@ def make_record(result: Run) -> dict[str, Any]:
             for report in result.made.values()
         ],
     }
+
+
+def print_estimate(
+    given: Path | None, first: date | None, last: date | None, *, accept_removals: bool, as_json: bool
+) -> None:
+    """Print the texts, calls, time and price of a run. Nothing in the workspace is written."""
+    root = find_workspace(given)
+    print_lines(open_console(stderr=as_json), [f"Reading {root}"])
+    from backstory.pipeline.run.estimate import estimate_run
+    from backstory.pipeline.run.runner import find_wanted
+    from backstory.pipeline.workspace import open_workspace
+
+    workspace = open_workspace(root, accept_removals=accept_removals)
+    estimate = estimate_run(workspace, lambda scratch: find_wanted(scratch, first, last))
+    lines = describe_estimate(estimate, grain=workspace.settings.partitions.grain)
+    print_record(asdict(estimate), lines, as_json=as_json)
+
+
+def describe_estimate(estimate: Estimate, *, grain: str) -> list[str]:
+    """Describe an estimate, a line for each fact."""
+    wanted = estimate.partitions
+    lines = [f"Estimate for {count(len(wanted), grain)}, {wanted[0]} to {wanted[-1]}; nothing was written"]
+    missing = sum(kind.missing for kind in estimate.embedding)
+    lines += [
+        f"  {kind.kind:<13} {kind.missing:>9,} texts to embed, {kind.tokens:>12,} tokens"
+        f" ({kind.cached:,} of {kind.texts:,} in the cache)"
+        for kind in estimate.embedding
+    ]
+    if not missing:
+        lines.append(f"No text needs to be embedded by {estimate.embedder}.")
+    else:
+        seconds = estimate.pace.seconds
+        takes = f"about {write_duration(seconds)} ({estimate.pace.basis})" if seconds else estimate.pace.basis
+        lines.append(f"Embedding by {estimate.embedder}: {takes}")
+        if estimate.is_paid:
+            lines.append(f"Price of embedding: {_describe_price(estimate.cost, estimate.currency)}")
+    lines += [_describe_calls(calls, estimate.currency) for calls in estimate.calls]
+    return lines
+
+
+def _describe_calls(calls: CallsToMake, currency: str) -> str:
+    purpose = {"rerank": "Reranking", "writing": "Writing posts"}[calls.purpose]
+    written = f" and {calls.tokens_out:,} written" if calls.tokens_out else ""
+    return (
+        f"{purpose} by {calls.model}: at most {calls.calls:,} calls without retries, {calls.tokens_in:,} tokens sent"
+        f"{written}, {_describe_price(calls.cost, currency)}"
+    )
+
+
+def _describe_price(cost: float | None, currency: str) -> str:
+    if cost is None:
+        return "no price is known; write it into `costs.prices`"
+    return f"{cost:,.2f} {currency}"

@@ -21,9 +21,6 @@ Move: TypeAlias = "Callable[[RunPosition], None]"
 def show_run_bar(label: str) -> Iterator[Move]:
     """Show one bar for a run while it is under way; nothing without a terminal.
 
-    Args:
-        label: What is done before the first step.
-
     Yields:
         A function to call with each position of the run. The steps inside of it are followed by themselves.
     """
@@ -55,11 +52,7 @@ class RunBar:
     """Joins the positions of a run and the progress of its steps to one that never goes back."""
 
     def __init__(self, draw: Callable[[float, int, str], None]) -> None:
-        """Begin at nothing.
-
-        Args:
-            draw: Called with the steps that are done, the number of all, and a line that says what is done.
-        """
+        """Begin at nothing."""
         self._draw = draw
         self._position: RunPosition | None = None
         self._done = 0.0

@@ -1,11 +1,11 @@
-"""The commands that find text in the documents: ``search`` and ``grep``."""
+"""The commands that find text in the documents, and answer from them: ``search``, ``grep`` and ``ask``."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import datetime, time
-from typing import TYPE_CHECKING, Annotated, Literal
+from datetime import date, datetime, time
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 from zoneinfo import ZoneInfo
 
 import typer
@@ -13,8 +13,10 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from backstory.base.errors import ModelError
+from backstory.base.progress import listening
 from backstory.base.wording import count
-from backstory.interfaces.cli.loading import loading
+from backstory.interfaces.cli.failure import FAILED, print_error
 from backstory.interfaces.cli.options import (
     AsOfOption,
     DocumentsOption,
@@ -34,15 +36,23 @@ from backstory.interfaces.cli.terminal import (
     plain_line,
     print_json,
     print_notes,
+    print_result,
 )
 
 if TYPE_CHECKING:
-    from backstory.interfaces.library.results import GrepAnswer, Hit, SearchAnswer
+    from backstory.interfaces.library.answers import Answer, Hit, SearchAnswer
+    from backstory.interfaces.library.filters import SearchFilters
+    from backstory.interfaces.library.library import Library
+    from backstory.interfaces.library.results import GrepAnswer
     from backstory.pipeline.workspace import Workspace
     from backstory.text.content_words import FindTerms
+    from backstory.writing.answers.answer import Turn
+
 
 _SNIPPET_CHARACTERS = 240
 _INDENT = (0, 0, 0, 3)
+_BEFORE = 40
+"""Characters of a snippet before the first marked word."""
 _MATCH_STYLE = "bold yellow"
 
 
@@ -82,30 +92,42 @@ def search(
 
     Exit codes: 0 done, also if nothing was found; 1 the index or a model cannot be used; 2 bad usage or settings.
     """
-    with loading():
-        from backstory.interfaces.library.filters import SearchFilters
-        from backstory.interfaces.library.library import Library
+    from backstory.interfaces.library.library import Library
 
-    filters = SearchFilters(
-        documents=document or (),
-        paths=path or (),
-        kinds=kind or (),
-        tags=tag or (),
-        pages=read_pages(pages),
-    )
     with Library.open(workspace) as library:
-        if as_of is not None:
-            zone = ZoneInfo(library.workspace.settings.conversations.timezone)
-            filters = replace(filters, as_of=datetime.combine(as_of, time.max, zone))
+        filters = _make_filters(library, document, path, tag, kind, as_of, pages)
         answer = library.search(text, top_k=top_k, filters=filters, mode=mode, expand=expand, rerank=rerank)
         if as_json:
             print_json(answer.to_dict())
         else:
             console = open_console()
             print_answer(console, answer, library.find_terms, library.workspace)
-            if verbose:
-                print_engine(console, answer)
+            if verbose and answer.hits:
+                console.print(f"Searched by {answer.engine} ({answer.reason}), index {answer.index_version}.")
     print_notes(answer.notes, library.workspace.problems)
+
+
+def _make_filters(
+    library: Library,
+    documents: list[str] | None,
+    paths: list[str] | None,
+    tags: list[str] | None,
+    kinds: list[str] | None,
+    as_of: date | None,
+    pages: str | None = None,
+) -> SearchFilters:
+    """Make filters of options; a day ends in the time zone of the conversations."""
+    from backstory.interfaces.library.filters import SearchFilters
+
+    zone = ZoneInfo(library.workspace.settings.conversations.timezone)
+    return SearchFilters(
+        documents=documents or (),
+        paths=paths or (),
+        kinds=kinds or (),
+        tags=tags or (),
+        pages=read_pages(pages),
+        as_of=None if as_of is None else datetime.combine(as_of, time.max, zone),
+    )
 
 
 def grep(
@@ -131,10 +153,11 @@ def grep(
 
     with Library.open(workspace) as library:
         answer = library.grep(pattern, regex, limit, offset, ignore_case=not case)
-        if as_json:
-            print_json(answer.to_dict())
-        else:
-            print_matches(open_console(), answer, library.workspace)
+        print_result(
+            answer.to_dict(),
+            lambda console: print_matches(console, answer, library.workspace),
+            as_json=as_json,
+        )
     print_notes(answer.notes, library.workspace.problems)
 
 
@@ -161,12 +184,6 @@ def print_answer(console: Console, answer: SearchAnswer, find_terms: FindTerms, 
         console.print(f"{answer.left_out} more found; show more with -k")
     if len(answer.keys) > 1:
         console.print(plain_line(f"Searched for: {'; '.join(answer.keys)}"))
-
-
-def print_engine(console: Console, answer: SearchAnswer) -> None:
-    """Print which engine has searched, why this one, and in which snapshot."""
-    if answer.hits:
-        console.print(f"Searched by {answer.engine} ({answer.reason}), index {answer.index_version}.")
 
 
 def print_matches(console: Console, answer: GrepAnswer, workspace: Workspace) -> None:
@@ -198,30 +215,113 @@ def _describe(hit: Hit) -> str:
 
 def _cut_around(text: str, spans: Sequence[tuple[int, int]]) -> Text:
     """Return the part of a text with most of the marked words, on one line."""
-    start = _find_densest(len(text), spans)
+    start = 0
+    if len(text) > _SNIPPET_CHARACTERS and spans:
+        starts = [first for first, _ in spans]
+        reach = _SNIPPET_CHARACTERS - _BEFORE
+        best = max(starts, key=lambda one: (sum(one <= other < one + reach for other in starts), -one))
+        start = max(0, min(best - _BEFORE, len(text) - _SNIPPET_CHARACTERS))
     end = min(len(text), start + _SNIPPET_CHARACTERS)
-    shown = Text.assemble(("…" if start else "", "dim"))
-    place = start
-    for first, last in spans:
-        if first < place or last > end:
-            continue
+    shown, place = Text.assemble(("…" if start else "", "dim")), start
+    for first, last in [*((one, other) for one, other in spans if start <= one and other <= end), (end, end)]:
         shown.append_text(plain(text[place:first].replace("\n", " "), "dim"))
         shown.append_text(plain(text[first:last], _MATCH_STYLE))
         place = last
-    shown.append_text(plain(text[place:end].replace("\n", " "), "dim"))
-    shown.append("…" if end < len(text) else "", "dim")
-    return shown
+    return shown.append("…" if end < len(text) else "", "dim")
 
 
-def _find_densest(length: int, spans: Sequence[tuple[int, int]]) -> int:
-    if length <= _SNIPPET_CHARACTERS or not spans:
-        return 0
-    starts = [first for first, _ in spans]
-    best = max(
-        starts,
-        key=lambda start: (
-            sum(start <= other < start + _SNIPPET_CHARACTERS - 40 for other in starts),
-            -start,
-        ),
-    )
-    return max(0, min(best - 40, length - _SNIPPET_CHARACTERS))
+_PROMPT: Final = "> "
+
+
+def ask(
+    question: Annotated[
+        str | None,
+        typer.Argument(metavar="[QUESTION]", help="The question. Without one: a conversation, until Ctrl-D."),
+    ] = None,
+    document: DocumentsOption = None,
+    path: PathsOption = None,
+    tag: TagsOption = None,
+    kind: KindsOption = None,
+    as_of: AsOfOption = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer a question from the documents alone, with a citation for each statement.
+
+    The model of `answers` in backstory.yaml answers, else sentences of the documents do. Without a question, the
+    command reads a question from each line, and a later one may refer to earlier ones.
+
+    Exit codes: 0 done, even if the documents hold no answer; 1 the index or a model cannot be used; 2 bad usage or
+    settings; 4 a budget is used up.
+    """
+    from backstory.interfaces.library.library import Library
+
+    with Library.open(workspace) as library:
+        filters = _make_filters(library, document, path, tag, kind, as_of)
+        if question is None:
+            _converse(library, filters, as_json=as_json)
+        else:
+            _show(library, _ask(library, question, (), filters), as_json=as_json)
+
+
+def _converse(library: Library, filters: SearchFilters, *, as_json: bool) -> None:
+    """Answer a question from each line, until the end of the input; one that a model fails does not end it."""
+    from backstory.writing.answers.answer import UNSEARCHED, Turn
+
+    history: list[Turn] = []
+    has_failed = False
+    while (line := _read_line()) is not None:
+        if not line.strip():
+            continue
+        try:
+            answer = _ask(library, line, history, filters)
+        except ModelError as error:
+            print_error(error)
+            has_failed = True
+            continue
+        _show(library, answer, as_json=as_json)
+        if answer.kind not in UNSEARCHED:
+            history.append(Turn(answer.rewritten or answer.question, answer.markdown))
+    if has_failed:
+        raise typer.Exit(FAILED)
+
+
+def _ask(library: Library, question: str, history: Sequence[Turn], filters: SearchFilters) -> Answer:
+    """Ask a question, and show the present step on a terminal. If the model fails, name what was found."""
+    console = open_console(stderr=True)
+    try:
+        if not console.is_terminal:
+            return library.answer(question, history=history, filters=filters)
+        with console.status("routing") as status:
+
+            def follow(step: str, done: int, total: int) -> None:  # noqa: ARG001 - the signature of a listener
+                status.update(step)
+
+            with listening(follow, draws=True):
+                return library.answer(question, history=history, filters=filters)
+    except ModelError as error:
+        for hit in error.hits:
+            console.print(plain_line(f"Found: {hit.title} ({hit.cite})"), soft_wrap=True)
+        raise
+
+
+def _read_line() -> str | None:
+    """Read a line; None at the end of the input."""
+    try:
+        return input(_PROMPT if sys.stdin.isatty() else "")
+    except EOFError:
+        return None
+
+
+def _show(library: Library, answer: Answer, *, as_json: bool) -> None:
+    print_result(answer.to_dict(), lambda console: print_question_answer(console, answer), as_json=as_json)
+    print_notes(answer.notes, library.workspace.problems)
+
+
+def print_question_answer(console: Console, answer: Answer) -> None:
+    """Print an answer; a completed question stands above it."""
+    if answer.rewritten is not None:
+        console.print(plain_line(f"Understood as: {answer.rewritten}", "dim"), soft_wrap=True)
+    console.print(plain(answer.markdown), soft_wrap=not console.is_terminal)
+    if answer.claims and answer.confidence == "low":
+        console.print(plain("Not sure: read the passages before you rely on it.", "dim"))

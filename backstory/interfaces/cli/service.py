@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,9 +10,8 @@ import typer
 
 from backstory.base.wording import count
 from backstory.interfaces.cli.failure import FAILED
-from backstory.interfaces.cli.loading import loading
 from backstory.interfaces.cli.options import JsonOption
-from backstory.interfaces.cli.terminal import make_table, open_console, plain, print_json
+from backstory.interfaces.cli.terminal import open_console, print_lines, print_result, print_table
 
 if TYPE_CHECKING:
     from backstory.interfaces.service.opening import ServiceFolder
@@ -66,8 +64,7 @@ def open_folder(
     root: Path, key_file: Path | None = None, *, megabytes: int | None = None, makes: bool = False
 ) -> ServiceFolder:
     """Open the folder of a service, as ``open_service_folder`` does, after loading what that takes."""
-    with loading():
-        from backstory.interfaces.service.opening import open_service_folder
+    from backstory.interfaces.service.opening import open_service_folder
 
     return open_service_folder(root, key_file, megabytes=megabytes, makes=makes)
 
@@ -86,10 +83,7 @@ def add_tenant(
         ),
     ] = None,
 ) -> None:
-    """Make the workspace of a tenant, which holds no documents yet and which nobody may enter yet.
-
-    Exit codes: 0 done; 1 the folder cannot be written; 2 bad usage, or there is such a tenant already.
-    """
+    """Make the workspace of a tenant, which holds no documents yet and which nobody may enter yet."""
     found = open_folder(root, makes=True).tenants
     if disk is not None and tenant in found.names():
         found.quotas.set(tenant, disk << 20)
@@ -104,10 +98,7 @@ def add_tenant(
 
 @tenants.command("list")
 def list_tenants(root: RootOption, as_json: JsonOption = False) -> None:
-    """List the tenants, with the number of their users and the names of their keys.
-
-    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage.
-    """
+    """List the tenants, with the number of their users and the names of their keys."""
     opened = open_folder(root)
     roles = [user.roles for user in opened.accounts.list_users()]
     rows = [
@@ -116,7 +107,10 @@ def list_tenants(root: RootOption, as_json: JsonOption = False) -> None:
     ]
     _show(rows, as_json=as_json)
     for name in opened.tenants.list_interrupted():
-        _warn(f"the removal of {name} was interrupted; repeat `backstory serve tenant remove {name}`")
+        _print(
+            f"the removal of {name} was interrupted; repeat `backstory serve tenant remove {name}`",
+            stderr=True,
+        )
 
 
 @tenants.command("remove")
@@ -164,32 +158,25 @@ def describe_removal(proof: RemovalProof) -> list[str]:
 
 @users.command("add")
 def add_user(user: UserArgument, root: RootOption) -> None:
-    """Add a user, who may enter no tenant yet and has no token yet.
-
-    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or there is such a user already.
-    """
+    """Add a user, who may enter no tenant yet and has no token yet."""
     open_folder(root, makes=True).accounts.add_user(user)
     _print(f"Added {user}. Make a token: backstory serve token add {user} --root {root}")
 
 
 @users.command("list")
 def list_users(root: RootOption, as_json: JsonOption = False) -> None:
-    """List the users with their roles.
-
-    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage.
-    """
+    """List the users with their roles."""
     found = open_folder(root).accounts.list_users()
-    rows = [{"user": one.name, "added": _date(one.created_at), "roles": dict(one.roles)} for one in found]
+    rows = [
+        {"user": one.name, "added": one.created_at.date().isoformat(), "roles": dict(one.roles)}
+        for one in found
+    ]
     _show(rows, as_json=as_json)
 
 
 @users.command("remove")
 def remove_user(user: UserArgument, root: RootOption) -> None:
-    """Remove a user with all tokens and roles first, then all conversations.
-
-    Exit codes: 0 done; 1 a database cannot be used, and the command can be repeated; 2 bad usage, or there is no such
-    user.
-    """
+    """Remove a user with all tokens and roles first, then all conversations."""
     conversations = open_folder(root).remove_user(user)
     _print(f"Removed {user}, with all tokens and roles, and {count(conversations, 'conversation')}.")
 
@@ -202,27 +189,21 @@ def add_token(
         int | None, typer.Option(min=1, metavar="N", help="Days until it expires. Default: it never expires.")
     ] = None,
 ) -> None:
-    """Make a token of a user, and print it. It is shown this once: only its hash is stored.
-
-    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or there is no such user.
-    """
+    """Make a token of a user, and print it. It is shown this once: only its hash is stored."""
     token = open_folder(root).accounts.make_token(user, days=days)
     typer.echo(token)
 
 
 @tokens.command("list")
 def list_tokens(root: RootOption, as_json: JsonOption = False) -> None:
-    """List the tokens by user, with the ids by which they are revoked.
-
-    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage.
-    """
+    """List the tokens by user, with the ids by which they are revoked."""
     found = open_folder(root).accounts.list_tokens()
     rows = [
         {
             "id": one.token_id,
             "user": one.user,
-            "made": _date(one.created_at),
-            "ends": _date(one.expires_at) if one.expires_at else None,
+            "made": one.created_at.date().isoformat(),
+            "ends": one.expires_at.date().isoformat() if one.expires_at else None,
         }
         for one in found
     ]
@@ -234,19 +215,13 @@ def revoke_token(
     token_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, as the list shows it.")],
     root: RootOption,
 ) -> None:
-    """End a token: the next request that bears it is refused.
-
-    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or there is no such token.
-    """
+    """End a token: the next request that bears it is refused."""
     open_folder(root).accounts.revoke_token(token_id)
     _print(f"Revoked {token_id}.")
 
 
 def grant(user: UserArgument, tenant: TenantArgument, role: RoleArgument, root: RootOption) -> None:
-    """Let a user enter a tenant in a role, which replaces the former one.
-
-    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or there is no such user, tenant or role.
-    """
+    """Let a user enter a tenant in a role, which replaces the former one."""
     opened = open_folder(root)
     with opened.tenants.holding(tenant):  # so that a removal leaves no role to a later tenant of this name
         opened.accounts.grant(user, tenant, role)
@@ -254,10 +229,7 @@ def grant(user: UserArgument, tenant: TenantArgument, role: RoleArgument, root: 
 
 
 def revoke(user: UserArgument, tenant: TenantArgument, root: RootOption) -> None:
-    """Take away a user's role in a tenant, from the next request on.
-
-    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or the user has no role in this tenant.
-    """
+    """Take away a user's role in a tenant, from the next request on."""
     open_folder(root).accounts.revoke(user, tenant)
     _print(f"{user} may enter {tenant} no more.")
 
@@ -266,10 +238,7 @@ def revoke(user: UserArgument, tenant: TenantArgument, root: RootOption) -> None
 def set_key(
     tenant: TenantArgument, name: KeyArgument, root: RootOption, key_file: KeyFileOption = None
 ) -> None:
-    """Store a key of a tenant, encrypted. It is read from standard input, or asked for on a terminal.
-
-    Exit codes: 0 done; 1 the key file cannot be used, or the value is no key; 2 bad usage.
-    """
+    """Store a key of a tenant, encrypted. It is read from standard input, or asked for on a terminal."""
     from pydantic import SecretStr
 
     opened = open_folder(root, key_file)
@@ -282,10 +251,7 @@ def set_key(
 
 @keys.command("list")
 def list_keys(root: RootOption, as_json: JsonOption = False) -> None:
-    """List the names of the keys of all tenants, never the keys.
-
-    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage.
-    """
+    """List the names of the keys of all tenants, never the keys."""
     opened = open_folder(root)
     rows = [
         {"tenant": tenant, "key": name}
@@ -297,42 +263,25 @@ def list_keys(root: RootOption, as_json: JsonOption = False) -> None:
 
 @keys.command("remove")
 def remove_key(tenant: TenantArgument, name: KeyArgument, root: RootOption) -> None:
-    """Remove a key of a tenant.
-
-    Exit codes: 0 done; 1 the file of accounts is damaged; 2 bad usage, or the tenant has no such key.
-    """
+    """Remove a key of a tenant."""
     open_folder(root).keys.remove(tenant, name)
     _print(f"Removed {name} of {tenant}.")
 
 
 def _show(rows: list[dict[str, Any]], *, as_json: bool) -> None:
-    if as_json:
-        print_json(rows)
-        return
-    if not rows:
-        _print("none")
-        return
-    table = make_table(*rows[0])
-    for row in rows:
-        table.add_row(*(plain(_write_cell(value)) for value in row.values()))
-    open_console().print(table)
+    cells = [[_write_cell(value) for value in row.values()] for row in rows]
+    print_result(
+        rows,
+        lambda console: print_table(console, list(rows[0]), cells) if rows else console.print("none"),
+        as_json=as_json,
+    )
 
 
 def _write_cell(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}: {held}" for name, held in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return "" if value is None else str(value)
+    return ", ".join(value) if isinstance(value, list) else str(value or "")
 
 
-def _date(time: datetime) -> str:
-    return time.date().isoformat()
-
-
-def _print(line: str) -> None:
-    open_console().print(plain(line), soft_wrap=True)
-
-
-def _warn(line: str) -> None:
-    open_console(stderr=True).print(plain(line), soft_wrap=True)
+def _print(line: str, *, stderr: bool = False) -> None:
+    print_lines(open_console(stderr=stderr), [line])

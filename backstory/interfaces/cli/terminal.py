@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,11 +29,7 @@ _LEAST_FOLDED: Final = 32
 
 
 def open_console(*, stderr: bool = False) -> Console:
-    """Open a console on standard output or standard error.
-
-    Returns:
-        A console as wide as the terminal. Without a terminal, it is so wide that no line is wrapped or truncated.
-    """
+    """Open a console as wide as the terminal; without one, so wide that no line is wrapped or truncated."""
     console = Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
         console.width = _UNBROKEN
@@ -41,12 +37,7 @@ def open_console(*, stderr: bool = False) -> Console:
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Make a text of a document or chat safe to print: without control characters or markup.
-
-    Args:
-        text: Any text; tabs and line feeds stay.
-        style: A Rich style for the whole text.
-    """
+    """Make a text of a document or chat safe to print: without control characters or markup."""
     return Text(_CONTROLS.sub("", text), style=style)
 
 
@@ -56,12 +47,7 @@ def plain_line(text: str, style: str = "") -> Text:
 
 
 def link_file(text: str, path: Path | None) -> Text:
-    """Build a text that opens a file, in terminals that can open links.
-
-    Args:
-        text: What is shown, on one line.
-        path: The file; None for no link.
-    """
+    """Build a text that opens a file, in terminals that can open links."""
     shown = plain_line(text)
     if path is not None and path.is_absolute():
         shown.stylize(f"link {path.as_uri()}")
@@ -76,77 +62,77 @@ def print_notes(notes: Sequence[str], told: Sequence[str] = ()) -> None:
         open_console(stderr=True).print(Text.assemble(("warning: ", "yellow"), plain(note)), soft_wrap=True)
 
 
-def make_table(*headers: str, right: tuple[str, ...] = ()) -> Table:
-    """Build a table of aligned columns without rules.
-
-    Args:
-        headers: One header for each column.
-        right: Headers of the columns that are aligned to the right.
-    """
-    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
-    for header in headers:
-        table.add_column(header, justify="right" if header in right else "left", no_wrap=True)
-    return table
-
-
-def print_fitting(
+def print_table(
     console: Console,
     headers: Sequence[str],
-    rows: Sequence[Sequence[str | Text]],
+    rows: Iterable[Sequence[str | Text]],
     *,
-    right: tuple[str, ...],
-    spare: Sequence[str],
-    folded: str,
+    right: Collection[str] = (),
+    spare: Sequence[str] = (),
+    folded: Collection[str] = (),
     indent: int = 0,
 ) -> None:
-    """Print a table without shortened cells: a narrow terminal leaves out columns, and then breaks one over lines.
+    """Print a table of aligned columns without rules, as one cannot read a shortened cell.
 
-    Args:
-        console: The console.
-        headers: One header for each column.
-        rows: The cells of each row.
-        right: Headers of the columns that are aligned to the right.
-        spare: Headers of the columns that may be left out, in the order in which they are; a line names those that are.
-        folded: Header of the column that is broken where it does not fit, such as paths.
-        indent: Blanks before each line.
+    The columns ``right`` are aligned to the right. A narrow terminal leaves out the columns ``spare``, in their order,
+    and names them below; then it breaks the cells of the columns ``folded`` over lines.
     """
+    cells = [[str(cell) for cell in row] for row in rows]
     widths = {
-        header: max(cell_len(str(cell)) for cell in (header, *cells))
-        for header, cells in zip(headers, zip(*rows, strict=True), strict=True)
+        header: max(map(cell_len, (header, *column)))
+        for header, column in zip(
+            headers, zip(*cells, strict=True) if cells else [()] * len(headers), strict=True
+        )
     }
-    shown = list(headers)
 
-    def fits() -> bool:
-        others = sum(widths[header] + _GAP for header in shown if header != folded)
-        return indent + others + min(widths[folded], _LEAST_FOLDED) <= console.width
+    def measure(shown: Sequence[str]) -> int:
+        widest = (min(widths[each], _LEAST_FOLDED) if each in folded else widths[each] for each in shown)
+        return indent + sum(widest) + _GAP * (len(shown) - 1)
 
-    left_out = []
-    for header in spare:
-        if fits():
-            break
-        shown.remove(header)
-        left_out.append(header)
-    table = make_table(*shown, right=right)
-    for header, column in zip(shown, table.columns, strict=True):
-        if header == folded:
-            column.no_wrap, column.overflow = False, "fold"
-        else:
-            column.min_width = widths[header]
-    for row in rows:
-        table.add_row(*(cell for header, cell in zip(headers, row, strict=True) if header in shown))
+    left_out = list[str]()
+    while (
+        len(left_out) < len(spare)
+        and measure([each for each in headers if each not in left_out]) > console.width
+    ):
+        left_out.append(spare[len(left_out)])
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
+    for header in headers:
+        if header not in left_out:
+            is_folded = header in folded
+            table.add_column(
+                header,
+                justify="right" if header in right else "left",
+                no_wrap=not is_folded,
+                overflow="fold" if is_folded else "ellipsis",
+                min_width=None if is_folded or not spare else widths[header],
+            )
+    for row in cells:
+        table.add_row(
+            *(plain(cell) for header, cell in zip(headers, row, strict=True) if header not in left_out)
+        )
     console.print(Padding(table, (0, 0, 0, indent), expand=False))
     if left_out:
         note = f"Not shown on {console.width} columns: {', '.join(left_out)}; --json has them"
         console.print(Padding(plain(note, "dim"), (0, 0, 0, indent), expand=False))
 
 
-def print_record(record: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print what a command did: as JSON, or in lines for people."""
+def print_result(record: Any, show: Callable[[Console], object], *, as_json: bool) -> None:
+    """Print what a command has to say: as JSON, or as a function shows it to people."""
     if as_json:
         print_json(record)
-        return
+    else:
+        show(open_console())
+
+
+def print_lines(console: Console, lines: Iterable[str]) -> None:
+    """Print lines of plain text, each unbroken."""
     for line in lines:
-        open_console().print(plain(line), soft_wrap=True)
+        console.print(plain(line), soft_wrap=True)
+
+
+def print_record(record: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print what a command did: as JSON, or in lines for people."""
+    print_result(record, lambda console: print_lines(console, lines), as_json=as_json)
 
 
 def print_json(record: Any) -> None:

@@ -16,10 +16,10 @@ from rich.text import Text
 from backstory.base.errors import BackstoryError
 from backstory.base.wording import count
 from backstory.interfaces.cli.options import JsonOption, WindowArgument, WorkspaceOption, read_day
-from backstory.interfaces.cli.terminal import make_table, open_console, plain, plain_line, print_json
+from backstory.interfaces.cli.terminal import plain, plain_line, print_result, print_table
 
 if TYPE_CHECKING:
-    from backstory.interfaces.library.results import ExplainedDocument, Explanation
+    from backstory.interfaces.library.answers import ExplainedDocument, Explanation
 
 _PART_CHARACTERS = 70
 _PARTS_SHOWN = 2
@@ -49,10 +49,7 @@ def windows(
     from backstory.pipeline.workspace import open_workspace
 
     rows = list_windows(open_workspace(workspace), first=first, last=last, limit=limit)
-    if as_json:
-        print_json(rows)
-    else:
-        print_windows(open_console(), rows)
+    print_result(rows, lambda console: print_windows(console, rows), as_json=as_json)
 
 
 def context(
@@ -76,10 +73,8 @@ def context(
         settings = opened.settings.context
         budget = add_budget_of_posts(settings) if opened.feeds_back else settings
         sys.stdout.write(format_context(record["documents"], budget, form).strip() + "\n")
-    elif as_json:
-        print_json(record)
     else:
-        print_context(open_console(), record)
+        print_result(record, lambda console: print_context(console, record), as_json=as_json)
 
 
 def explain(
@@ -111,10 +106,8 @@ def explain(
 
     with Library.open(workspace) as library:
         explanation = library.explain(window, document, should_be=should_be)
-    if as_json:
-        print_json(explanation.to_dict())
-    else:
-        print_explanation(open_console(), explanation)
+    record = explanation.to_dict()
+    print_result(record, lambda console: print_explanation(console, explanation), as_json=as_json)
 
 
 def report(
@@ -146,12 +139,8 @@ def print_windows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     zones = {row["timezone"] for row in rows}
     # The zone is named once, unless conversations have different ones.
     time = f"time ({next(iter(zones))})" if len(zones) == 1 else "time"
-    table = make_table(
-        "window", time, "msgs", "documents", "served", "conversation", right=("msgs", "served")
-    )
-    table.columns[-1].no_wrap = False
-    for row in rows:
-        table.add_row(
+    rows_shown = [
+        (
             row["short_id"],
             _span(row["started_at"], row["ended_at"]) + (f" {row['timezone']}" if len(zones) > 1 else ""),
             str(row["message_count"]),
@@ -159,7 +148,10 @@ def print_windows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
             "" if row["part_count"] is None else f"{row['served_count']}/{row['part_count']}",
             plain_line(row["conversation_id"]),
         )
-    console.print(table)
+        for row in rows
+    ]
+    columns = ("window", time, "msgs", "documents", "served", "conversation")
+    print_table(console, columns, rows_shown, right=("msgs", "served"), folded=["conversation"])
 
 
 def _span(first: datetime, last: datetime) -> str:

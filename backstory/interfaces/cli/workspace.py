@@ -1,4 +1,4 @@
-"""The commands on a whole workspace: ``status`` and ``doctor``."""
+"""The commands on a whole workspace: ``status`` with the latest runs, and ``doctor``."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from backstory.base.wording import count, write_size
+from backstory.base.local_times import localize
+from backstory.base.wording import count, write_duration, write_size
 from backstory.interfaces.cli.failure import BAD_USAGE, FAILED
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
-from backstory.interfaces.cli.runs import show_runs
-from backstory.interfaces.cli.terminal import make_table, open_console, plain, print_json, print_record
+from backstory.interfaces.cli.terminal import plain, print_lines, print_record, print_result, print_table
 
 if TYPE_CHECKING:
     from backstory.operations.inspection.inventory import Status
     from backstory.operations.inspection.probes import Examination
+    from backstory.pipeline.history.record import RunRecord
+    from backstory.pipeline.run.cache_use import CacheUse
     from backstory.pipeline.workspace import Workspace
+
 
 _LATEST_RUNS = 10
 
@@ -45,34 +48,22 @@ def status(
     limit: Annotated[
         int | None, typer.Option(min=1, help="With --runs: number of runs to show. Default: 10.")
     ] = None,
-    caches: Annotated[
-        bool,
-        typer.Option(
-            "--caches", help="Show the number and size of the cached vectors, drafts and judgements."
-        ),
-    ] = False,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the size of each table and the state of the search index; or the latest runs, or the caches."""
+    """Show the size of each table and the state of the search index and the caches; or the latest runs."""
     from backstory.pipeline.workspace import open_workspace
 
-    _require_one(runs=runs, caches=caches)
     if limit is not None and not runs:
         raise typer.BadParameter("needs --runs; add --runs, or leave it out", param_hint="--limit")
     opened = open_workspace(workspace)
     if runs:
         show_runs(opened, limit or _LATEST_RUNS, as_json=as_json)
-    elif caches:
-        _show_caches(opened, as_json=as_json)
     else:
         from backstory.operations.inspection.inventory import read_status
 
         report = read_status(opened)
-        if as_json:
-            print_json(report.model_dump())
-        else:
-            print_status(open_console(), report)
+        print_result(report.model_dump(), lambda console: print_status(console, report), as_json=as_json)
 
 
 def doctor(
@@ -123,37 +114,21 @@ def doctor(
         told = send_test(open_workspace(workspace))
         print_record(told, told, as_json=as_json)
     elif prune_caches:
-        _show_caches(open_workspace(workspace), prune=True, as_json=as_json)
+        from backstory.pipeline.run.cache_use import measure_caches
+        from backstory.pipeline.run.cache_use import prune_caches as prune
+
+        opened = open_workspace(workspace)
+        pruned, use = prune(opened), measure_caches(opened)
+        deleted = f"{pruned.vectors:,} vectors, {pruned.drafts:,} drafts and {pruned.judgements:,} judgements"
+        lines = [
+            f"Deleted {deleted}: {write_size(pruned.freed_bytes)} freed",
+            f"Left: {_describe_caches(use)}",
+        ]
+        print_record(asdict(use) | {"pruned": asdict(pruned)}, lines, as_json=as_json)
     else:
         from backstory.operations.inspection.doctor import examine
 
         _print_outcome(examine(workspace, deep=files), as_json=as_json, verbose=verbose or files)
-
-
-def _show_caches(workspace: Workspace, *, prune: bool = False, as_json: bool) -> None:
-    """Print the number and size of the cached vectors, drafts and judgements.
-
-    With ``prune``, entries that the present tables and embedding model do not use are deleted first. Returning to an
-    earlier model then embeds its texts again. Pruning waits for a run that is under way.
-    """
-    from backstory.pipeline.run.cache_use import measure_caches, prune_caches
-
-    pruned = prune_caches(workspace) if prune else None
-    use = measure_caches(workspace)
-    if as_json:
-        print_json(asdict(use) | ({} if pruned is None else {"pruned": asdict(pruned)}))
-        return
-    console = open_console()
-    if pruned is not None:
-        deleted = f"{pruned.vectors:,} vectors, {pruned.drafts:,} drafts and {pruned.judgements:,} judgements"
-        console.print(plain(f"Deleted {deleted}: {write_size(pruned.freed_bytes)} freed"), soft_wrap=True)
-    table = make_table("cache", "entries", "size", right=("entries", "size"))
-    for space, vectors in use.vectors.items():
-        table.add_row(plain(f"vectors of {space}"), f"{vectors:,}", "")
-    table.add_row("all vectors", f"{sum(use.vectors.values()):,}", write_size(use.vector_bytes))
-    table.add_row("drafts of posts", f"{use.drafts:,}", write_size(use.draft_bytes))
-    table.add_row("judgements of windows", f"{use.judgements:,}", write_size(use.judgement_bytes))
-    console.print(table)
 
 
 def _show_alerts(workspace: Workspace, *, as_json: bool) -> None:
@@ -175,44 +150,43 @@ def _require_one(**options: bool) -> None:
         raise typer.BadParameter("use only one of these options", param_hint=" and ".join(given))
 
 
-def _print_outcome(examinations: Sequence[Examination], *, as_json: bool, verbose: bool) -> None:
-    if as_json:
-        print_json([asdict(examination) for examination in examinations])
-    else:
-        _print_examinations(examinations, verbose=verbose)
-    failed = {examination.name for examination in examinations if not examination.passed}
+def _print_outcome(found: Sequence[Examination], *, as_json: bool, verbose: bool) -> None:
+    """Print the examinations, and exit with what failed."""
+    record = [asdict(one) for one in found]
+    print_result(
+        record, lambda console: _print_examinations(console, found, verbose=verbose), as_json=as_json
+    )
+    failed = {one.name for one in found if not one.passed}
     if failed:
         raise typer.Exit(BAD_USAGE if "settings" in failed else FAILED)
 
 
 def print_status(console: Console, status: Status) -> None:
     """Print the search index and the tables of a workspace."""
-    lines = [f"Workspace: {status.root}"]
-    lines += [f"Shared {what}: {address}" for what, address in status.storage.items() if address is not None]
-    lines += [
-        f"Embedding: {status.embedder}",
-        f"Search index: {status.index_error or _describe_index(status)}",
-    ]
-    for line in lines:
-        console.print(plain(line), soft_wrap=True)
-    table = make_table("table", "rows", "partitions", "first", "last", right=("rows", "partitions"))
+    shared = [f"Shared {what}: {address}" for what, address in status.storage.items() if address is not None]
+    print_lines(
+        console,
+        [
+            f"Workspace: {status.root}",
+            *shared,
+            f"Embedding: {status.embedder}",
+            f"Search index: {status.index_error or _describe_index(status)}",
+            "",
+        ],
+    )
+    rows = []
     for name, size in status.tables.items():
         dated = size.first != size.last or size.first not in (None, "all")
         first, last = (size.first or "", size.last or "") if dated else ("", "")
-        table.add_row(name, f"{size.rows:,}", f"{size.partitions:,}", first, last)
-    console.print()
-    console.print(table)
-    lines = [f"Caches: {status.cache_error or _describe_caches(status)}"]
+        rows.append((name, f"{size.rows:,}", f"{size.partitions:,}", first, last))
+    columns = ("table", "rows", "partitions", "first", "last")
+    print_table(console, columns, rows, right=("rows", "partitions"))
+    lines = [f"Caches: {_describe_caches(status.caches) if status.caches else status.cache_error}"]
     lines += [f"Runs: {sentence}" for sentence in status.runs]
-    lines += [f"Stale: {sentence}" for sentence in status.stale_copies]
-    for line in lines:
-        console.print(plain(line), soft_wrap=True)
+    print_lines(console, [*lines, *(f"Stale: {sentence}" for sentence in status.stale_copies)])
 
 
-def _describe_caches(status: Status) -> str:
-    use = status.caches
-    if use is None:
-        return "not measured"
+def _describe_caches(use: CacheUse) -> str:
     models = f" of {len(use.vectors)} models" if len(use.vectors) > 1 else ""
     return (
         f"{sum(use.vectors.values()):,} vectors{models} ({write_size(use.vector_bytes)}), "
@@ -232,9 +206,8 @@ def _describe_index(status: Status) -> str:
     )
 
 
-def _print_examinations(found: Sequence[Examination], *, verbose: bool) -> None:
+def _print_examinations(console: Console, found: Sequence[Examination], *, verbose: bool) -> None:
     """Print a line for each examination; those that tell nothing but that a part is in order are only counted."""
-    console = open_console()
     shown = [one for one in found if verbose or not _is_routine(one)]
     for one in shown:
         mark = ("ok  ", "green") if one.passed else ("FAIL", "red")
@@ -248,3 +221,51 @@ def _is_routine(one: Examination) -> bool:
     """Return whether an examination tells nothing but that a part of the machinery is in order."""
     is_unused = one.name in _OPTIONAL_PARTS and one.detail.startswith(("none ", "nothing"))
     return one.passed and (is_unused or one.name in _PARTS or one.name.startswith("table "))
+
+
+_FIGURES = ("partitions", "time", "texts", "cached", "calls", "tokens", "cost")
+
+
+def show_runs(workspace: Workspace, limit: int, *, as_json: bool) -> None:
+    """Print the latest runs with the progress or result of each, and its cost."""
+    from backstory.pipeline.history.record import describe_status
+
+    records = workspace.runs.read(limit)
+    shown = [{**record.as_row(), "standing": describe_status(record)} for record in records]
+    timezone = workspace.settings.conversations.timezone
+    print_result(shown, lambda console: print_runs(console, records, timezone), as_json=as_json)
+
+
+def print_runs(console: Console, records: list[RunRecord], timezone: str) -> None:
+    """Print a table of runs by the clock of a time zone, and a sentence for each that is running or did not succeed."""
+    from backstory.pipeline.history.record import SUCCEEDED, describe_status
+
+    if not records:
+        console.print("No run is recorded yet; `backstory run` or `backstory add` starts one.")
+        return
+    columns = ("run", "by", f"started ({timezone})", "status", "first", "last", *_FIGURES)
+    print_table(console, columns, (_describe_row(record, timezone) for record in records), right=_FIGURES)
+    print_lines(console, (describe_status(record) for record in records if record.status != SUCCEEDED))
+
+
+def _describe_row(record: RunRecord, timezone: str) -> list[str]:
+    row = record.as_row()
+    tokens = sum(used.tokens_in + used.tokens_out for used in record.usage.values())
+    cost = (
+        "no price" if record.cost is None else f"{record.cost:.4f} {record.currency}" if record.calls else "0"
+    )
+    return [
+        record.run_id[:8],
+        record.by,
+        f"{localize(row['started_at'], timezone):%Y-%m-%d %H:%M:%S}",
+        record.status,
+        record.first_partition or "",
+        record.last_partition or "",
+        f"{record.partitions:,}",
+        write_duration(record.seconds),
+        f"{row['embedding_texts']:,}",
+        f"{row['embedding_cached']:,}",
+        f"{record.calls:,}",
+        f"{tokens:,}",
+        cost,
+    ]

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Final
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.results import Confidence, Evaluation, SearchAnswer
+from backstory.interfaces.library.answers import Evaluation, SearchAnswer
+from backstory.interfaces.library.results import Confidence
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.pipeline.query_index import embed_queries
@@ -52,16 +53,6 @@ def evaluate(
     A text on the subject of an English question suffices if it holds what the question asks for, such as a date or a
     name, near the question's words. Where form does not tell, as with most questions in other languages, neither does
     this.
-
-    Args:
-        workspace: Gives the embedder and its threshold.
-        question: The question, not blank.
-        retrieved: A text, several, or the answer of a search.
-        stemmer: Stemmer of most of the documents.
-
-    Raises:
-        InputError: The question is blank.
-        ModelError: The model could not be used.
     """
     if not question.strip():
         raise InputError(
@@ -110,15 +101,7 @@ def _list_texts(retrieved: str | Sequence[str] | SearchAnswer) -> list[str]:
 def _compare(
     workspace: Workspace, question: str, texts: Sequence[str], stemmer: str, *, only_content: bool
 ) -> float:
-    """Return the best cosine of the question and the passages that share most of its words.
-
-    Args:
-        workspace: Gives the embedder.
-        question: The question.
-        texts: The texts, none blank.
-        stemmer: Stemmer of most of the documents.
-        only_content: Whether stop words are taken out, unless nothing else is there.
-    """
+    """Return the best cosine of the question and the passages that share most of its words."""
     wanted = find_terms([question], stemmer)
     passages = list(dict.fromkeys(passage for text in texts for passage in _cut(text)))
     passages.sort(key=lambda passage: -len(find_terms([passage], stemmer) & wanted))

@@ -12,14 +12,14 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import InputError, ModelError
+from backstory.base.errors import ModelError
 from backstory.index.request import Filters
-from backstory.interfaces.library.answer import Answer, AnsweredClaim, AnswerTimings, CitedPlace
+from backstory.interfaces.library.answers import Answer, AnsweredClaim, AnswerTimings, CitedPlace, Hit
 from backstory.interfaces.library.filters import SearchFilters, admit
-from backstory.interfaces.library.results import Confidence, DocumentEntry, Hit
+from backstory.interfaces.library.names import cite
+from backstory.interfaces.library.results import Confidence, DocumentEntry
 from backstory.interfaces.library.search import SearchPlan, cut_long, main_stemmer, search
 from backstory.interfaces.library.snapshots import OpenSnapshot
-from backstory.interfaces.library.text_positions import cite
 from backstory.pipeline.query_index import embed_queries
 from backstory.retrieval.depth import DEPTH, AnswerDepth
 from backstory.retrieval.evidence.pairs import measure_noise
@@ -29,7 +29,6 @@ from backstory.writing.answers.answer import (
     UNSEARCHED,
     Answerer,
     Citation,
-    Claim,
     MadeAnswer,
     Passage,
     Refusal,
@@ -44,25 +43,12 @@ from backstory.writing.answers.routing import route_question
 
 if TYPE_CHECKING:
     from backstory.interfaces.library.corpus import Corpus
-    from backstory.interfaces.library.model_answers import ModelAnswers
-    from backstory.pipeline.workspace import Workspace
 
 _SURE: Final = 0.75
 _LIKELY: Final = 0.3
 """Probabilities of the best cited passage from which the answer of a model has high and medium confidence."""
 _PROBABLE: Final = 0.65
 """Probability of each quote from which an answer without a model has medium confidence."""
-
-
-def require_question(question: str) -> str:
-    """Return a question that is not blank.
-
-    Raises:
-        InputError: It is blank.
-    """
-    if not question.strip():
-        raise InputError("the question is blank; ask in words", code="blank_text")
-    return question
 
 
 def answer_from(
@@ -73,26 +59,14 @@ def answer_from(
     filters: SearchFilters,
     notes: Sequence[str],
 ) -> Answer:
-    """Answer a question from a snapshot.
-
-    Args:
-        snapshot: The open snapshot.
-        read_corpus: Reads the tables of the documents; called for a list.
-        question: The question, not blank.
-        history: The conversation so far, the last turn last.
-        filters: Which documents may be read.
-        notes: Notes to add to those of the answer.
-
-    Raises:
-        InputError: A name in the filters fits no document or several, or the settings withhold the question from the
-            model.
-        ModelError: The model gave no answer, or none that can be read; the error has the hits of the search.
-        ModelError: A model could not be used.
-        BudgetExhaustedError: A call would exceed a budget.
-    """
+    """Answer a question that is not blank from a snapshot; ``read_corpus`` reads the tables for a list."""
     workspace = snapshot.workspace
     sources = SnapshotSources(snapshot, read_corpus, filters)
-    model = _open_model(workspace)
+    model = None
+    if workspace.answer_models is not None:
+        from backstory.interfaces.library.model_answers import ModelAnswers  # loads models' clients
+
+        model = ModelAnswers(workspace, workspace.answer_models)
     comparison = SnapshotComparison(snapshot)
     answerer: Answerer = model or ExtractiveAnswerer(comparison, sources.stemmer)
     try:
@@ -105,19 +79,9 @@ def answer_from(
         told = (*made.notes, "the index holds no chunk: `backstory run` reads the documents")
         answered = replace(answered, made=replace(made, refused="no_index", notes=told))
     # A list reads the documents of the tables, even if the index is older than they are.
-    described = _describe(snapshot, answered, sources, question, [*notes, *sources.notes])
+    described = _describe(answered, sources, question, [*notes, *sources.notes])
     prompts = model.prompt_hash if model is not None and described.model is not None else None
     return described.model_copy(update={"embedded_tokens": comparison.tokens, "prompts": prompts})
-
-
-def _open_model(workspace: Workspace) -> ModelAnswers | None:
-    """Open the model of the settings, which is sent what the settings let it be sent; None without one."""
-    models = workspace.answer_models
-    if models is None:
-        return None
-    from backstory.interfaces.library.model_answers import ModelAnswers
-
-    return ModelAnswers(workspace, models)
 
 
 def answer_without_index(question: str, reason: str) -> Answer:
@@ -127,28 +91,7 @@ def answer_without_index(question: str, reason: str) -> Answer:
         None if route.kind == "casual" else "outside" if route.kind == "outside" else "no_index"
     )
     answered = AnsweredQuestion(route=route, made=MadeAnswer((), (), refused))
-    forms = choose_forms(question)
-    return Answer(
-        question=question,
-        rewritten=None,
-        kind=route.kind,
-        reason=route.reason,
-        language=forms.language,
-        markdown=write_markdown(answered, forms, _cite),
-        claims=(),
-        not_found=(),
-        confidence="high" if refused is None else "low",
-        refused=refused,
-        documents=(),
-        document_count=None,
-        hits=(),
-        model=None,
-        timings=AnswerTimings(routing=0.0, searching=0.0, answering=0.0),
-        tokens=0,
-        cost=0.0,
-        index_version=None,
-        notes=tuple(filter(None, [reason if refused == "no_index" else "", forms.note])),
-    )
+    return _describe(answered, None, question, [reason] if refused == "no_index" else [])
 
 
 @dataclass
@@ -274,22 +217,21 @@ def _show(hit: Hit, short_id: str) -> Passage:
 
 
 def _describe(
-    snapshot: OpenSnapshot,
-    answered: AnsweredQuestion,
-    sources: SnapshotSources,
-    question: str,
-    notes: Sequence[str],
+    answered: AnsweredQuestion, sources: SnapshotSources | None, question: str, notes: Sequence[str]
 ) -> Answer:
+    """Describe an answer, with what was read for it; without sources where nothing is indexed."""
     made, query, listed = answered.made, answered.query, answered.listed
+    entries = {} if sources is None else sources.entries
+    if query is not None:
+        undated = sum(entry.date is None for entry in entries.values())
+        unpaged = sum(entry.pages is None for entry in entries.values())
+        if query.is_dated and undated:
+            notes = [*notes, f"{undated} documents state no date, and are not in the list"]
+        if query.pages is not None and unpaged:
+            notes = [*notes, f"{unpaged} documents have no pages, and are not in the list"]
     shown = shown_documents(query, listed) if query is not None and listed is not None else []
-    undated = sum(entry.date is None for entry in sources.entries.values())
-    if query is not None and query.is_dated and undated:
-        notes = [*notes, f"{undated} documents state no date, and are not in the list"]
-    unpaged = sum(entry.pages is None for entry in sources.entries.values())
-    if query is not None and query.pages is not None and unpaged:
-        notes = [*notes, f"{unpaged} documents have no pages, and are not in the list"]
-    routing, searching, answering = answered.seconds
     forms = choose_forms(answered.rewritten or question)
+    is_searched = sources is not None and answered.route.kind not in UNSEARCHED
     return Answer(
         question=question,
         rewritten=answered.rewritten,
@@ -297,67 +239,62 @@ def _describe(
         reason=answered.route.reason,
         language=forms.language,
         markdown=write_markdown(answered, forms, _cite),
-        claims=tuple(_describe_claim(claim) for claim in made.claims),
+        claims=tuple(
+            AnsweredClaim(
+                text=claim.text,
+                citations=tuple(map(_place, claim.citations)),
+                supported=claim.is_supported,
+                probability=claim.probability,
+            )
+            for claim in made.claims
+        ),
         not_found=tuple(part.text for part in made.parts if not part.is_found),
         confidence=_tell_confidence(answered),
         refused=made.refused,
-        nearest=tuple(_describe_place(citation) for citation in made.nearest),
-        documents=tuple(sources.entries[each.document_id] for each in shown),
+        nearest=tuple(map(_place, made.nearest)),
+        documents=tuple(entries[each.document_id] for each in shown),
         document_count=None if listed is None else len(listed),
-        hits=tuple(sources.hits.values()),
+        hits=() if sources is None else tuple(sources.hits.values()),
         model=answered.model,
-        timings=AnswerTimings(routing=routing, searching=searching, answering=answering),
+        timings=AnswerTimings(
+            **dict(zip(("routing", "searching", "answering"), answered.seconds, strict=True))
+        ),
         tokens=made.tokens,
         cost=made.cost,
-        index_version=snapshot.index.version if answered.route.kind not in UNSEARCHED else None,
-        degraded=snapshot.served.degraded,
+        index_version=sources.snapshot.index.version if sources is not None and is_searched else None,
+        degraded=None if sources is None else sources.snapshot.served.degraded,
         notes=tuple(dict.fromkeys(filter(None, [*notes, *made.notes, forms.note]))),
     )
 
 
-def _describe_claim(claim: Claim) -> AnsweredClaim:
-    return AnsweredClaim(
-        text=claim.text,
-        citations=tuple(_describe_place(citation) for citation in claim.citations),
-        supported=claim.is_supported,
-        probability=claim.probability,
-    )
-
-
-def _describe_place(citation: Citation) -> CitedPlace:
-    passage, lines = citation.passage, _find_lines(citation)
-    return CitedPlace(
-        chunk_id=passage.chunk_id,
-        document_id=passage.document_id,
-        uri=passage.uri,
-        title=passage.title,
-        page_start=passage.page_start,
-        page_end=passage.page_end,
-        line_start=lines[0] if lines else None,
-        line_end=lines[1] if lines else None,
+def _place(citation: Citation) -> CitedPlace:
+    first, last = _find_lines(citation)
+    return CitedPlace.of(
+        citation.passage,
         quote=citation.quote,
         char_start=citation.char_start,
         char_end=citation.char_end,
+        line_start=first,
+        line_end=last,
         cite=_cite(citation),
     )
 
 
 def _cite(citation: Citation) -> str:
     passage = citation.passage
-    is_paged = passage.page_start is not None and passage.page_end is not None
     return cite(
         passage.uri,
-        pages=(passage.page_start or 1, passage.page_end or 1) if is_paged else None,
+        pages=(passage.page_start, passage.page_end),
         lines=_find_lines(citation),
         characters=(citation.char_start, citation.char_end),
     )
 
 
-def _find_lines(citation: Citation) -> tuple[int, int] | None:
+def _find_lines(citation: Citation) -> tuple[int, int] | tuple[None, None]:
     """Find the first and the last line of a quote in the document's text."""
     passage = citation.passage
     if passage.line_start is None:
-        return None
+        return None, None
     first = passage.line_start + passage.text[: citation.char_start - passage.char_start].count("\n")
     return first, first + citation.quote.count("\n")
 

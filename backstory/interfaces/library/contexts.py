@@ -14,9 +14,9 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.base.ids import digest_json
 from backstory.index.request import Filters
+from backstory.interfaces.library.answers import ContextAnswer, ContextDocument, ContextPart
 from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.messages import Message, read_messages
-from backstory.interfaces.library.results import ContextAnswer, ContextDocument, ContextPart
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.operations.inspection.windows import find_window
 from backstory.pipeline.chats.model_view import ModelView
@@ -42,19 +42,7 @@ _NO_DOCUMENT: Final = "none"
 
 @dataclass(frozen=True, kw_only=True)
 class ContextPlan:
-    """Options of a context.
-
-    Attributes:
-        max_tokens: Most tokens of the context; None for the setting ``context.max_tokens``.
-        form: Format of the context.
-        top_k: Most chunks in it; None for the setting ``rag.top_k``.
-        as_of: Documents that were published after this time are hidden. None hides none from a text; for a window,
-            the setting ``rag.as_of`` decides.
-        filters: Which documents may be in it. Pages and a time are not among them.
-
-    Raises:
-        InputError: A value is out of its range.
-    """
+    """The options of a context; see :meth:`backstory.interfaces.library.library.Library.context`."""
 
     max_tokens: int | None = None
     form: ContextFormat = "blocks"
@@ -85,22 +73,10 @@ def make_context(
     plan: ContextPlan,
     notes: Sequence[str] = (),
 ) -> ContextAnswer:
-    """Find the documents that serve a text, part by part, and write them as a context.
+    """Find the documents that serve a text or messages, part by part, and write them as a context.
 
     The parts of messages are those of a window, whichever way they are written. Those of prose are its paragraphs, or
     runs of sentences of a long one.
-
-    Args:
-        snapshot: The open snapshot.
-        query: The question or the text, not blank; or the messages of a conversation. See
-            :func:`backstory.interfaces.library.messages.read_messages`.
-        plan: How the context is made.
-        notes: Notes to add to those of the answer.
-
-    Raises:
-        InputError: The text is blank or no Unicode, a list holds something that is no message, or a name in the
-            filters fits no document or several.
-        ModelError: The reranker could not be used.
     """
     windows, chunks = _divide(snapshot, query, plan.as_of)
     text = query if isinstance(query, str) else MESSAGE_SEPARATOR.join(chunks["text"])
@@ -113,19 +89,7 @@ def make_context(
 def make_window_context(
     snapshot: OpenSnapshot, reference: str, plan: ContextPlan, notes: Sequence[str] = ()
 ) -> ContextAnswer:
-    """Find the documents that serve a window, part by part, as a run does.
-
-    Args:
-        snapshot: The open snapshot.
-        reference: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
-        plan: How the context is made.
-        notes: Notes to add to those of the answer.
-
-    Raises:
-        InputError: There is no such window, it has no query chunks yet, or a name in the filters fits no document or
-            several.
-        ModelError: The reranker could not be used.
-    """
+    """Find the documents that serve a window, part by part, as a run does."""
     workspace = snapshot.workspace
     window = find_window(workspace, reference)
     chunks = workspace.tables.read("window_chunks", [window["partition"]]).filter(
@@ -156,15 +120,7 @@ def make_window_context(
 
 
 def divide_text(snapshot: OpenSnapshot, text: str) -> tuple[str, ...]:
-    """Divide a long text into the parts that :func:`make_context` searches for, each within the model's input.
-
-    Args:
-        snapshot: The open snapshot, whose model reads the parts.
-        text: The text, not blank.
-
-    Raises:
-        InputError: The text holds no visible character.
-    """
+    """Divide a long text into the parts that :func:`make_context` searches for, each within the model's input."""
     return tuple(_divide(snapshot, text, None)[1]["text"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -14,12 +15,15 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.files.atomic import write_file
+from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.documents.files import list_foreign
 from backstory.ingest.documents.written import is_of_source, name_source
 from backstory.interfaces.library.names import (
     ADDED_FOLDER,
     NamedDocument,
+    PlacedText,
     find_document,
+    list_all_files,
     make_locator,
     name_documents,
     resolve_path,
@@ -32,7 +36,6 @@ from backstory.interfaces.library.results import (
     Dump,
     FileOutcome,
 )
-from backstory.interfaces.library.text_positions import PlacedText
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import WHOLE, Tables
 
@@ -44,23 +47,15 @@ _TABLES: Final = ("documents", "document_chunks", "sources")
 class Corpus:
     """The tables of the documents at one moment.
 
-    Attributes:
-        workspace: The workspace.
-        version: Name of the state of the documents.
-        documents: Rows of the table ``documents`` that are searched, by uri.
-        chunk_counts: Number of chunks by document id.
-        sources: Rows of the table ``sources`` of the documents.
-        content_hashes: Hash of the content that was read last, by uri.
-        chunk_spans: First character of each chunk, and the one after its last, by document id.
-        hidden: Files of other tenants, as the table ``sources`` names them; no answer mentions them.
+    ``documents`` are the rows that are searched, by uri; ``chunk_spans`` are the first character of each chunk and the
+    one after its last, by document id. ``sources`` are the files of the documents.
+    ``hidden`` are the files of other tenants, as the table ``sources`` names them; no answer mentions them.
     """
 
     workspace: Workspace
     version: str
     documents: pl.DataFrame
-    chunk_counts: dict[str, int]
     sources: pl.DataFrame
-    content_hashes: dict[str, str]
     chunk_spans: dict[str, list[tuple[int, int]]]
     hidden: frozenset[str] = frozenset()
 
@@ -68,6 +63,11 @@ class Corpus:
     def revisions(self) -> dict[str, str]:
         """The revision of each document by its uri."""
         return dict(self.documents.select("uri", "revision").iter_rows())
+
+    @cached_property
+    def chunk_counts(self) -> dict[str, int]:
+        """The number of chunks of each document, by document id."""
+        return {each: len(self.chunk_spans.get(each, ())) for each in self.documents["document_id"]}
 
     @cached_property
     def named(self) -> list[NamedDocument]:
@@ -80,11 +80,7 @@ class Corpus:
         return {document.document_id: document.path for document in self.named}
 
     def find(self, name: str) -> dict[str, Any]:
-        """Return the row of the one document of a name.
-
-        Raises:
-            InputError: No document has this name, or several have it; or the file of this name was not read.
-        """
+        """Return the row of the one document of a name."""
         try:
             found = find_document(self.named, name)
         except InputError as error:
@@ -164,15 +160,7 @@ class Corpus:
         ]
 
     def read(self, name: str, pages: tuple[int, int] | None) -> DocumentText:
-        """Read a document, or some of its pages.
-
-        Args:
-            name: Its name.
-            pages: First and last page; None for the whole text.
-
-        Raises:
-            InputError: No document has this name or several have it, or it does not have these pages.
-        """
+        """Read a document, or some of its pages."""
         row = self.find(name)
         placed = place_text(row)
         start, end = (0, len(placed.text)) if pages is None else placed.bounds_of_pages(*pages)
@@ -188,11 +176,7 @@ class Corpus:
         )
 
     def find_chunk(self, name: str) -> Chunk:
-        """Return a chunk.
-
-        Raises:
-            InputError: No document has this name, several have it, or it has no such chunk.
-        """
+        """Return a chunk."""
         row = self.find(name)
         spans = self.chunk_spans.get(row["document_id"], [])
         stated = re.split(r"[#:]", name)[-1]
@@ -205,15 +189,7 @@ class Corpus:
         return _cut_chunk(row, index, spans[index])
 
     def find_chunk_at(self, name: str, character: int) -> Chunk | None:
-        """Return the first chunk that holds a character of a document; None if no chunk does.
-
-        Args:
-            name: Name of the document.
-            character: The character of its text, from 0.
-
-        Raises:
-            InputError: No document has this name, or several have it.
-        """
+        """Return the first chunk that holds a character of a document; None if no chunk does."""
         row = self.find(name)
         spans = self.chunk_spans.get(row["document_id"], [])
         holding = ((index, span) for index, span in enumerate(spans) if span[0] <= character < span[1])
@@ -225,11 +201,33 @@ class Corpus:
         if tenant is None:
             return self
         mine = self.documents.filter(pl.col("tenant") == tenant)
-        counts = {each: self.chunk_counts.get(each, 0) for each in mine["document_id"]}
         folder = self.workspace.settings.documents.folder
         hidden = frozenset(name_source(folder, uri) for uri in list_foreign(self.documents, tenant))
         sources = self.sources.filter(~pl.col("source").is_in(list(hidden)))
-        return replace(self, documents=mine, chunk_counts=counts, sources=sources, hidden=hidden)
+        return replace(self, documents=mine, sources=sources, hidden=hidden)
+
+    def draw_page(self, name: str, page: int) -> bytes:
+        """Draw a page of a document; see :meth:`backstory.interfaces.library.library.Library.page_picture`."""
+        from backstory.ingest.documents.pages import PDF
+        from backstory.ingest.documents.reading import draw_page
+
+        row = self.find(name)
+        uri, pages = row["uri"], len(row["page_starts"] or ())
+        if row["format"] != PDF.name or not 1 <= page <= pages:
+            raise InputError(
+                f"{uri} has no picture of a page {page}; only pages of PDF files are drawn, and it has {pages}",
+                code="unknown_page",
+            )
+        settings = self.workspace.settings.documents
+        file = next((each for each in list_all_files(self.workspace).files if each.uri == uri), None)
+        limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
+        content = b"" if file is None else file.read(most_bytes=limits.most_bytes)
+        if hashlib.sha256(content).hexdigest() != row["content_hash"]:
+            raise InputError(
+                f"{uri} has changed since it was indexed, so its pages may be others; index again",
+                code="changed_document",
+            )
+        return draw_page(content, page, settings)
 
     @cached_property
     def _notes(self) -> dict[str, str]:
@@ -247,19 +245,11 @@ class CorpusReader:
         self._corpora: tuple[Corpus, Corpus] | None = None
 
     def read(self) -> Corpus:
-        """Return the documents as the tables have them now.
-
-        Raises:
-            ContractError: A table is damaged.
-        """
+        """Return the documents as the tables have them now."""
         return self._read()[0]
 
     def read_mine(self) -> Corpus:
-        """Return the documents of the tenant that the setting ``rag.tenant`` names; without one, all of them.
-
-        Raises:
-            ContractError: A table is damaged.
-        """
+        """Return the documents of the tenant that the setting ``rag.tenant`` names; without one, all of them."""
         return self._read()[1]
 
     def _read(self) -> tuple[Corpus, Corpus]:
@@ -281,18 +271,14 @@ def place_text(row: dict[str, Any]) -> PlacedText:
 def _read_corpus(workspace: Workspace, tables: Tables) -> Corpus:
     revisions = tables.read("documents", [WHOLE])
     documents = workspace.date_locally(revisions.filter(pl.col("status") == "ok").sort("uri"))
-    # A file that could not be read keeps its last good revision, so that its own row comes last.
-    last = revisions.filter(pl.col("status").is_in(["ok", "error"])).sort("status", descending=True)
-    hashes = dict(last.select("uri", "content_hash").iter_rows())
     chunks = tables.read("document_chunks", [WHOLE])
-    counts = dict(chunks.group_by("document_id").len().iter_rows())
     spans: dict[str, list[tuple[int, int]]] = {}
     placed = chunks.select("document_id", "chunk_index", "char_start", "char_end").sort("chunk_index")
     for document_id, _, start, end in placed.iter_rows():
         spans.setdefault(document_id, []).append((start, end))
     sources = tables.read("sources").filter(pl.col("folder") == "documents").sort("source")
     version = tables.entries("documents")[WHOLE].content
-    return Corpus(workspace, version, documents, counts, sources, hashes, spans)
+    return Corpus(workspace, version, documents, sources, spans)
 
 
 def _cut_chunk(row: Mapping[str, Any], index: int, span: tuple[int, int]) -> Chunk:
@@ -311,17 +297,8 @@ def dump_text(
 ) -> Dump:
     """Write the text of a document into a file.
 
-    Args:
-        document: The document.
-        path: The file.
-        roots: Folders, in one of which the file must lie after links are resolved; empty for anywhere.
-        replace: Whether a file that is there is replaced. The document's own file never is.
-
     Returns:
         What was written.
-
-    Raises:
-        InputError: The file lies outside of the roots, or already exists, or cannot be written.
     """
     target = resolve_path(path)
     if roots and not any(target.is_relative_to(root.resolve()) for root in roots):

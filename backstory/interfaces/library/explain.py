@@ -9,8 +9,9 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.ids import is_written
+from backstory.interfaces.library.answers import ExplainedDocument, Explanation
 from backstory.interfaces.library.corpus import Corpus
-from backstory.interfaces.library.results import DocumentEntry, ExplainedDocument, Explanation, ShouldBe
+from backstory.interfaces.library.results import DocumentEntry, ShouldBe
 from backstory.operations.inspection.windows import CAUSES, find_window, read_window_context
 from backstory.operations.learning.corrections import PLACES, Corrections, read_corrections, record_correction
 from backstory.pipeline.incremental.visible_documents import find_posts_of
@@ -32,19 +33,7 @@ _NEVER_FOUND: Final[Mapping[str, str]] = {
 def explain_window(
     corpus: Corpus, reference: str, document: str | None = None, should_be: ShouldBe | None = None
 ) -> Explanation:
-    """Explain the context of a window, and record a person's correction.
-
-    Args:
-        corpus: The documents of a workspace with windows whose contexts are made.
-        reference: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
-        document: Name of the one document to explain; None for all that a part of the window found.
-        should_be: The correction; None for none.
-
-    Raises:
-        InputError: There is no such window or document, or several, or the window has no context yet; or there is a
-            correction without a document, or about one that can be no label.
-        StateError: The state of the workspace is damaged.
-    """
+    """Explain the context of a window, and record a person's correction."""
     workspace = corpus.workspace
     window = find_window(workspace, reference)
     context = read_window_context(workspace, window["window_id"])
@@ -96,37 +85,30 @@ def _record(
             "a correction is about one document; name the document that should be here, or absent",
             code="no_document",
         )
-    if should_be == "unsaid":
-        record_correction(workspace.state, window["window_id"], entry.document_id, None)
-        return
-    if should_be not in PLACES:
+    if should_be not in (*PLACES, "unsaid"):
         raise InputError(
             f"should_be {should_be!r} is not known; use here, absent or unsaid", code="unknown_value"
         )
-    if is_written(entry.uri):
-        reason = "Backstory wrote it"
-    elif entry.date is None:
-        reason = "it has no date, so that it may be later than the window"
-    elif entry.date > window["started_at"]:
-        reason = "it is later than the window"
-    else:
-        record_correction(workspace.state, window["window_id"], entry.document_id, should_be)
-        return
-    raise InputError(
-        f"{entry.uri} is no label of this window, wherever it should be: {reason}", code="no_label"
-    )
+    if should_be != "unsaid":
+        reason = ""
+        if is_written(entry.uri):
+            reason = "Backstory wrote it"
+        elif entry.date is None:
+            reason = "it has no date, so that it may be later than the window"
+        elif entry.date > window["started_at"]:
+            reason = "it is later than the window"
+        if reason:
+            raise InputError(
+                f"{entry.uri} is no label of this window, wherever it should be: {reason}", code="no_label"
+            )
+    place = None if should_be == "unsaid" else should_be
+    record_correction(workspace.state, window["window_id"], entry.document_id, place)
 
 
 def explain_hits(
     hits: pl.DataFrame, entry: DocumentEntry | None, texts: Mapping[str, str]
 ) -> ExplainedDocument:
-    """Explain a document by its best hit that another chunk of the same document does not stand for.
-
-    Args:
-        hits: Its rows of ``decisions``, at least one: kept ones first, then the most probable.
-        entry: The document; None if the library does not have it any more.
-        texts: Texts of the parts of the window, by their ids.
-    """
+    """Explain a document by its best hit that another chunk of the same document does not stand for."""
     standing = hits.filter(pl.col("cause").ne_missing(_STOOD_FOR))
     best = (hits if standing.is_empty() else standing).row(0, named=True)
     found_by = dict.fromkeys(hits["query_chunk_id"].to_list())
@@ -168,10 +150,8 @@ def _explain_absence(
         cause = "filtered"
     else:
         cause = "not_found"
-    return ExplainedDocument(
-        document_id=entry.document_id,
-        uri=entry.uri,
-        title=entry.title,
+    return ExplainedDocument.of(
+        entry,
         kept=False,
         cause=cause,
         reason=_NEVER_FOUND[cause],

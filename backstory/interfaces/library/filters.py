@@ -70,11 +70,7 @@ class SearchFilters:
 
     @classmethod
     def take(cls, given: SearchFilters | Mapping[str, Any]) -> SearchFilters:
-        """Take filters, or a mapping of their names to their values.
-
-        Raises:
-            InputError: A name is none of a filter (code ``unknown_value``), or a value has not its form.
-        """
+        """Take filters, or a mapping of their names to their values."""
         if isinstance(given, cls):
             return given
         known = [one.name for one in fields(cls)]
@@ -101,18 +97,8 @@ def _require_known(unknown: Iterable[UnknownLabel]) -> None:
 def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot, keys: int) -> Filters | None:
     """Build the conditions of the index.
 
-    Args:
-        filters: What the caller wants.
-        settings: The ``rag`` settings.
-        snapshot: The documents that are searched.
-        keys: Number of search keys.
-
     Returns:
         The conditions; None if no document can meet them.
-
-    Raises:
-        InputError: A name fits no document, or several, a glob matches none, or no document has a kind, a tag or
-            metadata of a name (code ``unknown_value`` with ``name``, ``value`` and ``nearest``).
     """
     tenant = settings.tenant if filters.tenant is None else filters.tenant
     _require_known(list_unknown_labels(snapshot.index.documents, filters.kinds, filters.tags, tenant))
@@ -143,16 +129,7 @@ def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot,
 def _match_metadata(
     wanted: Mapping[str, Any], documents: Sequence[NamedDocument], named: Collection[str]
 ) -> set[str]:
-    """Find those of some documents whose metadata has the wanted values.
-
-    Args:
-        wanted: The values by their names.
-        documents: All documents of the tenant.
-        named: Ids of those that may be found.
-
-    Raises:
-        InputError: No document has metadata of a wanted name.
-    """
+    """Find those of some documents whose metadata has the wanted values."""
     from backstory.interfaces.library.added_texts import read_metadata  # few searches need it
 
     found = {

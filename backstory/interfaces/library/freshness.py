@@ -1,35 +1,52 @@
-"""Detect files that have changed since they were indexed."""
+"""Compare the files of the documents with what is indexed of them, and watch them."""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Final, Literal, Self, TypeAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
-from backstory.base.errors import NoIndexError, ReadError
+import polars as pl
+
+from backstory.base.errors import BackstoryError, NoIndexError, ReadError
 from backstory.base.ids import digest
 from backstory.base.wording import count
 from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.ingest.documents.file_rules import IGNORE_FILE
-from backstory.ingest.documents.files import DocumentFile, FolderListing
+from backstory.ingest.documents.files import DocumentFile
 from backstory.ingest.documents.written import is_unlisted, name_source
-from backstory.ingest.sources.roots import list_sources
 from backstory.interfaces.library.names import list_all_files
+from backstory.interfaces.library.results import IndexReport
 from backstory.pipeline.history.record import LOST, RUNNING, RunRecord
 from backstory.pipeline.workspace import Workspace
 
+State: TypeAlias = Literal["read", "pending", "failed", "skipped", "removed"]
+
 LOOK_AGAIN_SECONDS: Final = 2.0
 """Seconds after which a search checks the files again."""
+_RESTS: Final = 20
+"""Least pause after a check, as a multiple of the time that the check took."""
 
 _REVISION_CHARACTERS: Final = 12
 _NAMED: Final = 3
-_RESTS: Final = 20
-"""Least pause after a check, as a multiple of the time that the check took."""
+_FAILED: Final = ("failed", "needs_ocr")
+_NEW: Final = "the file is not read yet; the next indexing reads it"
+_CHANGED: Final = (
+    "the file has changed since it was read; until the next indexing, its earlier text is searched"
+)
+_UNSEARCHED: Final = "the file is read, and not searched yet; the next indexing adds it to the index"
+_GONE: Final = "the file is gone; the next indexing takes its text out of the index"
+
+
+class Found(NamedTuple):
+    """The state of a file, and why it is in it; no reason where nothing is amiss."""
+
+    state: State
+    reason: str | None
 
 
 def is_made(workspace: Workspace) -> bool:
@@ -37,22 +54,146 @@ def is_made(workspace: Workspace) -> bool:
     return bool(workspace.catalog.read("documents")) and bool(workspace.catalog.read("document_chunks"))
 
 
-def list_pending(workspace: Workspace, revisions: Mapping[str, str]) -> list[str]:
-    """List the files that the next indexing reads or drops, by their names in the table ``sources``.
+class FileChanges:
+    """Compares the files of a workspace with what is indexed of them, and describes for answers what has changed.
 
-    If only something else is stale, such as the index after a change of a setting, the names of the tables are given.
+    A file that a run has read is not read again, and neither is one that an earlier comparison has read.
 
     Args:
         workspace: The workspace.
-        revisions: Revision of each document of the tables, by uri.
+        seconds: Seconds for which a description stays valid.
     """
-    from backstory.pipeline.run.plan import CORPUS
 
-    folder = workspace.settings.documents.folder
-    changed = _find_changed(workspace, list_all_files(workspace), revisions)
-    if changed:
-        return sorted(name_source(folder, uri) for uri in changed)
-    return [stage.table for stage in CORPUS if stage.find_stale(workspace, [])]
+    def __init__(self, workspace: Workspace, seconds: float = LOOK_AGAIN_SECONDS) -> None:
+        self._workspace = workspace
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._notes: dict[str, tuple[float, str | None]] = {}
+        self._hashes: tuple[object, FileHashes] | None = None
+
+    def compare(self, searched: Mapping[str, str], *, only: str | None = None) -> dict[str, Found]:
+        """Return the state of each file by its uri."""
+        workspace = self._workspace
+        listing = list_all_files(workspace)
+        contents, outcomes = _read_tables(workspace)
+        hashes = self._know_hashes()
+        found: dict[str, Found] = {}
+        for file in listing.files:
+            if only in (None, file.uri):
+                outcome = outcomes.get(_name(workspace, file.uri))
+                content, revision = contents.get(file.uri), searched.get(file.uri)
+                found[file.uri] = _compare(file, outcome, content, revision, hashes)
+        for entry in listing.left_out:
+            found[entry.uri] = Found("failed" if entry.status == "failed" else "skipped", entry.reason)
+        unlisted = frozenset(listing.unlisted)
+        for uri in searched.keys() - found.keys():
+            _, reason = outcomes.get(_name(workspace, uri), ("", None))
+            found[uri] = Found("read", reason) if is_unlisted(uri, unlisted) else Found("removed", _GONE)
+        return found
+
+    def list_pending(self, searched: Mapping[str, str]) -> list[str]:
+        """List the files that the next indexing reads or drops, by their names in the table ``sources``.
+
+        If only something else is stale, such as the index after a change of a setting, these are names of tables.
+        """
+        from backstory.pipeline.run.plan import CORPUS
+
+        changed = _list_changed(self.compare(searched))
+        if changed:
+            return sorted(_name(self._workspace, uri) for uri in changed)
+        return [stage.table for stage in CORPUS if stage.find_stale(self._workspace, [])]
+
+    def describe(
+        self, version: str, searched: Mapping[str, str], hidden: Collection[str] = frozenset()
+    ) -> str | None:
+        """Describe which files have changed; while the database is away, as it was when it was last known.
+
+        Returns:
+            A sentence; None if none has changed.
+        """
+        with self._lock:
+            began = time.monotonic()
+            until, last = self._notes.get(version, (began, None))
+            if began < until:
+                return last
+            note = self._workspace.state_reader.read(lambda: self._look(searched, hidden), lambda: last)
+            ended = time.monotonic()
+            # Checking many files takes long; searches must not spend most of their time on it.
+            pause = max(self._seconds, _RESTS * (ended - began))
+            self._notes = {**dict([*self._notes.items()][-1:]), version: (ended + pause, note)}
+            return note
+
+    def _look(self, searched: Mapping[str, str], hidden: Collection[str]) -> str | None:
+        changed = _list_changed(self.compare(searched))
+        if not changed:
+            return None
+        cut = "the last indexing was killed; " if _find_holder(self._workspace) == "killed" else ""
+        return cut + _describe(changed, hidden)
+
+    def _know_hashes(self) -> FileHashes:
+        """Return what is known of files; a run that ended meanwhile knows more."""
+        version = self._workspace.catalog.version
+        if self._hashes is None or self._hashes[0] != version:
+            self._hashes = version, FileHashes(self._workspace.catalog)
+        return self._hashes[1]
+
+
+def _list_changed(found: Mapping[str, Found]) -> list[str]:
+    """List the files that the next indexing reads, and the documents whose text it drops."""
+    return sorted(uri for uri, one in found.items() if one.state in ("pending", "removed"))
+
+
+def _name(workspace: Workspace, uri: str) -> str:
+    return name_source(workspace.settings.documents.folder, uri)
+
+
+def _read_tables(workspace: Workspace) -> tuple[dict[str, str], dict[str, tuple[str, str | None]]]:
+    """Read the hash of what was read last of each file, by uri, and its status and reason, by its name."""
+    if not is_made(workspace):
+        return {}, {}
+    documents = workspace.tables.read("documents", columns=("uri", "content_hash", "status"))
+    # A file that could not be read keeps its last good revision, so that its own row comes last.
+    last = documents.filter(pl.col("status").is_in(["ok", "error"])).sort("status", descending=True)
+    sources = workspace.tables.read("sources").filter(folder="documents")
+    outcomes = sources.select("source", "status", "reason").iter_rows()
+    return (
+        dict(last.select("uri", "content_hash").iter_rows()),
+        {source: (status, reason) for source, status, reason in outcomes},
+    )
+
+
+def _compare(
+    file: DocumentFile,
+    outcome: tuple[str, str | None] | None,
+    known: str | None,
+    searched: str | None,
+    hashes: FileHashes,
+) -> Found:
+    """Compare one file with the outcome of the last run, the hash that it read, and the searched revision."""
+    if outcome is None and searched is None:
+        return Found("pending", _NEW)
+    content = _hash(file, known, hashes)
+    status, reason = outcome or ("read", None)
+    if content != (known or content):
+        return Found("pending", _CHANGED)
+    if status != "read":
+        return Found("failed" if status in _FAILED else "skipped", reason)
+    if content[:_REVISION_CHARACTERS] != searched:
+        return Found("pending", _UNSEARCHED)
+    return Found("read", reason)
+
+
+def _hash(file: DocumentFile, known: str | None, hashes: FileHashes) -> str:
+    """Return the hash of a file's content; of an archive that has not changed, what is known of its member."""
+    path = os.fspath(file.path)
+    try:
+        if file.archive is None:
+            return hashes.hash(path, file.open)
+        if known is not None and hashes.find(path) is not None:
+            return known
+        return hashlib.sha256(file.read()).hexdigest()
+    except (ReadError, FileNotFoundError):
+        return ""
 
 
 def name_state(workspace: Workspace) -> str:
@@ -68,70 +209,20 @@ def name_state(workspace: Workspace) -> str:
     return digest(lines)
 
 
-class StaleNote:
-    """Adds a note to each answer if files have changed since the snapshot was built, by names and times of change.
+def describe_change(workspace: Workspace, uri: str, revision: str) -> str | None:
+    """Describe the change of a document's file since it was indexed; None if there is none."""
+    changed = _list_changed(FileChanges(workspace).compare({uri: revision}, only=uri))
+    return _describe(changed) if changed else None
 
-    A file is read only if its inode changed after the last indexing. The files are checked again after some seconds,
-    and listed again only if the size or the time of change of a file or a folder differs.
 
-    Args:
-        workspace: The workspace.
-        seconds: Seconds for which a check stays valid.
-    """
-
-    def __init__(self, workspace: Workspace, seconds: float = LOOK_AGAIN_SECONDS) -> None:
-        self._workspace = workspace
-        self._seconds = self._rest = seconds
-        self._lock = threading.Lock()
-        self._looked: float | None = None
-        self._version = ""
-        self._state = ("", 0)
-        self._stamps: FileStamps | None = None
-        self._note: str | None = None
-
-    def describe(
-        self, version: str, revisions: Mapping[str, str], hidden: Collection[str] = frozenset()
-    ) -> str | None:
-        """Describe which files have changed; while the database is away, as it was when it was last known.
-
-        Args:
-            version: Version of the open snapshot.
-            revisions: Revision of each of its documents, by uri.
-            hidden: Uris of documents of other tenants, which are counted, but not named.
-
-        Returns:
-            A sentence; None if none has changed.
-        """
-        with self._lock:
-            now = time.monotonic()
-            if self._looked is None or self._version != version or now - self._looked >= self._rest:
-                self._note = self._workspace.state_reader.read(
-                    lambda: self._check(version, revisions, hidden), lambda: self._note
-                )
-                self._looked, self._version = time.monotonic(), version
-                # Checking many files takes long; searches must not spend most of their time on it.
-                self._rest = max(self._seconds, _RESTS * (self._looked - now))
-            return self._note
-
-    def _check(self, version: str, revisions: Mapping[str, str], hidden: Collection[str]) -> str | None:
-        """Look at the files again if the snapshot, the catalog or their stamps have changed."""
-        state = (version, self._workspace.catalog.version)
-        if self._state != state or self._stamps is None or not self._stamps.hold():
-            self._note = self._look(revisions, hidden)
-        self._state = state
-        return self._note
-
-    def _look(self, revisions: Mapping[str, str], hidden: Collection[str]) -> str | None:
-        began = time.time_ns()
-        workspace = self._workspace
-        listing = list_all_files(workspace)
-        changed = _find_changed(workspace, listing, revisions)
-        roots = [workspace.documents_dir, *(source.root for source in list_sources(workspace))]
-        self._stamps = FileStamps.take(listing, [*roots, workspace.added_sources], began)
-        if not changed:
-            return None
-        cut = "the last indexing was killed; " if _find_holder(workspace) == "killed" else ""
-        return cut + _describe(changed, hidden)
+def _describe(changed: Sequence[str], hidden: Collection[str] = frozenset()) -> str:
+    named = [uri for uri in changed if uri not in hidden][:_NAMED]
+    others = len(changed) - len(named)
+    more = (f" and {others} more" if named else "of other tenants") if others else ""
+    return (
+        f"{count(len(changed), 'file')} changed since the documents were indexed "
+        f"({', '.join(named)}{more}); index again to search the present state"
+    )
 
 
 def describe_indexing(workspace: Workspace) -> str | None:
@@ -162,39 +253,6 @@ def explain_absence(workspace: Workspace) -> NoIndexError:
     )
 
 
-def describe_change(workspace: Workspace, uri: str, revision: str) -> str | None:
-    """Describe the change of a document's file since it was indexed; None if there is none."""
-    listing = list_all_files(workspace)
-    own = replace(listing, files=tuple(file for file in listing.files if file.uri == uri))
-    return _describe([uri]) if _find_changed(workspace, own, {uri: revision}) else None
-
-
-def _find_changed(workspace: Workspace, listing: FolderListing, revisions: Mapping[str, str]) -> list[str]:
-    """List the files whose content a snapshot does not have, as far as a run could read them.
-
-    A file is read only if a run has not read it with its present size and times.
-    """
-    failed: dict[str, str] = {}
-    refused: set[str] = set()
-    if is_made(workspace):
-        documents = workspace.tables.read("documents", columns=("uri", "content_hash", "status"))
-        failed = dict(documents.filter(status="error").select("uri", "content_hash").iter_rows())
-        sources = workspace.tables.read("sources").filter(folder="documents")
-        refused = set(sources.filter(sources["status"] != "read")["source"])
-    hashes = FileHashes(workspace.catalog)
-    folder = workspace.settings.documents.folder
-    here, unlisted = {file.uri for file in listing.files}, frozenset(listing.unlisted)
-    found = [uri for uri in revisions if uri not in here and not is_unlisted(uri, unlisted)]
-    for file in listing.files:
-        content = hashes.find(os.fspath(file.path)) or _hash(file) or ""
-        if revisions.get(file.uri) == content[:_REVISION_CHARACTERS] or failed.get(file.uri) == content:
-            continue
-        # A text that the embedding service refuses is in no other table.
-        if file.uri in failed or name_source(folder, file.uri) not in refused:
-            found.append(file.uri)
-    return sorted(found)
-
-
 def _find_holder(workspace: Workspace) -> Literal["running", "killed"] | None:
     """Return what became of the last run; None as well where that is not known, since the database is away."""
     latest: list[RunRecord] = workspace.state_reader.read(lambda: workspace.runs.read(1), list)
@@ -203,68 +261,109 @@ def _find_holder(workspace: Workspace) -> Literal["running", "killed"] | None:
     return "killed" if latest and latest[0].status == LOST else None
 
 
-def _hash(file: DocumentFile) -> str | None:
-    try:
-        return hashlib.sha256(file.read()).hexdigest()
-    except (ReadError, FileNotFoundError):
-        return None
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS: Final = 1.0
+SETTLE_SECONDS: Final = 0.5
+
+_T = TypeVar("_T")
 
 
-def _describe(changed: Sequence[str], hidden: Collection[str] = frozenset()) -> str:
-    named = [uri for uri in changed if uri not in hidden][:_NAMED]
-    others = len(changed) - len(named)
-    more = (f" and {others} more" if named else "of other tenants") if others else ""
-    return (
-        f"{count(len(changed), 'file')} changed since the documents were indexed "
-        f"({', '.join(named)}{more}); index again to search the present state"
-    )
+class Watcher:
+    """A thread that indexes changed files, after a burst of changes has ended.
 
-
-_Stamp: TypeAlias = tuple[int, int, int, int]
-"""Size, both times of change in nanoseconds, and inode."""
-
-_COARSEST_CLOCK_NS: Final = 2_000_000_000
-"""Longest step of the clocks of file systems: two changes within it may have the same time."""
-
-
-@dataclass(frozen=True)
-class FileStamps:
-    """The sizes and times of everything that a listing of files depends on.
+    If a check or an indexing fails, the watcher reports the reason and continues at the next change.
 
     Attributes:
-        stamps: The stamp of each path; None for what is not there.
-        is_certain: Whether any later change would show in them.
+        busy: Whether it is indexing now.
+        error: Why the last indexing failed; None if it did not.
+        last_sync: When the index last matched the files; None before the first time.
     """
 
-    stamps: dict[Path, _Stamp | None]
-    is_certain: bool
-
-    @classmethod
-    def take(cls, listing: FolderListing, others: Iterable[Path], began_ns: int) -> Self:
-        """Record the stamps of the files of a listing and of their folders.
+    def __init__(
+        self,
+        fingerprint: Callable[[], str],
+        index: Callable[[], IndexReport],
+        *,
+        poll_seconds: float = POLL_SECONDS,
+        settle_seconds: float = SETTLE_SECONDS,
+    ) -> None:
+        """Prepare the thread; :meth:`start` starts it.
 
         Args:
-            listing: The listing.
-            others: Further files that decide which files are listed.
-            began_ns: When the listing began, by :func:`time.time_ns`.
+            fingerprint: Returns a text that changes when a file is added, removed, renamed or changed.
+            index: Indexes the changes.
+            poll_seconds: Seconds between two checks of the files.
+            settle_seconds: Seconds without a change before indexing.
         """
-        paths = {*others, *(file.path for file in listing.files)}
-        for folder in listing.looked_into:
-            paths |= {folder, folder / IGNORE_FILE}
-        stamps = {path: _stamp(path) for path in paths}
-        latest = max((max(each[1:3]) for each in stamps.values() if each is not None), default=0)
-        # A file that could not be opened may be repaired in a place without a stamp.
-        is_whole = not listing.unlisted and all(entry.status != "failed" for entry in listing.left_out)
-        return cls(stamps, is_whole and latest + _COARSEST_CLOCK_NS < began_ns)
+        self.busy = False
+        self.error: str | None = None
+        self.last_sync: datetime | None = None
+        self._fingerprint = fingerprint
+        self._index = index
+        self._poll_seconds = poll_seconds
+        self._settle_seconds = settle_seconds
+        self._stopping = threading.Event()
+        self._synced = threading.Condition()
+        self._thread = threading.Thread(target=self._watch, name="library-watcher", daemon=True)
 
-    def hold(self) -> bool:
-        """Return whether everything is certain to be unchanged."""
-        return self.is_certain and all(_stamp(path) == stamp for path, stamp in self.stamps.items())
+    def start(self) -> None:
+        """Start watching. The first check indexes every pending change."""
+        self._thread.start()
 
+    def stop(self) -> None:
+        """Stop after an indexing that is under way."""
+        self._stopping.set()
+        self._thread.join()
 
-def _stamp(path: Path) -> _Stamp | None:
-    try:
-        found = path.stat()
-    except OSError:
+    @property
+    def is_alive(self) -> bool:
+        """Whether the watcher is running."""
+        return self._thread.is_alive()
+
+    def wait_for(self, is_reached: Callable[[], bool], timeout: float) -> bool:
+        """Wait until a condition holds after an indexing.
+
+        Args:
+            is_reached: The condition, evaluated now and after every indexing.
+            timeout: Most seconds to wait.
+        """
+        with self._synced:
+            return self._synced.wait_for(is_reached, timeout)
+
+    def _watch(self) -> None:
+        done = None
+        while not self._stopping.is_set():
+            state = self._try(self._fingerprint)
+            if state is not None and state != done and self._is_settled(state):
+                self.busy = True
+                report = self._try(self._index)
+                self.busy = False
+                # After a failure, the watcher retries the same files when one of them changes.
+                done = state
+                if report is not None:
+                    self._report("; ".join(report.failures) or None)
+            self._stopping.wait(self._poll_seconds)
+
+    def _is_settled(self, state: str) -> bool:
+        return not self._stopping.wait(self._settle_seconds) and self._try(self._fingerprint) == state
+
+    def _try(self, step: Callable[[], _T]) -> _T | None:
+        """Take a step, and report its failure, whatever it is: nobody would see why a thread ended."""
+        try:
+            return step()
+        except (BackstoryError, OSError) as error:
+            self._report(str(error))
+        except Exception as error:
+            logger.exception("the watched documents could not be indexed")
+            self._report(f"{type(error).__name__}: {error}")
         return None
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+    def _report(self, error: str | None) -> None:
+        if error is None:
+            self.last_sync = datetime.now(UTC)
+        elif error != self.error:
+            logger.warning("the watched documents could not be indexed: %s", error)
+        with self._synced:
+            self.error = error
+            self._synced.notify_all()

@@ -3,52 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from backstory.interfaces.library.library import Library
 from backstory.operations.evaluation.answers import GivenAnswer, GivenCitation
 from backstory.operations.evaluation.question_set import LabelledQuestion
 from backstory.writing.answers.answer import Turn
 
-if TYPE_CHECKING:
-    from backstory.interfaces.library.answer import Answer
-
 
 def give_answers(library: Library, questions: Iterable[LabelledQuestion]) -> Iterator[GivenAnswer]:
-    """Answer questions one after the other, each from the index as it is.
-
-    Args:
-        library: An open library.
-        questions: The questions; their labels are not shown to the library.
-
-    Yields:
-        The answers, in the order of the questions.
-
-    Raises:
-        IndexError_: The index cannot be read.
-        ModelError: A model could not be used.
-    """
+    """Answer questions one after the other, each from the index as it is; their labels are not shown to the library."""
     for question in questions:
         history = [Turn(turn.question, turn.answer) for turn in question.history]
-        yield take_answer(library.answer(question.question, history=history))
-
-
-def take_answer(answer: Answer) -> GivenAnswer:
-    """Take from an answer what is measured of it."""
-    timings = answer.timings
-    return GivenAnswer(
-        kind=answer.kind,
-        refused=answer.refused,
-        confidence=answer.confidence,
-        text="\n".join(claim.text for claim in answer.claims),
-        citations=tuple(
-            GivenCitation(place.uri, place.quote) for claim in answer.claims for place in claim.citations
-        ),
-        found=tuple(hit.uri for hit in answer.hits),
-        probability=max((hit.probability for hit in answer.hits), default=0.0),
-        listed=tuple(entry.uri for entry in answer.documents),
-        not_found=answer.not_found,
-        seconds=timings.routing + timings.searching + timings.answering,
-        tokens=answer.tokens,
-        embedded_tokens=answer.embedded_tokens,
-    )
+        answer = library.answer(question.question, history=history)
+        timings = answer.timings
+        yield GivenAnswer(
+            kind=answer.kind,
+            refused=answer.refused,
+            confidence=answer.confidence,
+            text="\n".join(claim.text for claim in answer.claims),
+            citations=tuple(
+                GivenCitation(place.uri, place.quote) for claim in answer.claims for place in claim.citations
+            ),
+            found=tuple(hit.uri for hit in answer.hits),
+            probability=max((hit.probability for hit in answer.hits), default=0.0),
+            listed=tuple(entry.uri for entry in answer.documents),
+            not_found=answer.not_found,
+            seconds=timings.routing + timings.searching + timings.answering,
+            tokens=answer.tokens,
+            embedded_tokens=answer.embedded_tokens,
+        )

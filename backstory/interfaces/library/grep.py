@@ -19,8 +19,8 @@ from backstory.base.expressions import (
     quote,
 )
 from backstory.interfaces.library.corpus import Corpus, place_text
+from backstory.interfaces.library.names import PlacedText, cite
 from backstory.interfaces.library.results import GrepAnswer, Match
-from backstory.interfaces.library.text_positions import PlacedText, cite
 
 _LINE_CHARACTERS: Final = 240
 _MATCH_CHARACTERS: Final = 400
@@ -121,7 +121,7 @@ def _describe(row: dict[str, Any], placed: PlacedText, start: int, end: int) -> 
         text_start=start - before,
         cite=cite(
             row["uri"],
-            pages=None if page is None else (page, placed.page_of(end - 1) or page),
+            pages=(page, placed.page_of(end - 1)),
             lines=(line, last_line),
             characters=(start, end),
         ),

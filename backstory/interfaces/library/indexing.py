@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
 from typing import Final, Literal, Protocol, TypeAlias
 
 from backstory.base.errors import BackstoryError
@@ -28,19 +28,6 @@ Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "remov
 _SKIPPED: Final = ("empty", "unsupported", "ignored", "set_aside")
 
 
-@dataclass(frozen=True)
-class Named:
-    """Files that a person or program named for one indexing.
-
-    Attributes:
-        files: Absolute paths of files and folders to report about.
-        outcomes: Outcomes of names that are known before the stages run.
-    """
-
-    files: Collection[Path] = ()
-    outcomes: list[FileOutcome] = field(default_factory=list)
-
-
 class MakeTables(Protocol):
     """What builds the tables of a workspace: :func:`make_tables`, or what has another process do it."""
 
@@ -57,11 +44,6 @@ def make_tables(
     """Build the tables of the documents and the index, with their checks, as a run does.
 
     The call waits for a run of this workspace, in this process or another.
-
-    Args:
-        workspace: An open workspace.
-        accept_removals: Whether the index may lose its last documents. Messages are never removed by it.
-        chats: Whether every other table is built after them, where there are chats.
 
     Returns:
         Number of texts that the model embedded, and the failures, one sentence each.
@@ -105,93 +87,61 @@ def _execute(workspace: Workspace, run: Run, begin: int, end: int, total: int) -
     return run.total("embedding_computed"), run.troubles
 
 
-def revisions_of(corpus: Corpus | None) -> dict[str, str]:
-    """Return the searched revision of each document by uri."""
-    return {} if corpus is None else dict(corpus.documents.select("uri", "revision").iter_rows())
+def report_indexing(
+    corpus: Corpus, before: Mapping[str, str], named: Collection[Path], known: Sequence[FileOutcome]
+) -> IndexReport:
+    """Report the outcome of each file by the present tables, without what was embedded and what failed.
 
-
-@dataclass(frozen=True)
-class Indexing:
-    """One indexing, and the source of its report.
-
-    Attributes:
-        before: Searched revision of each document before it, by uri.
-        named: The files that were named.
-        embedded: Number of texts that the model embedded.
-        failures: The failures, one sentence each.
-        started: When it began, by :func:`time.perf_counter`.
+    ``before`` maps the uri of each document that was searched before to its revision, ``named`` are the files and
+    folders to report about, and ``known`` are outcomes that come from no table.
     """
-
-    before: Mapping[str, str]
-    named: Named
-    embedded: int
-    failures: list[str]
-    started: float
-
-    def report(self, corpus: Corpus) -> IndexReport:
-        """Report the outcome of each file, by the present tables."""
-        workspace = corpus.workspace
-        rows = {
-            row["uri"]: row
-            for row in corpus.documents.select("uri", "document_id", "revision").iter_rows(named=True)
-        }
-        states = {row["source"]: row for row in corpus.sources.iter_rows(named=True)}
-        folder = workspace.settings.documents.folder
-        outcomes: dict[str, FileOutcome] = {}
-        for uri, row in rows.items():
-            source = name_source(folder, uri)
-            state = states.get(source, {})
-            is_read = state.get("status") == "read"
-            is_known = self.before.get(uri) == row["revision"]
-            status: Outcome = "failed" if not is_read else "unchanged" if is_known else "indexed"
+    workspace = corpus.workspace
+    folder = workspace.settings.documents.folder
+    documents = {name_source(folder, row["uri"]): row for row in corpus.documents.iter_rows(named=True)}
+    states = {row["source"]: row for row in corpus.sources.iter_rows(named=True)}
+    gone = {name_source(folder, uri) for uri in before.keys() - corpus.revisions.keys()}
+    outcomes: dict[str, FileOutcome] = {}
+    for source in [*documents, *(states.keys() - documents.keys()), *gone]:
+        row, state = documents.get(source), states.get(source, {})
+        is_read = state.get("status") == "read"
+        status: Outcome = "skipped" if state.get("status") in _SKIPPED else "failed"
+        if row is not None and is_read:
+            status = "unchanged" if before.get(row["uri"]) == row["revision"] else "indexed"
+        elif row is not None:
+            status = "failed"
+        elif is_read or not state:
+            status = "removed"
+        if status != "removed" or source in gone:
+            document_id = None if row is None else row["document_id"]
             outcomes[source] = FileOutcome(
                 path=source,
                 status=status,
                 reason=state.get("reason"),
-                document_id=row["document_id"],
-                chunks=corpus.chunk_counts.get(row["document_id"], 0),
+                document_id=document_id,
+                chunks=corpus.chunk_counts.get(document_id or "", 0),
             )
-        for source, state in states.items():
-            if source not in outcomes and state["status"] != "read":
-                status = "skipped" if state["status"] in _SKIPPED else "failed"
-                outcomes[source] = FileOutcome(path=source, status=status, reason=state["reason"])
-        known = {outcome.path for outcome in self.named.outcomes}
-        for uri in self.before.keys() - rows.keys():
-            source = name_source(folder, uri)
-            if source not in outcomes:
-                outcomes[source] = FileOutcome(path=source, status="removed", reason=None)
-        counted = {
-            **outcomes,
-            **{outcome.path: outcome for outcome in self.named.outcomes},
-        }
-        counts = dict.fromkeys(("indexed", "unchanged", "failed", "skipped", "removed", "excluded"), 0)
-        for outcome in counted.values():
-            counts[outcome.status] += 1
-        shown = [
+    outcomes |= {outcome.path: outcome for outcome in known}
+    counts = Counter(outcome.status for outcome in outcomes.values())
+    of_names = {outcome.path for outcome in known} | {
+        source
+        for source, row in documents.items()
+        if any(corpus.paths[row["document_id"]].is_relative_to(path) for path in named)
+    }
+    return IndexReport(
+        **{status: counts[status] for status in ("indexed", "unchanged", "failed", "skipped")},
+        removed=len(gone),
+        files=tuple(
             outcome
-            for outcome in counted.values()
-            if outcome.status != "unchanged" or outcome.path in known or self._is_named(corpus, outcome)
-        ]
-        return IndexReport(
-            indexed=counts["indexed"],
-            unchanged=counts["unchanged"],
-            failed=counts["failed"],
-            skipped=counts["skipped"],
-            removed=len(self.before.keys() - rows.keys()),
-            files=tuple(sorted(shown, key=lambda outcome: outcome.path)),
-            documents=corpus.documents.height,
-            chunks=sum(corpus.chunk_counts.values()),
-            index_version=current_version(workspace.index) or None,
-            embedded=self.embedded,
-            failures=tuple(self.failures),
-            seconds=round(perf_counter() - self.started, 3),
-        )
-
-    def _is_named(self, corpus: Corpus, outcome: FileOutcome) -> bool:
-        if outcome.document_id is None:
-            return False
-        path = corpus.paths[outcome.document_id]
-        return any(path.is_relative_to(named) for named in self.named.files)
+            for source, outcome in sorted(outcomes.items())
+            if outcome.status != "unchanged" or source in of_names
+        ),
+        documents=corpus.documents.height,
+        chunks=sum(corpus.chunk_counts.values()),
+        index_version=current_version(workspace.index) or None,
+        embedded=0,
+        failures=(),
+        seconds=0.0,
+    )
 
 
 _WHOLE_STEP: Final = 0.99

@@ -66,14 +66,9 @@ class Job(Result):
 
 
 class JobTurn(NamedTuple):
-    """One attempt at a job.
+    """One attempt at a job, by whose end the index may lose its last documents if it accepts removals.
 
     What an earlier attempt records, whose process has outlived its service, changes nothing any more.
-
-    Attributes:
-        job_id: The job.
-        attempt: Number of the attempt.
-        accepts_removals: Whether the index may lose its last documents by it.
     """
 
     job_id: str
@@ -92,11 +87,7 @@ class JobProgress(NamedTuple):
 
 
 class JobStore:
-    """The jobs of one tenant. At most one of them is pending or under way; threads may share an object.
-
-    Attributes:
-        state: What they lie in.
-    """
+    """The jobs of one tenant. At most one of them is pending or under way; threads may share an object."""
 
     def __init__(self, state: State) -> None:
         """Take the state of the workspace, part :data:`~backstory.storage.schema.STATE`."""

@@ -3,89 +3,65 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from backstory.base.errors import NoIndexError, naming_faults_of_system
-from backstory.base.ids import is_written
+from backstory.base.errors import InputError, NoIndexError, naming_faults_of_system
 from backstory.index.request import describe_unknown_settings
+from backstory.interfaces.library.answers import ContextAnswer, Evaluation, SearchAnswer
 from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.freshness import (
-    StaleNote,
-    describe_indexing,
-    explain_absence,
+    POLL_SECONDS,
+    SETTLE_SECONDS,
+    Watcher,
     is_made,
     name_state,
 )
+from backstory.interfaces.library.reading import DocumentReader
 from backstory.interfaces.library.results import (
-    Chunk,
-    ContextAnswer,
-    DocumentEntry,
-    DocumentList,
-    DocumentText,
-    Dump,
-    Evaluation,
-    Explanation,
-    GrepAnswer,
     IndexReport,
     LibraryStatus,
     Mode,
-    SearchAnswer,
-    ShouldBe,
-    Style,
-    Summary,
+    Result,
 )
 from backstory.interfaces.library.search import SearchPlan, main_stemmer, search
-from backstory.interfaces.library.snapshots import OpenSnapshot, Snapshots
-from backstory.interfaces.library.watching import POLL_SECONDS, SETTLE_SECONDS, Watcher
+from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.depth import DEPTH, Depth
-from backstory.settings.writers import MAX_WORDS
 from backstory.text.content_words import mark_words
 from backstory.text.prompts.formats import ContextFormat
 
 # Reading the tables, and the stages with their contracts, take longer to load than a search takes.
 if TYPE_CHECKING:
-    from backstory.ingest.documents.file_hashes import FileHashes
-    from backstory.interfaces.library.answer import Answer
-    from backstory.interfaces.library.corpus import Corpus, CorpusReader
+    from backstory.interfaces.library.answers import Answer
     from backstory.interfaces.library.indexing import MakeTables
     from backstory.interfaces.library.messages import Message
     from backstory.interfaces.library.mutations import Change
-    from backstory.interfaces.library.status import FileState
     from backstory.writing.answers.answer import Turn
 
 _NO_FILTERS = SearchFilters()
-
-LIMIT_SECONDS: Final = 10.0
-"""Processor time that a regular expression may take over all documents."""
+_R = TypeVar("_R", bound=Result)
 
 
-class Library:
+class Library(DocumentReader):
     """The documents of a workspace: search them, read them, and keep the index in sync with the files.
 
     One object serves any number of threads. All state lies in the workspace: any number of processes may open the
     same library, and one may index while others search.
+
+    What reads documents raises :class:`NoIndexError` where nothing is indexed yet, :class:`InputError` where a text is
+    blank, a name fits no document or several, or an argument is out of its range, :class:`ModelError` where a model
+    cannot be used, and :class:`BudgetExhaustedError` where a call would exceed a budget.
     """
 
     def __init__(self, workspace: Workspace, make: MakeTables | None = None) -> None:
-        """Wrap an open workspace. Nothing is read or written yet.
-
-        Args:
-            workspace: An open workspace, with chats or without.
-            make: Builds its tables; None to build them in this process.
-        """
-        self._workspace = workspace
+        """Wrap an open workspace, with chats or without; ``make`` builds its tables, by default in this process."""
+        super().__init__(workspace)
         self._make = make
-        self._snapshots = Snapshots(workspace)
-        self._stale = StaleNote(workspace)
-        self._old = StaleNote(workspace)
         self._changing = threading.Lock()
         self._starting = threading.Lock()
         self._watcher: Watcher | None = None
@@ -103,11 +79,6 @@ class Library:
             SettingsError: The settings are invalid.
         """
         return cls(open_workspace(None if path is None else Path(path)))
-
-    @property
-    def workspace(self) -> Workspace:
-        """The workspace."""
-        return self._workspace
 
     def __enter__(self) -> Self:
         return self
@@ -148,12 +119,6 @@ class Library:
                 templates such as "what is X" -> "X definition". A chunk gets the best score of all keys.
             rerank: Whether the reranker of the settings orders the hits.
             depth: Number of hits without ``top_k``: more in a larger corpus, up to a cap of tokens.
-
-        Raises:
-            InputError: The question is blank, a name in the filters fits no document or several, or an argument is out
-                of its range.
-            NoIndexError: Nothing is indexed yet.
-            ModelError: A model could not be used.
         """
         [answer] = self.search_many(
             [query], top_k=top_k, filters=filters, mode=mode, expand=expand, rerank=rerank, depth=depth
@@ -171,24 +136,10 @@ class Library:
         rerank: bool = False,
         depth: Depth = DEPTH,
     ) -> list[SearchAnswer]:
-        """Search the documents for several questions, all in one snapshot of the index.
-
-        Args:
-            queries: The questions.
-            top_k: As for :meth:`search`, for each question.
-            filters: As for :meth:`search`.
-            mode: As for :meth:`search`.
-            expand: As for :meth:`search`.
-            rerank: As for :meth:`search`.
-            depth: As for :meth:`search`, for each question.
+        """Search for several questions, all in one snapshot of the index; the options are those of :meth:`search`.
 
         Returns:
             One answer per question, in their order.
-
-        Raises:
-            InputError: As for :meth:`search`, for any of the questions.
-            NoIndexError: Nothing is indexed yet.
-            ModelError: A model could not be used.
         """
         plan = SearchPlan(
             top_k=top_k,
@@ -199,14 +150,11 @@ class Library:
             depth=depth,
         )
         with self._snapshots.reading() as snapshot:
-            return search(snapshot, queries, plan, self._tell_stale(snapshot))
+            answers = search(snapshot, queries, plan, self._tell_stale(snapshot))
+        return [self._give(answer) for answer in answers]
 
     def find_terms(self, keys: Sequence[str], text: str) -> list[tuple[int, int]]:
         """Find the content words of search keys in a text, to highlight them.
-
-        Args:
-            keys: Search keys, such as those of an answer.
-            text: Any text, such as that of a hit.
 
         Returns:
             Spans of characters, in order and without overlap.
@@ -227,8 +175,8 @@ class Library:
         """Build a context for a prompt: the documents that serve a question, a text or a conversation.
 
         A longer text is divided into parts, and every part is a query. The answer names the documents that serve each
-        part, and the parts that no document serves. The parts of a conversation are of whole messages, in whichever
-        way it is written; see :func:`backstory.interfaces.library.messages.read_messages`.
+        part, and the parts that no document serves. The parts of a conversation are of whole messages; see
+        :func:`backstory.interfaces.library.messages.read_messages`.
 
         Args:
             query: The question or the text; or a list of messages, each a text or an object with ``author``, ``time``
@@ -239,12 +187,6 @@ class Library:
             top_k: Maximum number of chunks; None for the setting ``rag.top_k``.
             as_of: Documents that were published after this time are hidden; None hides none.
             filters: Which documents may be in it, without pages and time.
-
-        Raises:
-            InputError: The text is blank, a list holds something that is no message, a name in the filters fits no
-                document or several, or an argument is out of its range.
-            NoIndexError: Nothing is indexed yet.
-            ModelError: A model could not be used.
         """
         from backstory.interfaces.library.contexts import ContextPlan, make_context
 
@@ -276,11 +218,6 @@ class Library:
             as_of: Documents that were published after this time are hidden; None for the beginning of the window, if
                 the setting ``rag.as_of`` is on.
             filters: As for :meth:`context`.
-
-        Raises:
-            InputError: There is no such window, or an argument is wrong.
-            NoIndexError: Nothing is indexed yet.
-            ModelError: A model could not be used.
         """
         from backstory.interfaces.library.contexts import ContextPlan, make_window_context
 
@@ -290,37 +227,10 @@ class Library:
         with self._snapshots.reading() as snapshot:
             return make_window_context(snapshot, window, plan, self._tell_stale(snapshot))
 
-    def explain(
-        self, window: str, document: str | None = None, *, should_be: ShouldBe | None = None
-    ) -> Explanation:
-        """Explain why documents are, or are not, in the context that a run built for a window.
-
-        Args:
-            window: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
-            document: Name of one document, as :meth:`document` takes it; None for all that a part of the window found.
-            should_be: Records an answer to the explanation, which `backstory learn` takes for a label: the document
-                should be ``here``, or ``absent``. ``unsaid`` takes the answer back. None records nothing.
-
-        Raises:
-            InputError: There is no such window or document, or several, or the window has no context yet; or there is
-                an answer without a document, or about one that can be no label.
-            WorkspaceError: The file of the answers is damaged.
-        """
-        from backstory.interfaces.library.explain import explain_window
-
-        return explain_window(self._read_corpus(), window, document, should_be)
-
     def evaluate(self, question: str, retrieved: str | Sequence[str] | SearchAnswer) -> Evaluation:
-        """Judge whether retrieved text answers a question, without a language model.
+        """Judge whether retrieved text, several texts, or the answer of :meth:`search` answer a question.
 
-        Args:
-            question: The question.
-            retrieved: A text, several, or the answer of :meth:`search`.
-
-        Raises:
-            InputError: The question is blank.
-            NoIndexError: Nothing is indexed yet.
-            ModelError: The model could not be used.
+        No language model is asked.
         """
         from backstory.interfaces.library.answerability import evaluate
 
@@ -348,224 +258,21 @@ class Library:
             The answer. It is refused, with a reason, where the documents do not say, or nothing is indexed.
 
         Raises:
-            InputError: The question is blank, a name in the filters fits no document or several, or the settings
-                withhold the question from the model.
             ModelError: The model gave no answer, or none that can be read; the error has the hits of the search.
-            ModelError: A model could not be used.
-            BudgetExhaustedError: A call would exceed a budget.
         """
-        from backstory.interfaces.library.answering import (
-            answer_from,
-            answer_without_index,
-            require_question,
-        )
+        from backstory.interfaces.library.answering import answer_from, answer_without_index
 
-        require_question(question)
+        if not question.strip():
+            raise InputError("the question is blank; ask in words", code="blank_text")
         try:
             with self._snapshots.reading() as snapshot:
                 notes = self._tell_stale(snapshot)
-                return answer_from(
+                answered = answer_from(
                     snapshot, self._read_corpus, question, history, SearchFilters.take(filters), notes
                 )
         except NoIndexError as error:
-            return answer_without_index(question, str(error))
-
-    def grep(
-        self,
-        pattern: str,
-        regex: bool = False,
-        limit: int = 100,
-        offset: int = 0,
-        *,
-        ignore_case: bool = True,
-        limit_seconds: float = LIMIT_SECONDS,
-    ) -> GrepAnswer:
-        """Find every match of a pattern in the texts of the documents.
-
-        Args:
-            pattern: A text, or a regular expression.
-            regex: Whether the pattern is a regular expression.
-            limit: Maximum number of returned matches; all of them are counted.
-            offset: Number of matches to skip, for the next page.
-            ignore_case: Whether upper and lower case are the same.
-            limit_seconds: Processor time that a search by an expression may take, rounded up.
-
-        Raises:
-            InputError: The pattern is no regular expression, or takes too much time or memory, or an argument is out of
-                its range.
-            NoIndexError: Nothing is indexed yet.
-        """
-        from backstory.interfaces.library.grep import grep
-
-        corpus = self._read_corpus()
-        return grep(
-            corpus,
-            pattern,
-            is_regex=regex,
-            ignore_case=ignore_case,
-            limit=limit,
-            offset=offset,
-            limit_seconds=limit_seconds,
-            notes=self._tell_old(corpus),
-        )
-
-    def documents(self) -> DocumentList:
-        """List the searched documents, and the files that were not read, with the reasons.
-
-        Raises:
-            NoIndexError: Nothing is indexed yet.
-        """
-        return self._read_corpus().list_all()
-
-    def files(self) -> list[FileState]:
-        """List every file of the documents with its state: searched, waiting for the next indexing, or not read.
-
-        Returns:
-            The states, by path; also where nothing is indexed yet.
-        """
-        from backstory.interfaces.library.status import list_file_states
-
-        self._workspace.follower.follow()
-        corpus = self._corpus.read_mine() if is_made(self._workspace) else None
-        searched: Mapping[str, str] = {}
-        with suppress(NoIndexError), self._snapshots.reading() as snapshot:
-            searched = snapshot.revisions
-        return list_file_states(self._workspace, corpus, searched, self._file_hashes)
-
-    def document(self, name: str) -> DocumentEntry:
-        """Describe one document.
-
-        Args:
-            name: Its id, its path, the end of its path from a whole folder or file name on, its slug, its title, or the
-                first six or more characters of its id.
-
-        Raises:
-            InputError: No document has this name, or several have it; the message lists them.
-            NoIndexError: Nothing is indexed yet.
-        """
-        corpus = self._read_corpus()
-        return corpus.describe(corpus.find(name))
-
-    def text(self, document: str, pages: int | tuple[int, int] | None = None) -> DocumentText:
-        """Read the text of a document.
-
-        Args:
-            document: Its name, as :meth:`document` takes it.
-            pages: A page, or the first and last of several; None for the whole text.
-
-        Raises:
-            InputError: No document has this name, several have it, or it does not have these pages.
-            NoIndexError: Nothing is indexed yet.
-        """
-        span = (pages, pages) if isinstance(pages, int) else pages
-        return self._read_corpus().read(document, span)
-
-    def page_picture(self, document: str, page: int) -> bytes:
-        """Draw a page of a PDF for a screen.
-
-        Args:
-            document: Its name, as :meth:`document` takes it.
-            page: The page, from 1.
-
-        Returns:
-            A PNG file.
-
-        Raises:
-            InputError: No document has this name or several have it, it has no picture of this page, or its file has
-                changed since it was indexed.
-            ReadError: The page cannot be drawn.
-            NoIndexError: Nothing is indexed yet.
-        """
-        from backstory.interfaces.library.page_pictures import draw_document_page
-
-        return draw_document_page(self._read_corpus(), document, page)
-
-    def chunk(self, name: str) -> Chunk:
-        """Read one chunk of a document.
-
-        Args:
-            name: Id of the chunk, as hits and tools give it.
-
-        Raises:
-            InputError: No document has this name, several have it, or it has no such chunk.
-            NoIndexError: Nothing is indexed yet.
-        """
-        return self._read_corpus().find_chunk(name)
-
-    def chunks(self, places: Iterable[tuple[str, int]]) -> list[Chunk | None]:
-        """Read the chunks that hold characters of documents, all of one state of the tables.
-
-        Args:
-            places: The name of a document and a character of its text, from 0, for each chunk.
-
-        Returns:
-            The chunks in their order; None for a character that no chunk holds.
-
-        Raises:
-            InputError: No document has one of the names, or several have it.
-            NoIndexError: Nothing is indexed yet.
-        """
-        corpus = self._read_corpus()
-        return [corpus.find_chunk_at(name, character) for name, character in places]
-
-    def summarize(
-        self, document: str, style: Style = "detailed", max_words_per_section: int = MAX_WORDS
-    ) -> Summary:
-        """Summarize a document, section by section, by the summarizer of the settings.
-
-        Without a model, the summary consists of sentences of the document. A model's answers are cached: you never
-        pay twice for the same section.
-
-        Args:
-            document: Its name, as :meth:`document` takes it.
-            style: ``brief``: a paragraph; ``detailed``: every main point; ``bullets``: a list.
-            max_words_per_section: Maximum number of words per section, at least 1.
-
-        Returns:
-            The summary. Its status is ``partial`` if a section failed, and it names each of those with the reason.
-
-        Raises:
-            InputError: No document has this name or several have it, an argument is out of its range, or the settings
-                withhold the document from the model.
-            NoIndexError: Nothing is indexed yet.
-            ModelError: The model could not be used at all.
-            BudgetExhaustedError: A budget is used up, and no section was summarized.
-        """
-        from backstory.interfaces.library.summaries import summarize_document
-
-        return summarize_document(self._read_corpus(), document, style, max_words_per_section)
-
-    @naming_faults_of_system()
-    def dump(
-        self,
-        document: str,
-        path: str | Path,
-        *,
-        pages: int | tuple[int, int] | None = None,
-        roots: Sequence[Path] = (),
-        replace: bool = False,
-    ) -> Dump:
-        """Write the text of a document into a file.
-
-        Args:
-            document: Its name, as :meth:`document` takes it.
-            path: The file.
-            pages: A page, or the first and last of several; None for the whole text.
-            roots: Folders, in one of which the file must lie after links are resolved; empty for anywhere.
-            replace: Whether a file that is there is replaced. The document's own file never is.
-
-        Raises:
-            InputError: No document has this name or several have it, or the file cannot be written there.
-            NoIndexError: Nothing is indexed yet.
-        """
-        from backstory.interfaces.library.corpus import dump_text
-        from backstory.pipeline.chats.copies import record_copy
-
-        text = self.text(document, pages)
-        dumped = dump_text(text, Path(path), roots=roots, replace=replace)
-        # A written post escapes its quotations of messages.
-        record_copy(self._workspace, Path(path), is_text=not is_written(text.document.uri))
-        return dumped
+            answered = answer_without_index(question, str(error))
+        return self._give(answered)
 
     @naming_faults_of_system()
     def index(
@@ -591,9 +298,6 @@ class Library:
 
         Returns:
             The outcome of each file. A file that cannot be read fails alone.
-
-        Raises:
-            InputError: A path is no place for documents.
         """
         given = [] if paths is None else [paths] if isinstance(paths, str | Path) else list(paths)
         with self._changing:
@@ -635,9 +339,6 @@ class Library:
 
         Returns:
             The outcome of each name, and how to revert an exclusion.
-
-        Raises:
-            InputError: Nothing has this name, or several documents have it.
         """
         given = [names] if isinstance(names, str | Path) else list(names)
         with self._changing:
@@ -666,33 +367,10 @@ class Library:
             return self._watcher
 
     def status(self) -> LibraryStatus:
-        """Return the status of the library and the files that changed since they were indexed; hashes every file."""
+        """Return the status of the library, and the files that have changed since they were indexed."""
         from backstory.interfaces.library.status import read_status
 
-        return read_status(self._workspace, self._corpus, self._last_failures, self._watcher)
-
-    @cached_property
-    def _corpus(self) -> CorpusReader:
-        from backstory.interfaces.library.corpus import CorpusReader
-
-        return CorpusReader(self._workspace)
-
-    @cached_property
-    def _file_hashes(self) -> FileHashes:
-        from backstory.ingest.documents.file_hashes import FileHashes
-
-        return FileHashes(self._workspace.catalog)
-
-    def _read_corpus(self) -> Corpus:
-        self._workspace.follower.follow()
-        if not is_made(self._workspace):
-            raise explain_absence(self._workspace)
-        return self._corpus.read_mine()
-
-    def _tell_old(self, corpus: Corpus) -> list[str]:
-        """Describe the files that have changed since the tables were written, which may be ahead of the snapshot."""
-        old = self._old.describe(corpus.version, corpus.revisions, corpus.hidden)
-        return self._list_notes(old)
+        return read_status(self._workspace, self._changes, self._corpus, self._last_failures, self._watcher)
 
     def _change(self) -> Change:
         from backstory.interfaces.library.indexing import make_tables
@@ -705,12 +383,8 @@ class Library:
         return report
 
     def _tell_stale(self, snapshot: OpenSnapshot) -> list[str]:
-        stale = self._stale.describe(snapshot.index.version, snapshot.revisions, snapshot.hidden)
+        stale = self._changes.describe(snapshot.index.version, snapshot.revisions, snapshot.hidden)
         return [
             *self._list_notes(stale),
             *describe_unknown_settings(snapshot.index.documents, snapshot.workspace.settings.rag),
         ]
-
-    def _list_notes(self, age: str | None) -> list[str]:
-        indexing = describe_indexing(self._workspace)  # which asks the database
-        return list(filter(None, [indexing, age, *self._workspace.problems]))

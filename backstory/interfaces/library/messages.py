@@ -19,7 +19,6 @@ from backstory.ingest.chats.export_parts import ZIP_MAGIC, open_parts
 from backstory.ingest.chats.formats.csv_table import CSV
 from backstory.ingest.chats.formats.mail import MAIL
 from backstory.ingest.chats.formats.registry import find_format
-from backstory.ingest.chats.formats.whatsapp import find_messages
 from backstory.ingest.chats.formats.whatsapp_markers import classify_messages
 from backstory.ingest.chats.reader import ParsedExport
 from backstory.ingest.chats.times import KNOWN_YEAR
@@ -58,29 +57,22 @@ class _Given(BaseModel, from_attributes=True):
 
 _Row: TypeAlias = tuple[str | None, str | None]
 """Author and text of a message."""
-_Found: TypeAlias = tuple[int, str | None, str]
-"""The line at which a message begins, its author (None for a line of an app), and its text on this line."""
+_Found: TypeAlias = tuple[int, str, str]
+"""The line at which a message begins, its author, and its text."""
 
 
 def read_messages(given: str | Sequence[Message], settings: ConversationSettings) -> pl.DataFrame | None:
     """Read the messages of a conversation that is given as a list or as a text.
 
     A text is a conversation if it is JSON that holds messages, an export of a chat app, the Markdown of
-    ``consolidate_messages_to_markdown``, or lines that begin with an author: those of WhatsApp, ``<name>``, lines with
-    a time before the name, and ``Name: text`` where a name speaks twice. A few words may stand before the first
-    message. Without authors, it is a conversation if most of it are short lines or
-    paragraphs; each is a message, whatever separates them. All other texts are prose.
-
-    Args:
-        given: The messages in order; or a text, not blank.
-        settings: Names of the columns of tables.
+    ``consolidate_messages_to_markdown``, or lines that begin with an author: ``Name: text`` where a name speaks twice,
+    ``<name> text``, and either after a time. A few words may stand before the first message. Without authors, it is a
+    conversation if most of it are short lines or paragraphs; each is a message, whatever separates them. All other
+    texts are prose.
 
     Returns:
         ``text`` and ``kind`` of each message, as in the table ``messages``, or None if the text is prose. White space
         is one space, since the way in which a text is wrapped says nothing.
-
-    Raises:
-        InputError: The text is blank or no Unicode; the list is empty, or holds something that is no message.
     """
     if not isinstance(given, str):
         return _make_frame(_read_list(given))
@@ -191,7 +183,7 @@ def _read_lines(text: str) -> list[_Row] | None:
     """Read lines with authors, by the format whose first message begins first; else lines that are messages."""
     paragraphs = list_lines(text)
     lines = list(chain.from_iterable(paragraphs))
-    formats = [found for find in (_find_markdown, _find_whatsapp, _find_named) if (found := find(lines))]
+    formats = [found for find in (_find_markdown, _find_named) if (found := find(lines))]
     if not formats:
         units = list(chain.from_iterable(join_wrapped(paragraphs)))
         return [(_ANYBODY, unit) for unit in units] if are_messages(units) else None
@@ -199,43 +191,27 @@ def _read_lines(text: str) -> list[_Row] | None:
     before = " ".join(lines[: found[0][0]])
     if len(before) > _LONGEST_INTRODUCTION:
         return None
-    signed = [(author, text) for _, author, text in found if author is not None]
-    return [*([(_ANYBODY, before)] if before else []), *signed]
+    return [*([(_ANYBODY, before)] if before else []), *((author, text) for _, author, text in found)]
 
 
 def _find_markdown(lines: list[str]) -> list[_Found]:
     return [(line, author or _ANYBODY, text) for line, author, text in find_markdown_messages(lines)]
 
 
-def _find_whatsapp(lines: list[str]) -> list[_Found]:
-    return _complete(lines, list(find_messages(pl.Series(lines, dtype=pl.String)).iter_rows()))
-
-
-def _complete(lines: list[str], found: list[_Found]) -> list[_Found]:
-    """Add to each message the lines up to the next one."""
-    ends = [*(line for line, _, _ in found), len(lines)][1:]
-    return [
-        (line, author, "\n".join([text, *lines[line + 1 : end]]))
-        for (line, author, text), end in zip(found, ends, strict=True)
-    ]
-
-
-_CLOCK: Final = (
-    r"\d{1,2}[:.]\d\d(?:[:.]\d\d(?:[.,]\d{1,6})?)?(?:\s?[AaPp]\.?[Mm]\.?)?(?:\s?(?:Z|UTC|[+-]\d\d:?\d\d))?"
+_TIME: Final = (
+    r"[\[(]?\d[\d.:/,TZ+ -]{2,30}(?:(?<=\d)|[\s\u202f]?[AaPp]\.?[Mm]\.?)[\])]?\s*(?:[-–—]\s+)?(?<=[\s\])])"
 )
-_DATE: Final = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d\d))"
 _LETTERS: Final = r"""[^\s:：,;!?"“”()\[\]{}<>|=#/\\*`]"""
 _WORD: Final = rf"(?:(?!\p{{Ll}}){_LETTERS}{{1,30}}|\p{{Ll}}{_LETTERS}{{0,2}}(?= ))"
 """A word of a name of several; only a short one, such as "van", may begin with a small letter."""
-_BOLD: Final = r"(?:\*\*)?"
 _NAMED: Final = regex.compile(
-    rf"(?:\(\d+\) )?(?:(?P<open>[\[(])?(?P<date>{_DATE}(?:,?\s+|T))?(?P<clock>{_CLOCK})(?(open)[\])])\s*(?:[-–—]\s+)?)?"
+    rf"(?:\(\d+\) )?(?P<time>{_TIME})?"
     r"(?:<[~&@%+]?(?P<nick>[^\s<>/]{1,40})>\s+"
-    rf"|{_BOLD}(?=[^:：]*\p{{L}})(?P<name>{_LETTERS}{{1,30}}|{_WORD}(?: {_WORD}){{1,3}}){_BOLD}"
-    rf"(?:\s?:{_BOLD}(?:\s+|$)|：{_BOLD}\s*))"
+    rf"|(?:\*\*)?(?=[^:：]*\p{{L}})(?P<name>{_LETTERS}{{1,30}}|{_WORD}(?: {_WORD}){{1,3}})(?:\*\*)?"
+    r"(?:\s?:(?:\*\*)?(?:\s+|$)|：(?:\*\*)?\s*))"
     r"(?P<text>.*)"
 )
-"""A line with an author: after a time, in angle brackets, or before a colon."""
+"""A line with an author, in angle brackets or before a colon, and perhaps after a time."""
 
 
 def _find_named(lines: list[str]) -> list[_Found]:
@@ -244,17 +220,25 @@ def _find_named(lines: list[str]) -> list[_Found]:
     if not heads:
         return []
     first = heads[0][1]
-    is_sure = bool(first["nick"] or first["open"] or first["date"])
+    has_time = first["time"] is not None
     found = [
         (number, head["nick"] or head["name"], head["text"])
         for number, head in heads
-        if (head["date"] is None, head["clock"] is None) == (first["date"] is None, first["clock"] is None)
+        if (head["time"] is not None) == has_time
     ]
-    if not is_sure:
+    if not has_time and first["nick"] is None:
         times = Counter(author.casefold() for _, author, _ in found)
         if heads[0][0] > 0 or max(times.values()) == 1:
             return []
         # A word in small letters before a colon may go on from the line before, as in a wrapped message.
         small = found[0][1][0].islower()
         found = [each for each in found if small or times[each[1].casefold()] > 1 or not each[1][0].islower()]
-    return _complete(lines, found) if len(found) > 1 else []
+    ends = [*(line for line, _, _ in found), len(lines)][1:]
+    return (
+        [
+            (line, author, "\n".join([text, *lines[line + 1 : end]]))
+            for (line, author, text), end in zip(found, ends, strict=True)
+        ]
+        if len(found) > 1
+        else []
+    )

@@ -64,13 +64,7 @@ class ModelAnswers:
     def answer(
         self, question: str, parts: Sequence[str], passages: Sequence[Passage], *, kind: Kind
     ) -> MadeAnswer:
-        """Answer a question; see :class:`backstory.writing.answers.answer.Answerer`.
-
-        Raises:
-            InputError: The question names a member, and the settings withhold it from the model.
-            ModelError: The model could not be used, or gave no answer that can be read.
-            BudgetExhaustedError: A call would exceed a budget.
-        """
+        """Answer a question; see :class:`backstory.writing.answers.answer.Answerer`."""
         asked, *sent_parts = (self._view.send(None, text) for text in (question, *parts))
         if asked is None:
             raise InputError(

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
-from backstory.interfaces.library.answer import Answer, AnsweredClaim
+from backstory.interfaces.library.answers import Answer, AnsweredClaim
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import (
-    Chunk,
-    DocumentEntry,
-    DocumentList,
-    DocumentText,
-    Explanation,
-    GrepAnswer,
-    Match,
-    Result,
-    SearchAnswer,
-    Summary,
-)
+from backstory.interfaces.library.results import Chunk, DocumentEntry, Match, Result
 from backstory.pipeline.chats.model_view import ModelView
 
 WITHHELD: Final = "(withheld)"
@@ -41,84 +30,43 @@ class ModelLibrary(Library):
         """Wrap a library. Both share one state: what one of them opens, watches or closes, the other does, too."""
         self.__dict__ = library.__dict__
 
-    def search_many(self, *arguments: Any, **options: Any) -> list[SearchAnswer]:
-        """Search; see :meth:`Library.search_many`."""
-        return [self._show_noted(answer) for answer in super().search_many(*arguments, **options)]
-
-    def answer(self, *arguments: Any, **options: Any) -> Answer:
-        """Answer a question; see :meth:`Library.answer`. A statement whose document is withheld is withheld, too."""
-        answered = self._show_noted(super().answer(*arguments, **options))
-        view = self._start_view()
-        claims = [
-            claim.model_copy(update={"text": _send_of(view, _list_cited([claim]), claim.text)})
-            for claim in answered.claims
-        ]
-        # A list names documents, and a refusal the nearest ones, by their titles.
-        named = [each.document_id for each in answered.documents]
-        named += [hit.document_id for hit in answered.hits if answered.refused is not None]
-        markdown = _send_of(view, [*_list_cited(claims), *named], answered.markdown)
-        return answered.model_copy(update={"claims": tuple(claims), "markdown": markdown})
-
-    def grep(self, *arguments: Any, **options: Any) -> GrepAnswer:
-        """Find a pattern; see :meth:`Library.grep`. The pattern is looked for in the documents as they are."""
-        return self._show_noted(super().grep(*arguments, **options))
-
-    def documents(self) -> DocumentList:
-        """List the documents; see :meth:`Library.documents`."""
-        return _show(super().documents(), self._start_view())
-
-    def document(self, name: str) -> DocumentEntry:
-        """Describe a document; see :meth:`Library.document`."""
-        return _show(super().document(name), self._start_view())
-
-    def text(self, document: str, pages: int | tuple[int, int] | None = None) -> DocumentText:
-        """Read a document; see :meth:`Library.text`. Its positions count in the document as it is."""
-        return _show(super().text(document, pages), self._start_view())
-
-    def chunk(self, name: str) -> Chunk:
-        """Read a chunk; see :meth:`Library.chunk`. Its positions count in the text that :meth:`text` gives."""
-        return self._show_chunk(super().chunk(name), self._start_view())
-
-    def chunks(self, places: Iterable[tuple[str, int]]) -> list[Chunk | None]:
-        """Read several chunks; see :meth:`chunk`."""
-        view = self._start_view()
-        found = super().chunks(places)
-        return [None if each is None else self._show_chunk(each, view) for each in found]
-
-    def _show_chunk(self, found: Chunk, view: ModelView) -> Chunk:
-        before = super().text(found.document_id).text[: found.char_start]
-        start = len(_send(view, found.document_id, before))
-        shown = _send(view, found.document_id, found.text)
-        places = {"char_start": start, "char_end": start + len(shown), "text": shown}
-        return found.model_copy(update=places)
-
-    def summarize(self, *arguments: Any, **options: Any) -> Summary:
-        """Summarize a document; see :meth:`Library.summarize`."""
-        return self._show_noted(super().summarize(*arguments, **options))
-
-    def explain(self, *arguments: Any, **options: Any) -> Explanation:
-        """Explain a context; see :meth:`Library.explain`."""
-        return _show(super().explain(*arguments, **options), self._start_view())
-
-    def _show_noted(self, result: _R) -> _R:
-        """Show a result that has notes."""
-        view = self._start_view()
-        shown = _show(result, view)
-        notes = dict.fromkeys([*getattr(result, "notes", ()), *view.list_notes()])
-        return shown.model_copy(update={"notes": tuple(notes)})
-
-    def _start_view(self) -> ModelView:
-        """Return a view without notes; what the last one has read of names is used again while it holds."""
+    def _give(self, result: _R) -> _R:
+        """Return a result as a model is sent it, with notes of what was replaced or withheld."""
         last: ModelView | None = self.__dict__.get("_model_view")
-        view = ModelView(self.workspace, None) if last is None else last.renew()
-        self.__dict__["_model_view"] = view
-        return view
+        # What the last view has read of names is used again while it holds.
+        view = self.__dict__["_model_view"] = (
+            ModelView(self.workspace, None) if last is None else last.renew()
+        )
+        if view.is_open:
+            return result
+        shown = _show(result, view)
+        if isinstance(shown, Chunk) and isinstance(result, Chunk):
+            text = self._read_corpus().read(shown.document_id, None).text[: result.char_start]
+            start = len(_send(view, shown.document_id, text))
+            shown = shown.model_copy(update={"char_start": start, "char_end": start + len(shown.text)})
+        if isinstance(shown, Answer):
+            shown = shown.model_copy(update=_show_claims(shown, view))
+        if "notes" in type(result).model_fields:
+            notes = dict.fromkeys([*getattr(shown, "notes", ()), *view.list_notes()])
+            shown = shown.model_copy(update={"notes": tuple(notes)})
+        return shown
+
+
+def _show_claims(answer: Answer, view: ModelView) -> dict[str, Any]:
+    """Show the statements and the Markdown of an answer; one whose document is withheld is withheld, too."""
+    claims = [
+        claim.model_copy(update={"text": _send_of(view, _list_cited([claim]), claim.text)})
+        for claim in answer.claims
+    ]
+    # A list names documents, and a refusal the nearest ones, by their titles.
+    named = [each.document_id for each in answer.documents]
+    named += [hit.document_id for hit in answer.hits if answer.refused is not None]
+    markdown = _send_of(view, [*_list_cited(claims), *named], answer.markdown)
+    return {"claims": tuple(claims), "markdown": markdown}
 
 
 def _show(result: _R, view: ModelView, document_id: str | None = None) -> _R:
     """Return a result with the words of documents as a model is sent them."""
-    if view.is_open:
-        return result
     about = getattr(result, "document", result)
     document_id = getattr(about, "document_id", document_id)
     changes: dict[str, Any] = {}

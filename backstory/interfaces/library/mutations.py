@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from time import perf_counter
+from typing import Any, Final, NamedTuple
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import InputError, NoIndexError, SearchIndexError
@@ -34,7 +35,7 @@ from backstory.interfaces.library.added_texts import (
 )
 from backstory.interfaces.library.corpus import Corpus, CorpusReader
 from backstory.interfaces.library.freshness import is_made
-from backstory.interfaces.library.indexing import Indexing, MakeTables, Named, revisions_of
+from backstory.interfaces.library.indexing import MakeTables, report_indexing
 from backstory.interfaces.library.names import resolve_path
 from backstory.interfaces.library.results import FileOutcome, IndexReport
 from backstory.pipeline.workspace import Workspace
@@ -45,14 +46,7 @@ _ONLY_ITS_FILES = ("/*/",)
 
 @dataclass(frozen=True)
 class Change:
-    """One change of a library.
-
-    Attributes:
-        workspace: The workspace.
-        reader: Reads its tables.
-        started: When the change began, by :func:`time.perf_counter`.
-        make: Builds its tables.
-    """
+    """One change of a library, which began at ``started``, by :func:`time.perf_counter`."""
 
     workspace: Workspace
     reader: CorpusReader
@@ -80,7 +74,7 @@ class Change:
                 readmit(self.workspace, source.name, _ONLY_ITS_FILES)
         for path in further:
             add_source(self.workspace, path, exclude=() if recursive or path.is_file() else _ONLY_ITS_FILES)
-        return self._make(Named(places), accept_removals=accept_removals, chats=chats)
+        return self._make(places, accept_removals=accept_removals, chats=chats)
 
     def add(
         self,
@@ -101,7 +95,7 @@ class Change:
                     f"the id {added.text_id!r} names a text of another tenant than {tenant!r}; choose another id",
                     code="other_tenant",
                 )
-        return self._make(Named([write_text(folder, added).resolve() for added in checked]))
+        return self._make([write_text(folder, added).resolve() for added in checked])
 
     def remove(self, names: Sequence[str], corpus: Corpus | None) -> IndexReport:
         """Remove texts, sources or documents; see :meth:`backstory.interfaces.library.library.Library.remove`."""
@@ -110,7 +104,7 @@ class Change:
         # A file of a source can be excluded only as long as the source is there.
         planned.sort(key=lambda removal: removal.source is not None)
         outcomes = [removal.carry_out(self.workspace) for removal in planned]
-        return self._make(Named((), outcomes), accept_removals=True)
+        return self._make(known=outcomes, accept_removals=True)
 
     def _plan_removal(self, name: str, corpus: Corpus | None) -> _Removal:
         """Resolve a name before anything is removed."""
@@ -119,7 +113,7 @@ class Change:
         if inspect_text(text) == "ours" and self._is_own(text):
             return _Removal(file=text)
         if source := self._find_source(name):
-            return _Removal(source=source)
+            return _Removal(source.root, source=source)
         if corpus is None:
             raise InputError(f"nothing is called {name!r}; nothing is indexed yet", code="unknown_document")
         row = corpus.find(name)
@@ -156,14 +150,25 @@ class Change:
         sources = list_sources(self.workspace)
         return next((one for one in sources if one.name == name or one.root.resolve() == place), None)
 
-    def _make(self, named: Named, *, accept_removals: bool = False, chats: bool = False) -> IndexReport:
+    def _make(
+        self,
+        named: Collection[Path] = (),
+        known: Sequence[FileOutcome] = (),
+        *,
+        accept_removals: bool = False,
+        chats: bool = False,
+    ) -> IndexReport:
         before = self._list_searched()
         embedded, failures = self.make(self.workspace, accept_removals=accept_removals, chats=chats)
         if not is_made(self.workspace):
             raise InputError("; ".join(failures), code="failed_steps")
-        return Indexing(before, named, embedded, failures, self.started).report(self.reader.read())
+        report = report_indexing(self.reader.read(), before, named, known)
+        seconds = round(perf_counter() - self.started, 3)
+        return report.model_copy(
+            update={"embedded": embedded, "failures": tuple(failures), "seconds": seconds}
+        )
 
-    def _list_searched(self) -> dict[str, str]:
+    def _list_searched(self) -> Mapping[str, str]:
         """Return the revision of each document that is searched, by uri: the tables may hold more, after a stop."""
         try:
             with open_index(self.workspace.index) as index:
@@ -171,20 +176,13 @@ class Change:
         except NoIndexError:
             return {}
         except SearchIndexError:  # a damaged snapshot is built again, from documents that are known
-            return revisions_of(self.reader.read() if is_made(self.workspace) else None)
+            return self.reader.read().revisions if is_made(self.workspace) else {}
 
 
-@dataclass(frozen=True)
-class _Removal:
-    """The meaning of a name to remove.
+class _Removal(NamedTuple):
+    """What is to be removed: a source, the file of an added text, or with ``uri`` a person's file."""
 
-    Attributes:
-        file: File of an added text, or of the document.
-        source: The source.
-        uri: Path of the document whose file is a person's.
-    """
-
-    file: Path | None = None
+    file: Path
     source: Source | None = None
     uri: str | None = None
 
@@ -194,9 +192,7 @@ class _Removal:
         if self.source is not None:
             remove_source(workspace, self.source.name)
             reason = f"runs no longer read the source {self.source.name}; its files are unchanged"
-            return FileOutcome(path=str(self.source.root), status="removed", reason=reason)
-        if self.file is None:
-            raise ValueError("a removal of nothing")
+            return FileOutcome(path=str(self.file), status="removed", reason=reason)
         if self.uri is not None:
             reason = exclude_document(workspace, self.uri, self.file)
             return FileOutcome(path=name_source(folder, self.uri), status="excluded", reason=reason)
@@ -209,17 +205,22 @@ _SPECIAL: Final = re.compile(r"([\\*?\[\]])")
 
 
 def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
-    """Exclude the file of a document from reading. The file stays as it is.
-
-    Returns:
-        How to revert the exclusion.
-
-    Raises:
-        InputError: The file cannot be excluded; see :func:`require_excludable`.
-    """
+    """Exclude the file of a document from reading, and say how to revert that. The file stays as it is."""
     require_excludable(workspace, uri)
-    if SOURCE_MARK in uri:
-        return _exclude_from_source(workspace, uri)
+    if SOURCE_MARK in uri:  # nothing is written into the folder of a source
+        name, _, below = uri.partition(SOURCE_MARK)
+        pattern = _pattern_of(below)
+        change_record(
+            workspace.added_sources,
+            lambda recorded: [
+                each.model_copy(update={"exclude": (*each.exclude, pattern)}) if each.label == name else each
+                for each in recorded
+            ],
+        )
+        return (
+            f"the source {name} now leaves it out; remove the source and add it again to read the file. The file is "
+            "unchanged"
+        )
     # The parent of a member is an archive, which is read as a folder is, and can hold no such line.
     folder = next(folder for folder in path.parents if folder.is_dir())
     ignored = folder / IGNORE_FILE
@@ -228,11 +229,8 @@ def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
 
 
 def require_excludable(workspace: Workspace, uri: str) -> None:
-    """Check that the file of a document can be excluded. Nothing changes.
-
-    Raises:
-        InputError: It cannot be excluded, and what to do instead.
-    """
+    """Check that the file of a document can be excluded. Nothing changes."""
+    name, mark, below = uri.partition(SOURCE_MARK)
     if is_written(uri):
         raise InputError(
             f"{uri} is a post that Backstory wrote; `writers.feedback: off` keeps posts out of the index",
@@ -242,35 +240,15 @@ def require_excludable(workspace: Workspace, uri: str) -> None:
         raise InputError(
             f"{uri!r} contains a line break, and no pattern can match it; rename or move the file"
         )
-    if SOURCE_MARK not in uri:
-        return
-    name, _, below = uri.partition(SOURCE_MARK)
-    source = next((each for each in list_sources(workspace) if each.name == name), None)
-    if source is None:
+    source = next((each for each in list_sources(workspace) if each.name == name), None) if mark else None
+    if mark and source is None:
         raise InputError(f"{uri} is of a source that no longer exists; index again to drop it")
-    if not source.is_added:
+    if source is not None and not source.is_added:
         raise InputError(
             f"{uri} is of the source {name} in {workspace.root / SETTINGS_FILE}; write "
             f"`exclude: ['{_pattern_of(below)}']` into its entry there",
             code="source_of_settings",
         )
-
-
-def _exclude_from_source(workspace: Workspace, uri: str) -> str:
-    """Add a pattern to the recorded source of a document: nothing is written into its folder."""
-    name, _, below = uri.partition(SOURCE_MARK)
-    pattern = _pattern_of(below)
-    change_record(
-        workspace.added_sources,
-        lambda recorded: [
-            each.model_copy(update={"exclude": (*each.exclude, pattern)}) if each.label == name else each
-            for each in recorded
-        ],
-    )
-    return (
-        f"the source {name} now leaves it out; remove the source and add it again to read the file. The file is "
-        "unchanged"
-    )
 
 
 def _append_line(path: Path, line: str) -> None:
@@ -285,9 +263,5 @@ def _append_line(path: Path, line: str) -> None:
 
 
 def _pattern_of(below: str) -> str:
-    return f"/{_escape(below)}"
-
-
-def _escape(path: str) -> str:
-    escaped = _SPECIAL.sub(r"\\\1", path)
-    return f"{escaped[:-1]}\\ " if escaped.endswith(" ") else escaped
+    escaped = _SPECIAL.sub(r"\\\1", below)
+    return f"/{escaped[:-1]}\\ " if escaped.endswith(" ") else f"/{escaped}"

@@ -1,11 +1,13 @@
-"""Resolve the names of documents that people type. Part of a name never matches the whole."""
+"""The names of documents that people type, of which a part never matches the whole, and of places in their texts."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -24,15 +26,7 @@ _SHOWN: Final = 80
 
 
 def resolve_path(path: str | Path, base: Path = Path()) -> Path:
-    """Return the absolute path of a file or folder, existing or not, with links resolved.
-
-    Args:
-        path: The path, absolute or relative to ``base``; ``~`` is the home folder.
-        base: Folder of relative paths; the current folder by default.
-
-    Raises:
-        InputError: No file can have this path, or it cannot be looked at.
-    """
+    """Return the absolute path of a file or folder, existing or not, with links resolved."""
     if not str(path).strip():
         raise InputError("the path is blank; name a file or a folder", code="blank_text")
     try:
@@ -61,15 +55,7 @@ _LEAST_ID = 6
 
 @dataclass(frozen=True)
 class NamedDocument:
-    """A document by all its names.
-
-    Attributes:
-        document_id: Its id.
-        uri: Its path as the table ``documents`` has it.
-        title: Its title.
-        slug: Its slug.
-        path: Absolute path of its file.
-    """
+    """A document by all its names; ``path`` is the absolute one of its file."""
 
     document_id: str
     uri: str
@@ -84,9 +70,6 @@ def find_document(documents: Sequence[NamedDocument], name: str) -> NamedDocumen
     These are names, in this order: the id, the path as the tables have it, the path of the file (absolute, or relative
     to the current folder), the end of the path from the beginning of a folder or file name on, the slug, the title, the
     beginning of the id, and the id of one of its chunks. The first kind of name that fits any document decides.
-
-    Raises:
-        InputError: No document has this name, or several have it; the message lists them.
     """
     if not name.strip():
         raise InputError("the name of a document is blank; give its path, title or id", code="blank_text")
@@ -103,16 +86,7 @@ def find_document(documents: Sequence[NamedDocument], name: str) -> NamedDocumen
 
 
 def find_matching(documents: Sequence[NamedDocument], pattern: str) -> list[NamedDocument]:
-    """Find the documents whose path matches a glob.
-
-    Args:
-        documents: All documents.
-        pattern: Names with ``*``, ``?`` and ``[]``, compared with the whole path, and with the path in its source; a
-            part ``**`` stands for any number of folders. A pattern without ``/`` is compared with the name of the file.
-
-    Raises:
-        InputError: The pattern is blank, or no document matches it; the message names the nearest ones.
-    """
+    """Find the documents whose path matches a glob."""
     if not pattern.strip():
         raise InputError("the pattern of paths is blank; write one such as notes/**/*.md", code="blank_text")
     wanted = PurePosixPath(pattern).parts
@@ -214,3 +188,70 @@ def name_documents(workspace: Workspace, documents: pl.DataFrame) -> list[NamedD
             "document_id", "uri", "title", "slug"
         ).iter_rows()
     ]
+
+
+@dataclass(frozen=True)
+class PlacedText:
+    """The text of a document, and the character at which each page begins, the first at 0; none without pages."""
+
+    text: str
+    page_starts: Sequence[int] = ()
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        starts, place = [0], self.text.find("\n")
+        while place >= 0:
+            starts.append(place + 1)
+            place = self.text.find("\n", place + 1)
+        return starts
+
+    @property
+    def pages(self) -> int | None:
+        """Number of pages; None for a text without pages."""
+        return len(self.page_starts) or None
+
+    def page_of(self, character: int) -> int | None:
+        """Return the page of a character, from 1; None for a text without pages."""
+        return bisect_right(self.page_starts, character) if self.page_starts else None
+
+    def line_of(self, character: int) -> int:
+        """Return the line of a character, from 1."""
+        return bisect_right(self._line_starts, character)
+
+    def bounds_of_line(self, line: int) -> tuple[int, int]:
+        """Return the first character of a line, and the one after its last, without the line feed."""
+        starts = self._line_starts
+        end = starts[line] - 1 if line < len(starts) else len(self.text)
+        return starts[line - 1], end
+
+    def bounds_of_pages(self, first: int, last: int) -> tuple[int, int]:
+        """Return the first character of a range of pages, and the one after its last."""
+        if not self.page_starts:
+            raise InputError(
+                "this document has no pages; leave out the pages to read its whole text", code="no_pages"
+            )
+        if not 1 <= first <= last <= len(self.page_starts):
+            raise InputError(
+                f"this document has pages 1 to {len(self.page_starts)}; pages {first}-{last} do not exist",
+                code="out_of_range",
+            )
+        end = self.page_starts[last] if last < len(self.page_starts) else len(self.text)
+        return self.page_starts[first - 1], end
+
+
+def cite(
+    uri: str,
+    *,
+    pages: tuple[int | None, int | None] = (None, None),
+    lines: tuple[int | None, int | None] = (None, None),
+    characters: tuple[int, int],
+) -> str:
+    """Name a place: the path of the document, and its pages, else its lines, else its characters.
+
+    Pages and lines are inclusive and count from 1. Such are ``report.pdf, pages 3-4``, ``notes/bread.md, lines 12-40``
+    and ``notes/bread.md, characters 0-812``.
+    """
+    for noun, (first, last) in (("page", pages), ("line", lines)):
+        if first is not None and last is not None:
+            return f"{uri}, {noun} {first}" if first == last else f"{uri}, {noun}s {first}-{last}"
+    return f"{uri}, characters {characters[0]}-{characters[1]}"

@@ -30,19 +30,9 @@ def rerank_hits(
 ) -> tuple[list[dict[str, Any]], bool, list[str]]:
     """Order hits by the ratings of the reranker of the settings; equal ones stay in their order.
 
-    Args:
-        workspace: The workspace; its cache stores the reranker's answers.
-        question: The question.
-        found: The hits, best first.
-        described: The description of each chunk, by its id.
-
     Returns:
         The hits, whether the reranker ordered them, and notes for the reader: why it did not, if there was something to
         order, and which documents it was not sent.
-
-    Raises:
-        InputError: The settings name no reranker.
-        ModelError: The reranker could not be used.
     """
     reranker = workspace.reranker
     if reranker is None:

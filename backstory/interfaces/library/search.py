@@ -12,10 +12,11 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex, SearchResult
+from backstory.interfaces.library.answers import Hit, SearchAnswer
 from backstory.interfaces.library.filters import SearchFilters, admit
-from backstory.interfaces.library.results import Hit, Mode, SearchAnswer
+from backstory.interfaces.library.names import cite
+from backstory.interfaces.library.results import Mode
 from backstory.interfaces.library.snapshots import OpenSnapshot
-from backstory.interfaces.library.text_positions import cite
 from backstory.pipeline.query_index import embed_queries
 from backstory.retrieval.depth import Depth
 from backstory.retrieval.evidence.pair_model import SERVES
@@ -30,19 +31,7 @@ _SPECIAL_TOKENS: Final = 8
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan:
-    """Options of a search.
-
-    Attributes:
-        top_k: Most hits of a question; None leaves it to ``depth``.
-        filters: Which documents and pages may be found.
-        mode: How hits are ordered; None for the setting ``rag.ranking``.
-        expand: Whether several search keys are made of a question.
-        rerank: Whether the reranker of the settings orders the hits.
-        depth: The policy of depth.
-
-    Raises:
-        InputError: ``top_k`` is below 1.
-    """
+    """The options of a search; see :meth:`backstory.interfaces.library.library.Library.search`."""
 
     top_k: int | None
     filters: SearchFilters
@@ -63,50 +52,69 @@ class SearchPlan:
 def search(
     snapshot: OpenSnapshot, questions: Sequence[str], plan: SearchPlan, notes: Sequence[str] = ()
 ) -> list[SearchAnswer]:
-    """Search for questions in one snapshot.
-
-    Args:
-        snapshot: The open snapshot.
-        questions: The questions, none blank.
-        plan: How to search.
-        notes: Notes to add to those of every answer.
-
-    Returns:
-        One answer per question.
-
-    Raises:
-        InputError: A question is blank, a filter fits no document or a name several, or there is no reranker.
-        ModelError: The reranker could not be used.
-    """
+    """Search for questions in one snapshot; the notes are added to those of every answer."""
     for question in questions:
         if not question.strip():
             raise InputError("the question is blank; give some words to look for")
-    parts = [cut_long(snapshot, question) for question in questions]
+    index, workspace = snapshot.index, snapshot.workspace
     keys = [
-        some or list_keys(snapshot.index, question, expand=plan.expand)
-        for question, some in zip(questions, parts, strict=True)
+        cut_long(snapshot, question) or list_keys(index, question, expand=plan.expand)
+        for question in questions
     ]
     together = [key for some in keys for key in some]
-    settings = snapshot.workspace.settings.rag
-    filters = admit(plan.filters, settings, snapshot, len(together))
-    searched = _Searched(snapshot, plan, [*notes, *filter(None, [snapshot.served.degraded])])
-    if filters is None or not snapshot.index.rows:
-        return [
-            searched.answer_nothing(question, some) for question, some in zip(questions, keys, strict=True)
-        ]
-    admitted = _count_admitted(snapshot.index, filters)
-    if not admitted:
-        return [
-            searched.answer_nothing(question, some) for question, some in zip(questions, keys, strict=True)
-        ]
+    filters = admit(plan.filters, workspace.settings.rag, snapshot, len(together))
+    # All keys have the same time.
+    admitted = (
+        0
+        if filters is None or not index.rows
+        else index.count_admitted(replace(filters, as_of=filters.as_of and filters.as_of[:1]))
+    )
     wanted = plan.top_k or plan.depth.count_hits(admitted)
-    result = _search_keys(snapshot, together, plan, filters, wanted)
-    hits = _fuse(result.hits, keys)
+    hits: list[list[dict[str, Any]]] = [[] for _ in questions]
+    engine, reason = "none", "no chunk meets the filters" if index.rows else "the index holds no chunk"
+    if filters is not None and admitted:
+        result = _search_keys(snapshot, together, plan, filters, wanted)
+        hits = _fuse(result.hits, keys)
+        engine, reason = result.engine, result.reason
     described = snapshot.describe([row["chunk_id"] for rows in hits for row in rows])
-    return [
-        searched.answer(question, some, found, described, wanted, admitted, result)
-        for question, some, found in zip(questions, keys, hits, strict=True)
-    ]
+    answers = []
+    for question, some, rows in zip(questions, keys, hits, strict=True):
+        told, found, reranked = [*notes, *filter(None, [snapshot.served.degraded])], rows, False
+        if question not in some:
+            told.append(
+                f"the question is longer than the model reads, and was searched as {len(some)} parts, the keys"
+            )
+        if plan.rerank:
+            from backstory.interfaces.library.reranking import rerank_hits  # loads models' clients
+
+            found, reranked, more = rerank_hits(workspace, question, rows, described)
+            told += more
+        found = found[:wanted]
+        texts = [str(described[row["chunk_id"]]["text"]) for row in found]
+        shown = len(found) if plan.top_k else plan.depth.count_within(texts)
+        made = tuple(
+            make_hit(place, row, described[row["chunk_id"]], snapshot.read_metadata)
+            for place, row in enumerate(found[:shown], start=1)
+        )
+        answers.append(
+            SearchAnswer(
+                query=question,
+                keys=some,
+                mode=plan.mode or workspace.settings.rag.ranking,
+                hits=made,
+                corpus_chunks=admitted,
+                depth=wanted,
+                left_out=len(found) - shown,
+                weak=sum(not hit.above_threshold for hit in made),
+                engine=engine,
+                reason=reason if found or not admitted else "no chunk shares a word with the question",
+                reranked=reranked,
+                index_version=index.version,
+                degraded=snapshot.served.degraded,
+                notes=tuple(told),
+            )
+        )
+    return answers
 
 
 def cut_long(snapshot: OpenSnapshot, question: str) -> tuple[str, ...]:
@@ -127,11 +135,6 @@ def list_keys(index: SearchIndex, question: str, *, expand: bool) -> tuple[str, 
     if not expand:
         return (question,)
     return expand_question(question, main_stemmer(index))
-
-
-def _count_admitted(index: SearchIndex, filters: Filters) -> int:
-    """Count the chunks that the filters admit; all keys have the same time."""
-    return index.count_admitted(replace(filters, as_of=filters.as_of and filters.as_of[:1]))
 
 
 def _search_keys(
@@ -176,82 +179,6 @@ def _fuse(hits: pl.DataFrame, keys: Sequence[Sequence[str]]) -> list[list[dict[s
     ]
 
 
-@dataclass(frozen=True)
-class _Searched:
-    """Data shared by the answers to all questions of a search."""
-
-    snapshot: OpenSnapshot
-    plan: SearchPlan
-    notes: Sequence[str]
-
-    def answer(
-        self,
-        question: str,
-        keys: tuple[str, ...],
-        found: list[dict[str, Any]],
-        described: Mapping[str, Mapping[str, Any]],
-        wanted: int,
-        admitted: int,
-        result: SearchResult,
-    ) -> SearchAnswer:
-        notes, reranked = list(self.notes), False
-        if question not in keys:
-            notes.append(
-                f"the question is longer than the model reads, and was searched as {len(keys)} parts, the keys"
-            )
-        if self.plan.rerank:
-            from backstory.interfaces.library.reranking import rerank_hits  # loads models' clients
-
-            found, reranked, told = rerank_hits(self.snapshot.workspace, question, found, described)
-            notes += told
-        found = found[:wanted]
-        texts = [str(described[row["chunk_id"]]["text"]) for row in found]
-        shown = len(found) if self.plan.top_k else self.plan.depth.count_within(texts)
-        hits = tuple(
-            make_hit(place, row, described[row["chunk_id"]], self.snapshot.read_metadata)
-            for place, row in enumerate(found[:shown], start=1)
-        )
-        return SearchAnswer(
-            query=question,
-            keys=keys,
-            mode=self._mode,
-            hits=hits,
-            corpus_chunks=admitted,
-            depth=wanted,
-            left_out=len(found) - shown,
-            weak=sum(not hit.above_threshold for hit in hits),
-            engine=result.engine,
-            reason=result.reason if found else "no chunk shares a word with the question",
-            reranked=reranked,
-            index_version=self.snapshot.index.version,
-            degraded=self.snapshot.served.degraded,
-            notes=tuple(notes),
-        )
-
-    def answer_nothing(self, question: str, keys: tuple[str, ...]) -> SearchAnswer:
-        """Build the answer if no chunk meets the filters."""
-        return SearchAnswer(
-            query=question,
-            keys=keys,
-            mode=self._mode,
-            hits=(),
-            corpus_chunks=0,
-            depth=self.plan.top_k or self.plan.depth.count_hits(0),
-            left_out=0,
-            weak=0,
-            engine="none",
-            reason="no chunk meets the filters" if self.snapshot.index.rows else "the index holds no chunk",
-            reranked=False,
-            index_version=self.snapshot.index.version,
-            degraded=self.snapshot.served.degraded,
-            notes=tuple(self.notes),
-        )
-
-    @property
-    def _mode(self) -> Mode:
-        return self.plan.mode or self.snapshot.workspace.settings.rag.ranking
-
-
 def make_hit(
     rank: int,
     row: Mapping[str, Any],
@@ -259,10 +186,10 @@ def make_hit(
     read_metadata: Callable[[str, str], Mapping[str, Any]],
 ) -> Hit:
     """Build a hit from a row of the search and the description of its chunk."""
-    pages = None if chunk["page_start"] is None else (chunk["page_start"], chunk["page_end"])
-    first_line, last_line = chunk.get("line_start"), chunk.get("line_end")
-    lines = None if first_line is None or last_line is None else (first_line, last_line)
-    characters = (chunk["char_start"], chunk["char_end"])
+    names = (
+        *("chunk_id", "document_id", "revision", "uri", "title", "slug", "kind", "tenant", "heading"),
+        *("page_start", "page_end", "line_start", "line_end", "char_start", "char_end", "text"),
+    )
     return Hit(
         rank=rank,
         score=row["score"],
@@ -271,19 +198,16 @@ def make_hit(
         probability=round(row["probability"], 3),
         above_threshold=row["probability"] >= SERVES,
         key=row["key"],
-        **{
-            name: chunk[name]
-            for name in (
-                *("chunk_id", "document_id", "revision", "uri", "title", "slug", "kind", "tenant", "heading"),
-                *("page_start", "page_end", "char_start", "char_end", "text"),
-            )
-        },
+        **{name: chunk.get(name) for name in names},
         tags=tuple(chunk["tags"]),
         metadata=dict(read_metadata(chunk["uri"], chunk["revision"])),
         date=chunk["published_at"],
-        line_start=first_line,
-        line_end=last_line,
-        cite=cite(chunk["uri"], pages=pages, lines=lines, characters=characters),
+        cite=cite(
+            chunk["uri"],
+            pages=(chunk["page_start"], chunk["page_end"]),
+            lines=(chunk.get("line_start"), chunk.get("line_end")),
+            characters=(chunk["char_start"], chunk["char_end"]),
+        ),
     )
 
 
@@ -311,10 +235,6 @@ def main_stemmer(index: SearchIndex) -> str:
 
 def expand_question(question: str, stemmer: str) -> tuple[str, ...]:
     """Build the search keys of a question.
-
-    Args:
-        question: Any text.
-        stemmer: Name of the stemmer whose stop words are no content.
 
     Returns:
         The question itself; its content words, if it has others; and the result of a template. Each key once.

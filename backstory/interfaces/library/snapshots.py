@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,37 +35,18 @@ _KEPT_SENTENCES: Final = 8192
 class OpenSnapshot:
     """An open snapshot, which serves any number of threads.
 
-    Attributes:
-        served: The index, and the settings that fit it.
-        published: Version that was published when it was opened.
-        held: Closes it, and the resources opened with it.
-        readers: Number of its present readers.
-        is_retired: Whether the last reader closes it.
-        described: Recently used chunk descriptions, by chunk id (bounded).
-        lock: Guards what is cached.
+    ``published`` is the version that was published when it was opened, ``readers`` the number of its present readers,
+    the last of whom closes it if it ``is_retired``. ``lock`` guards what is cached.
     """
 
     served: QueryIndex
     published: str | None
-    held: ExitStack
     readers: int = field(default=0, init=False)
     is_retired: bool = field(default=False, init=False)
     described: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False)
     lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     _metadata: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False)
     _sentences: dict[str, NDArray[np.float32]] = field(default_factory=dict, init=False, repr=False)
-
-    @classmethod
-    def open(cls, workspace: Workspace, published: str | None) -> Self:
-        """Open the published snapshot and the cache of vectors.
-
-        Raises:
-            BackstoryError: See :func:`backstory.pipeline.query_index.open_for_queries`.
-        """
-        served = open_for_queries(workspace)
-        held = ExitStack()
-        held.callback(served.index.close)
-        return cls(served, published, held)
 
     @property
     def index(self) -> SearchIndex:
@@ -94,18 +75,10 @@ class OpenSnapshot:
             return {chunk_id: self.described[chunk_id] for chunk_id in chunk_ids}
 
     def embed_sentences(self, texts: Sequence[str]) -> tuple[Vectors, int]:
-        """Embed sentences of the documents, and keep the vectors of the most recent ones while the snapshot is open.
+        """Embed sentences of the documents: unit vectors, and the tokens of the texts that were computed.
 
-        They are kept in memory alone: no run would find them again, and a file would outlive the document.
-
-        Args:
-            texts: Any number of texts.
-
-        Returns:
-            Unit vectors, shape ``(len(texts), dimension)``, and the tokens of the texts that were computed.
-
-        Raises:
-            ModelError: The model could not be used.
+        The vectors of the most recent ones are kept in memory while the snapshot is open, and nowhere else: no run
+        would find them again, and a file would outlive the document.
         """
         with self.lock:
             known = {text: self._sentences.pop(text) for text in texts if text in self._sentences}
@@ -140,11 +113,7 @@ class OpenSnapshot:
         return make_locator(self.workspace)
 
     def name_documents(self, tenant: str | None) -> list[NamedDocument]:
-        """Return the documents by all their names.
-
-        Args:
-            tenant: Only those of this tenant; None for the setting ``rag.tenant``, which may be none.
-        """
+        """Return the documents by all their names."""
         wanted = self.workspace.settings.rag.tenant if tenant is None else tenant
         return self._documents if wanted is None else self._documents_by_tenant.get(wanted, [])
 
@@ -180,11 +149,7 @@ class Snapshots:
 
     @contextmanager
     def reading(self) -> Iterator[OpenSnapshot]:
-        """Open the published snapshot, which stays open and unchanged while it is used.
-
-        Raises:
-            BackstoryError: See :func:`backstory.pipeline.query_index.open_for_queries`.
-        """
+        """Open the published snapshot, which stays open and unchanged while it is used."""
         snapshot = self._take()
         try:
             yield snapshot
@@ -204,7 +169,7 @@ class Snapshots:
                 raise explain_absence(self._workspace)
             current = self._current
             if current is None or current.published != published:
-                opened = OpenSnapshot.open(self._workspace, published)
+                opened = OpenSnapshot(open_for_queries(self._workspace), published)
                 self._retire()
                 self._current = current = opened
             current.readers += 1
@@ -214,11 +179,11 @@ class Snapshots:
         with self._lock:
             snapshot.readers -= 1
             if snapshot.is_retired and not snapshot.readers:
-                snapshot.held.close()
+                snapshot.index.close()
 
     def _retire(self) -> None:
         retired, self._current = self._current, None
         if retired is not None:
             retired.is_retired = True
             if not retired.readers:
-                retired.held.close()
+                retired.index.close()

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from backstory.base.errors import InputError
 from backstory.interfaces.library.corpus import Corpus, place_text
 from backstory.interfaces.library.freshness import describe_change
+from backstory.interfaces.library.names import PlacedText, cite
 from backstory.interfaces.library.results import DocumentEntry, SectionSummary, Style, Summary
-from backstory.interfaces.library.text_positions import PlacedText, cite
 from backstory.pipeline.chats.model_view import ModelView
 from backstory.text.chunking.pages import Pages
 from backstory.writing.summaries.prompt import list_pages
@@ -17,20 +17,7 @@ from backstory.writing.summaries.summarizing import DocumentSummary, SectionOutc
 
 
 def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) -> Summary:
-    """Summarize a document by the summarizer of the settings.
-
-    Args:
-        corpus: The documents.
-        name: Name of the document.
-        style: ``brief``, ``detailed`` or ``bullets``.
-        max_words: Maximum number of words per section, at least 1.
-
-    Raises:
-        InputError: No document has this name or several have it, an argument is out of its range, or the settings
-            withhold the document from the model.
-        ModelError: The model could not be used at all.
-        BudgetExhaustedError: A budget is used up, and no section was summarized.
-    """
+    """Summarize a document by the summarizer of the settings."""
     if style not in STYLES:
         raise InputError(
             f"{style!r} is no style; choose {', '.join(STYLES[:-1])} or {STYLES[-1]}", code="unknown_value"
@@ -89,7 +76,7 @@ def _describe(outcome: SectionOutcome, document: DocumentEntry, placed: PlacedTe
         reason=outcome.reason,
         cite=cite(
             document.uri,
-            pages=section.pages,
+            pages=section.pages or (None, None),
             lines=(placed.line_of(section.start), placed.line_of(max(section.start, section.end - 1))),
             characters=(section.start, section.end),
         ),

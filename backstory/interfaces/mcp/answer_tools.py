@@ -9,7 +9,7 @@ from mcp.server.mcpserver import Context
 from pydantic import Field
 
 from backstory.interfaces.agents.document_filters import make_filters
-from backstory.interfaces.library.answer import Answer
+from backstory.interfaces.library.answers import Answer
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.mcp.arguments import AsOf, Filters, Query
 from backstory.interfaces.mcp.limits import DEFAULT_TOKENS, MaxTokens, count_tokens, cut_list, cut_text, fits

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from backstory.base.errors import InputError
 from backstory.interfaces.agents.document_filters import make_filters
+from backstory.interfaces.library.answers import ContextAnswer, ContextPart, Explanation
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import ContextAnswer, ContextPart, Explanation
 from backstory.interfaces.mcp.arguments import AsOf, Filters, TopK, WindowId
 from backstory.interfaces.mcp.limits import DEFAULT_TOKENS, MaxTokens, cut_list
 from backstory.interfaces.mcp.quoting import FORMAT, quote_passages

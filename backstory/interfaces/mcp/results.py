@@ -7,17 +7,8 @@ from datetime import datetime
 from pydantic import Field
 
 from backstory.interfaces.agents.document_results import QueryResult
-from backstory.interfaces.library.answer import Answer, CitedPlace
-from backstory.interfaces.library.results import (
-    ContextAnswer,
-    ContextPart,
-    DocumentEntry,
-    DocumentFacts,
-    DocumentList,
-    Result,
-    Verdict,
-    view,
-)
+from backstory.interfaces.library.answers import Answer, CitedPlace, ContextAnswer, ContextPart, Verdict
+from backstory.interfaces.library.results import DocumentEntry, DocumentFacts, DocumentList, Result, view
 
 Cut = Field(
     default=None, description="What was left out for want of room, and how to get it; null if nothing was."

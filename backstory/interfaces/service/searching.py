@@ -8,7 +8,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from backstory.interfaces.agents.document_filters import DocumentFilters, make_filters
-from backstory.interfaces.library.results import Mode, SearchAnswer
+from backstory.interfaces.library.answers import SearchAnswer
+from backstory.interfaces.library.results import Mode
 from backstory.interfaces.service.authentication import DESCRIBED, Reader, Served
 from backstory.interfaces.service.failures import ErrorBody
 from backstory.interfaces.service.refusals import hide_paths

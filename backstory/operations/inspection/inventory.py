@@ -1,20 +1,18 @@
-"""The inventory of a workspace: its tables, index, caches and runs, its documents, and the outcome of every file."""
+"""The inventory of a workspace: its tables, index, caches and runs, and the outcome of every file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from backstory.base.errors import SearchIndexError, StateError, WorkspaceError
+from backstory.base.errors import SearchIndexError, StateError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import inflect, name_some
 from backstory.index.snapshot import current_version, read_manifest
-from backstory.ingest.documents.files import list_foreign
 from backstory.ingest.documents.rows import DRAFT
-from backstory.ingest.documents.written import name_source
 from backstory.operations.inspection.probes import Examination
 from backstory.pipeline.chats.copies import find_stale_copies
 from backstory.pipeline.history.record import describe_status, describe_trouble, find_trouble
@@ -22,8 +20,6 @@ from backstory.pipeline.incremental.report import UNREAD_STATUSES
 from backstory.pipeline.run.cache_use import CacheUse, measure_caches
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.schemas import SERVED_TABLES
-from backstory.storage.tables.tables import WHOLE
-from backstory.storage.tables.views import query_views
 
 STATUS_WORDS: Final = {
     "read": "read",
@@ -219,56 +215,3 @@ def _list_late(workspace: Workspace, documents: pl.DataFrame) -> list[str]:
 
 def _list_names(names: Sequence[str]) -> str:
     return name_some(names, _MOST_NAMES)
-
-
-class Flaw(NamedTuple):
-    """A document file that was not read, or only in part: as table ``sources`` names it, its status there, and why."""
-
-    source: str
-    status: str
-    reason: str
-
-
-def list_documents(workspace: Workspace) -> list[dict[str, Any]]:
-    """List the documents of ``rag.tenant`` by path, as :mod:`backstory.storage.tables.views` describes them.
-
-    Raises:
-        WorkspaceError: No run has read the documents yet (code ``no_tables``).
-    """
-    if not workspace.catalog.read("documents"):
-        raise WorkspaceError(
-            f"no run has read the documents of {workspace.root} yet; start `backstory run`, or without chats "
-            "`backstory add`",
-            code="no_tables",
-        )
-    found = query_views(workspace.tables, "FROM document_catalog")
-    rows = workspace.date_locally(found.with_columns(pl.col("published_at").dt.replace_time_zone("UTC")))
-    tenant = workspace.settings.rag.tenant
-    if tenant is not None:
-        mine = _read_tenants(workspace).filter(pl.col("tenant") == tenant)
-        rows = rows.join(mine, on=["document_id", "revision"], how="semi", maintain_order="left")
-    return rows.to_dicts()
-
-
-def list_flaws(workspace: Workspace) -> list[Flaw]:
-    """List the document files that were not read, or only in part. Files that a rule leaves out are not listed.
-
-    If ``rag.tenant`` is set, files of other tenants are not listed either.
-    """
-    sources = workspace.tables.read("sources", ["documents"]).select("source", "status", "reason")
-    folder = workspace.settings.documents.folder
-    foreign = list_foreign(_read_tenants(workspace), workspace.settings.rag.tenant)
-    hidden = pl.col("source").is_in([name_source(folder, uri) for uri in foreign])
-    unread = sources.filter(~pl.col("status").is_in(["read", "ignored"]) & ~hidden)
-    found = [Flaw(*row) for row in unread.iter_rows()]
-    found += [
-        Flaw(name_source(folder, row["uri"]), "read", row["unread"])
-        for row in list_documents(workspace)
-        if row["status"] == "ok" and row["unread"] is not None
-    ]
-    return sorted(found)
-
-
-def _read_tenants(workspace: Workspace) -> pl.DataFrame:
-    documents = workspace.tables.read("documents", [WHOLE]).filter(pl.col("status") != "superseded")
-    return documents.select("document_id", "revision", "uri", "tenant")

@@ -1,8 +1,6 @@
 """What all commands share: help, version, completion, and how errors end."""
 
-import gc
 import json
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ from typer.testing import CliRunner
 from backstory import run_pipeline
 from backstory.base import VERSION
 from backstory.interfaces.cli import app as cli
-from backstory.interfaces.cli.loading import loading
 from backstory.pipeline.workspace import open_workspace
 from tests.interfaces.cli.invocation import exit_code, run
 
@@ -146,15 +143,3 @@ def test_a_command_that_is_assembled_alone_is_the_same(called: list[str]) -> Non
     assert (alone.output, alone.exit_code) == (among_all.output, among_all.exit_code)
     names = typer.main.get_group(cli._assemble(called)).commands
     assert list(names) == called[:1] if called and called[0] in COMMANDS else sorted(names) == COMMANDS
-
-
-def _load_absent() -> None:
-    with loading():
-        assert not gc.isenabled()
-        import_module("backstory.interfaces.cli.absent")
-
-
-def test_garbage_is_collected_again_after_the_modules_are_loaded() -> None:
-    with pytest.raises(ModuleNotFoundError):
-        _load_absent()
-    assert gc.isenabled()

@@ -3,56 +3,53 @@
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from backstory.base.errors import InputError, WorkspaceError
+from backstory.base.errors import InputError
 from backstory.base.wording import write_size
-from backstory.interfaces.cli.check import print_preview
-from backstory.interfaces.cli.documents import print_documents
-from backstory.operations.inspection.inventory import list_documents, list_flaws
+from backstory.interfaces.cli.documents import print_files
+from backstory.interfaces.cli.init import print_preview
+from backstory.interfaces.library.library import Library
 from backstory.operations.inspection.preview import preview_run
-from backstory.pipeline.workspace import open_workspace
-from backstory.storage.tables.views import write_views
 from tests.interfaces.cli.invocation import run
-from tests.workspaces import build_table
 
-COLUMNS = ["status", "date", "from", "format", "pages", "chunks", "size", "path", "title"]
-
-
-def test_before_the_first_run_the_command_names_what_to_do(root: Path) -> None:
-    result = run("documents", "-w", str(root))
-    assert isinstance(result.exception, WorkspaceError)
-    assert result.exception.code == "no_tables"
+COLUMNS = ["state", "date", "from", "format", "pages", "chunks", "size", "path", "title"]
 
 
-def test_documents_are_listed_with_their_chunks_and_what_is_wrong(made: Path) -> None:
+def list_json(made: Path) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = json.loads(run("documents", "--json", "-w", str(made)).output)
+    return listed
+
+
+def test_files_are_listed_with_their_states_and_what_is_wrong(made: Path) -> None:
     posts = made / "posts"
     (posts / "moths.md").write_text("---\ndate: tomorrow\n---\nText", encoding="utf-8")
     irrigation = (posts / "irrigation.md").read_text("utf-8")
     (posts / "irrigation.md").write_text(f"---\ndate: 2025-01-05\n---\n{irrigation}", encoding="utf-8")
     (posts / "photo.heic").write_bytes(b"\0\0\0\x18ftypheic")
     (posts / "disk.md").unlink()
-    workspace = open_workspace(made)
-    build_table(workspace, "documents")
-    build_table(workspace, "document_chunks")
-    write_views(workspace.tables)
-    rows = {row["uri"]: row for row in list_documents(workspace)}
+    states = {row["uri"]: row["state"] for row in list_json(made)}
+    assert (states["irrigation.md"], states["disk.md"], states["photo.heic"]) == (
+        "pending",
+        "removed",
+        "pending",
+    )
+    assert run("add", "-w", str(made)).exit_code == 3
+    rows = {row["uri"]: row for row in list_json(made)}
+    assert {uri: row["state"] for uri, row in rows.items()} == {
+        "irrigation.md": "read",
+        "moths.md": "failed",
+        "photo.heic": "skipped",
+    }
     assert rows["irrigation.md"]["chunks"] == 1
     assert rows["irrigation.md"]["size"] == (posts / "irrigation.md").stat().st_size
-    assert (rows["disk.md"]["status"], rows["disk.md"]["chunks"]) == ("deleted", 0)
-    assert rows["moths.md"]["status"] == "error"
-    assert {flaw.source for flaw in list_flaws(workspace)} == {"posts/moths.md", "posts/photo.heic"}
     shown = run("documents", "-w", str(made)).output
     assert shown.splitlines()[0].split() == COLUMNS
-    row = rows["irrigation.md"]
-    assert (f"{row['published_at']:%Y-%m-%d}", row["date_origin"]) == ("2025-01-05", "stated")
     [listed] = [line.split() for line in shown.splitlines() if "irrigation.md" in line]
-    assert listed[:4] == ["ok", "2025-01-05", "stated", "markdown"]
+    assert listed[:4] == ["read", "2025-01-05", "stated", "markdown"]
     assert "posts/moths.md (failed): " in shown
-    told = json.loads(run("documents", "--json", "-w", str(made)).output)
-    assert {row["uri"] for row in told["documents"]} == set(rows)
-    assert [flaw["status"] for flaw in told["flaws"]] == ["failed", "unsupported"]
 
 
 def test_documents_and_files_of_another_tenant_are_not_listed(made: Path) -> None:
@@ -65,9 +62,9 @@ def test_documents_and_files_of_another_tenant_are_not_listed(made: Path) -> Non
     (made / "posts" / "bob.md").write_text("---\ndate: tomorrow\n---\nOf bob", encoding="utf-8")
     assert "bob" not in run("status", "-w", str(made)).output
     run("add", "-w", str(made))
-    workspace = open_workspace(made)
-    assert [row["uri"] for row in list_documents(workspace)] == ["ana.md"]
-    assert list_flaws(workspace) == []
+    titles = {row["uri"]: row["title"] for row in list_json(made)}
+    assert titles["ana.md"] == "Quince of ana"
+    assert "bob.md" not in titles
     for words in (
         ("documents",),
         ("documents", "--json"),
@@ -86,17 +83,18 @@ def test_documents_and_files_of_another_tenant_are_not_listed(made: Path) -> Non
 
 def test_a_narrow_terminal_leaves_out_columns_and_breaks_only_paths(made: Path) -> None:
     stream = io.StringIO()
-    rows = [{**row, "title": "A very long title " * 9} for row in list_documents(open_workspace(made))]
-    print_documents(Console(file=stream, width=80, force_terminal=True, color_system=None), rows, [])
+    with Library.open(made) as library:
+        files = [file.model_copy(update={"title": "A very long title " * 9}) for file in library.files()]
+    print_files(Console(file=stream, width=80, force_terminal=True, color_system=None), files)
     lines = stream.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert "…" not in stream.getvalue()
     shown = lines[0].split()
     assert shown == [name for name in COLUMNS if name in shown]
-    assert {"status", "date", "path"} <= set(shown)
+    assert {"state", "date", "path"} <= set(shown)
     assert all(name in lines[-1] for name in set(COLUMNS) - set(shown))
-    assert all(f"{row['published_at']:%Y-%m-%d}" in stream.getvalue() for row in rows if row["published_at"])
-    assert all(row["uri"] in stream.getvalue() for row in rows)
+    assert all(f"{file.date:%Y-%m-%d}" in stream.getvalue() for file in files if file.date)
+    assert all(file.uri in stream.getvalue() for file in files)
 
 
 def test_sizes_are_written_with_their_unit() -> None:

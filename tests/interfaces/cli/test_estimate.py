@@ -1,5 +1,6 @@
 """``backstory run --estimate``: what it counts is what the run then does, and it writes nothing."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,8 @@ def test_an_unchanged_workspace_has_nothing_to_embed(made_workspace: Workspace) 
     result = run("run", "--estimate", "--workspace", str(made_workspace.root))
     assert result.exit_code == 0, result.output
     assert "No text needs to be embedded" in result.output
+    told = json.loads(run("run", "--estimate", "--json", "--workspace", str(made_workspace.root)).stdout)
+    assert all(kind["texts"] == kind["cached"] for kind in told["embedding"])
     assert stamp(made_workspace.root) == before
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import pytest
 
-from backstory.interfaces.cli.failure import BAD_USAGE
 from backstory.pipeline.workspace import Workspace
 from tests.interfaces.cli.invocation import exit_code
 
@@ -88,10 +87,6 @@ def test_json_holds_all_that_is_different_and_nothing_else_is_printed(
     third = json.loads(call("-w", root, "--json").stdout)
     assert third["unchanged"]
     assert third["differences"]["documents"] is None
-
-
-def test_an_estimate_is_not_printed_as_json(workspace: Workspace, call: Call) -> None:
-    assert call("-w", str(workspace.root), "--estimate", "--json").returncode == BAD_USAGE
 
 
 @pytest.mark.parametrize(

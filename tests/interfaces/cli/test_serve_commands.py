@@ -252,21 +252,7 @@ def test_the_service_may_open_as_many_files_as_its_tenants_need(root: Path) -> N
     assert int(allowed) == min(hard, 10_240)
 
 
-def test_the_folder_may_be_named_before_a_command(root: Path, tmp_path: Path) -> None:
-    def call_before(*words: str, given: str | None = None) -> Result:
-        return CliRunner().invoke(app, ["serve", "--root", str(root), *words], input=given)
-
-    assert call_before("grant", "anna", "garden", "reader").exit_code == 0
-    assert json.loads(call_before("user", "list", "--json").stdout)[0]["roles"] == {"garden": "reader"}
-    key_file = tmp_path / "elsewhere.key"
-    words = ("--key-file", str(key_file), "key", "set", "garden", ANSWER_KEY_VARIABLE)
-    assert call_before(*words, given=f"{KEY}\n").exit_code == 0
-    assert key_file.exists()
-    other = CliRunner().invoke(app, ["serve", "--root", str(tmp_path), "user", "list", "--root", str(root)])
-    assert other.exit_code == 0
-
-
-def test_an_option_of_serving_is_none_of_administration(root: Path) -> None:
+def test_an_option_of_serving_stands_before_no_command_of_administration(root: Path) -> None:
     refused = CliRunner().invoke(app, ["serve", "--root", str(root), "--port", "1", "user", "list"])
     assert refused.exit_code == 2
     assert "--port" in refused.stderr

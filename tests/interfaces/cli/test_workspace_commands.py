@@ -46,7 +46,6 @@ def test_status_counts_the_tables_beside_a_damaged_index(made: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("status", "--runs", "--caches"),
         ("status", "--limit", "3"),
         ("doctor", "--files", "--alerts"),
         ("doctor", "--test-alert", "--prune-caches"),

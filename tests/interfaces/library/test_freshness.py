@@ -1,4 +1,4 @@
-"""What answers say of files that have changed, where nothing is listed again unless it must be."""
+"""What answers say of files that have changed."""
 
 import os
 import random
@@ -11,8 +11,7 @@ import pytest
 from backstory.base.errors import NoIndexError
 from backstory.base.progress import listening
 from backstory.ingest.documents.files import DocumentFile
-from backstory.interfaces.library import freshness
-from backstory.interfaces.library.freshness import StaleNote
+from backstory.interfaces.library.freshness import FileChanges
 from backstory.interfaces.library.library import Library
 from tests.errors import raises
 from tests.started_python import run_python
@@ -56,41 +55,18 @@ class Edits:
 def test_any_edit_is_told_as_by_one_who_lists_all_files(
     library: Library, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(freshness, "_COARSEST_CLOCK_NS", -(10**18))  # so that stamps are trusted at once
     monkeypatch.setattr("backstory.interfaces.library.freshness._RESTS", 0)
     workspace = library.workspace
     rows = library.documents().documents
     revisions = {row.uri: row.revision for row in rows}
-    kept = StaleNote(workspace, seconds=0)
+    kept = FileChanges(workspace, seconds=0)
     edits = Edits(workspace.documents_dir, seed)
     told = set()
     for _ in range(25):
-        assert kept.describe("v", revisions) == StaleNote(workspace).describe("v", revisions)
+        assert kept.describe("v", revisions) == FileChanges(workspace).describe("v", revisions)
         told.add(kept.describe("v", revisions))
         edits.make()
     assert len(told) > 5
-
-
-def test_files_are_not_listed_again_while_they_stay(
-    library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(freshness, "_COARSEST_CLOCK_NS", -(10**18))
-    monkeypatch.setattr("backstory.interfaces.library.freshness._RESTS", 0)
-    note = StaleNote(library.workspace, seconds=0)
-    (library.workspace.documents_dir / "fresh.md").write_text("Fresh bread.", encoding="utf-8")
-    first = note.describe("v", {})
-    assert "fresh.md" in str(first)
-    monkeypatch.setattr("backstory.interfaces.library.freshness.list_all_files", None)
-    assert note.describe("v", {}) == first
-
-
-def test_fresh_times_are_not_trusted(library: Library) -> None:
-    """A change soon after another one may have the same time."""
-    note = StaleNote(library.workspace, seconds=0)
-    (library.workspace.documents_dir / "fresh.md").write_text("Fresh bread.", encoding="utf-8")
-    note.describe("v", {})
-    assert note._stamps is not None
-    assert not note._stamps.hold()
 
 
 def test_answers_tell_that_a_run_was_killed_before_its_end(library: Library) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from backstory.interfaces.library.answer import Answer
+from backstory.interfaces.library.answers import Answer
 from backstory.interfaces.library.library import Library
 from tests.models.services.chat_server import (
     ChatBehaviour,

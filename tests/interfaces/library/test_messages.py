@@ -224,9 +224,8 @@ def test_wrapping_does_not_change_the_parts_of_prose(indexed_once: Library) -> N
             assert indexed_once.context(wrapped).parts == parts
 
 
-def test_what_stands_before_a_chat_and_what_an_app_writes() -> None:
+def test_a_few_words_may_stand_before_a_chat() -> None:
     chat = (
-        "12/03/2024, 10:15 - Messages and calls are end-to-end encrypted.\n"
         "12/03/2024, 10:16 - Ana: When does it leave?\n\nNote: I am late.\n"
         "12/03/2024, 10:17 - Bob: <Media omitted>\n"
         "31/12/2024, 10:18 - Bob: At nine."

@@ -8,8 +8,8 @@ from backstory.base import expressions
 from backstory.base.errors import InputError
 from backstory.base.expressions import FoldedText, find_limited, find_places
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.names import PlacedText
 from backstory.interfaces.library.results import Match
-from backstory.interfaces.library.text_positions import PlacedText
 from backstory.text.prompts.formats import FORMATS, ContextFormat
 from tests.errors import raises
 

@@ -4,8 +4,9 @@ import pytest
 from pydantic import Field, ValidationError
 
 from backstory.interfaces.agents.document_results import FoundChunk
+from backstory.interfaces.library.answers import Hit
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import Hit, Result, view
+from backstory.interfaces.library.results import Result, view
 
 
 class Place(Result):

@@ -12,9 +12,10 @@ from pydantic import TypeAdapter
 
 from backstory.base.errors import InputError
 from backstory.index.request import SearchRequest
+from backstory.interfaces.library.answers import SearchAnswer
 from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import Mode, Result, SearchAnswer
+from backstory.interfaces.library.results import Mode, Result
 from backstory.interfaces.library.search import expand_question
 from backstory.retrieval.depth import AnswerDepth, Depth
 from tests.errors import raises

@@ -8,10 +8,11 @@ import pytest
 
 from backstory.index.snapshot import current_version
 from backstory.interfaces.library import snapshots
+from backstory.interfaces.library.answers import SearchAnswer
+from backstory.interfaces.library.freshness import Watcher
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import IndexReport, SearchAnswer
+from backstory.interfaces.library.results import IndexReport
 from backstory.interfaces.library.status import read_status
-from backstory.interfaces.library.watching import Watcher
 from tests.recording_embedder import RecordingEmbedder
 from tests.started_python import StartedPython
 
@@ -136,7 +137,7 @@ def test_a_watcher_goes_on_after_a_failure_that_nobody_expected(
     watcher = Watcher(lambda: states[-1], index, poll_seconds=0.01, settle_seconds=0.01)
     watcher.start()
     assert watcher.wait_for(lambda: watcher.error is not None, 600)
-    status = read_status(library.workspace, library._corpus, (), watcher)
+    status = read_status(library.workspace, library._changes, library._corpus, (), watcher)
     assert (status.state, status.reason, status.watching) == ("error", "KeyError: 'fault'", True)
     assert "in index" in caplog.text  # the place of the fault
     states.append("after")

@@ -10,11 +10,10 @@ import pytest
 
 from backstory.base.errors import InputError, RemovalError, WorkspaceError
 from backstory.ingest.privacy.erasure_list import Forgotten, write_forgotten
-from backstory.operations.inspection.inventory import list_documents
 from backstory.operations.inspection.preview import Preview, preview_run
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.views import write_views
+from backstory.storage.tables.views import query_views, write_views
 from tests.errors import raises
 from tests.ingest.documents.office_files import make_zip, shape, slide_parts
 from tests.workspaces import CHAT, SETTINGS, build_table, write_workspace
@@ -98,7 +97,8 @@ def test_pages_and_chunks_are_those_of_the_run(make_workspace: Callable[..., Wor
     build_table(workspace, "documents")
     build_table(workspace, "document_chunks")
     write_views(workspace.tables)
-    told = {f"posts/{row['uri']}": (row["pages"], row["chunks"]) for row in list_documents(workspace)}
+    catalog = query_views(workspace.tables, "FROM document_catalog")
+    told = {f"posts/{row['uri']}": (row["pages"], row["chunks"]) for row in catalog.iter_rows(named=True)}
     assert rows == {**told, "chats/garden.txt": (None, None)}
     assert rows["posts/a.pptx"] == (2, 2)
     assert (rows["posts/a.md"][1] or 0) > 1

@@ -1,4 +1,4 @@
-"""The command ``eval``: measure retrieval and answers on labelled data."""
+"""The commands that measure and fit: ``eval`` and ``learn``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ from rich.console import Console
 
 from backstory.base.errors import InputError
 from backstory.base.wording import count
-from backstory.interfaces.cli.options import JsonOption
-from backstory.interfaces.cli.terminal import make_table, open_console, plain, plain_line, print_json
+from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
+from backstory.interfaces.cli.terminal import (
+    plain,
+    plain_line,
+    print_record,
+    print_result,
+    print_table,
+)
 
 if TYPE_CHECKING:
+    from backstory.operations.evaluation.answers import AnswerScores
     from backstory.operations.evaluation.comparison import Comparison
+    from backstory.operations.learning.labels import Labels
+    from backstory.operations.learning.learn import Lesson
+
 
 _GAIN = "gain in ncov@5"
 
@@ -81,14 +91,13 @@ def evaluate(
         comparison.runs.write_parquet(runs)
     if html is not None:
         write_comparison_page(html, comparison)
-    if as_json:
-        print_json(comparison.as_record())
-    else:
-        print_comparison(open_console(), comparison)
+    print_result(
+        comparison.as_record(), lambda console: print_comparison(console, comparison), as_json=as_json
+    )
 
 
 def _print_answers(file: Path, workspace: Path | None, *, as_json: bool) -> None:
-    """Ask a workspace the questions of a file, and print how good the answers are by group."""
+    """Ask a workspace the questions of a file, and print how good the answers are."""
     from backstory.interfaces.library.given_answers import give_answers
     from backstory.interfaces.library.library import Library
     from backstory.operations.evaluation.answers import score_answers
@@ -97,23 +106,32 @@ def _print_answers(file: Path, workspace: Path | None, *, as_json: bool) -> None
     questions = read_question_set(file)
     with Library.open(workspace) as library:
         scores = score_answers(questions, list(give_answers(library, questions)))
-    if as_json:
-        print_json(scores.as_record())
-        return
-    console = open_console()
+    print_result(
+        scores.as_record(), lambda console: _print_scores(console, scores, len(questions)), as_json=as_json
+    )
+
+
+def _print_scores(console: Console, scores: AnswerScores, questions: int) -> None:
+    """Print how good answers are by group."""
     for (group,), rows in scores.table.group_by("group", maintain_order=True):
         console.print(plain_line(str(group), "bold"))
-        table = make_table("measure", "questions", "mean", "95% interval", right=("questions", "mean"))
-        for row in rows.to_dicts():
-            interval = f"{row['low']:.2f} to {row['high']:.2f}"
-            table.add_row(row["measure"], str(row["questions"]), f"{row['mean']:.3f}", interval)
-        console.print(table)
+        cells = [
+            (
+                row["measure"],
+                str(row["questions"]),
+                f"{row['mean']:.3f}",
+                f"{row['low']:.2f} to {row['high']:.2f}",
+            )
+            for row in rows.to_dicts()
+        ]
+        columns = ("measure", "questions", "mean", "95% interval")
+        print_table(console, columns, cells, right=("questions", "mean"))
         console.print()
     if scores.table.is_empty():
         console.print("No question states what is expected; docs/quality.md lists the fields.")
     p50, p95 = scores.latency["p50"], scores.latency["p95"]
     console.print(
-        f"{count(len(questions), 'question')}: {p50:.2f} s at the median, {p95:.2f} s at the 95th percentile, "
+        f"{count(questions, 'question')}: {p50:.2f} s at the median, {p95:.2f} s at the 95th percentile, "
         f"{count(scores.tokens, 'token')} of models, {count(scores.embedded_tokens, 'token')} embedded."
     )
 
@@ -124,8 +142,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
 
     for (group,), by_group in comparison.table.group_by("group", maintain_order=True):
         console.print(plain_line(f"{group}: {count(by_group['windows'][0], 'window')}", "bold"))
-        table = make_table("method", *METRICS, _GAIN, right=(*METRICS, _GAIN))
-        table.columns[0].no_wrap = False
+        cells = []
         for (method,), rows in by_group.group_by("method", maintain_order=True):
             by_metric = {row["metric"]: row for row in rows.to_dicts()}
             scores = [
@@ -138,8 +155,9 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
                 if ncov["gain"] is None
                 else f"{ncov['gain']:+.3f}\n{ncov['gain_low']:+.2f} to {ncov['gain_high']:+.2f}"
             )
-            table.add_row(str(method).removeprefix("whole window, "), *scores, gain)
-        console.print(table)
+            cells.append((str(method).removeprefix("whole window, "), *scores, gain))
+        columns = ("method", *METRICS, _GAIN)
+        print_table(console, columns, cells, right=columns[1:], folded=["method"])
         console.print()
     console.print(
         "backstory: this library. The other methods use one query for the whole window.\n"
@@ -149,3 +167,82 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     )
     figures = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in comparison.figures.items())
     console.print(plain(f"Figures: {figures}"), soft_wrap=True)
+
+
+def learn(
+    labelled_set: Annotated[
+        Path | None,
+        typer.Option(
+            "--set",
+            metavar="DIR",
+            help="Take the labels of this folder in place of the workspace's own: docs.parquet, windows.parquet and "
+            "qrels.parquet.",
+        ),
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Remove what was learned, and fit nothing.")] = False,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Learn from labels which documents a window is about, and keep it only if it helps on the later half of the days.
+
+    A dated document labels the windows of its day with the earlier documents that it links to. The file of a post that
+    a person has edited labels the post's window with what it cites. `backstory explain --should-be` labels a window,
+    too. `backstory run` rebuilds what a fit changes.
+    """
+    from backstory.operations.learning.learn import learn as learn_links
+    from backstory.operations.learning.learn import unlearn
+    from backstory.pipeline.workspace import open_workspace
+
+    opened = open_workspace(workspace)
+    if undo:
+        if labelled_set is not None:
+            raise InputError("--undo fits nothing; leave --set out")
+        removed = unlearn(opened)
+        record: dict[str, object] = {"removed": removed}
+        lines = [
+            "Removed what was learned; `backstory run` rebuilds what that changes."
+            if removed
+            else "Nothing was learned, so that there is nothing to remove."
+        ]
+    else:
+        lesson = learn_links(opened, labelled_set)
+        record = lesson.model_dump(mode="json")
+        lines = [*_describe_labels(lesson.labels), *_describe_trial(lesson)]
+    print_record(record, lines, as_json=as_json)
+
+
+def _describe_labels(labels: Labels) -> list[str]:
+    """Describe from where labels come, and what is no label."""
+    of = "the workspace" if labels.of == "workspace" else f"the set {labels.of}"
+    lines = [f"{count(labels.windows, 'window')} of {of} with {count(labels.links, 'link')}"]
+    lines += [f"  {number:,}: {source}" for source, number in labels.sources.items()]
+    lines += [f"  {number:,} are none: {source}" for source, number in labels.refused.items()]
+    if labels.later:
+        lines.append(f"  {labels.later:,} are none: the document is later than the window, or has no date")
+    if labels.lost:
+        lines.append(
+            f"  {count(labels.lost, 'correction')} of people are none: the messages of the window have changed, or the "
+            "document is gone"
+        )
+    return lines
+
+
+def _describe_trial(lesson: Lesson) -> list[str]:
+    """Describe what the trial gained, and what has changed."""
+    from backstory.operations.learning.learn import LEAST_DAYS
+
+    trial = lesson.trial
+    if trial is None:
+        parts = "A part is a message, or a few short ones. Nothing has changed."
+        return [f"A trial takes labels on {LEAST_DAYS} days, each of a window of ten parts or more. {parts}"]
+    told = (
+        f"Fitted on {count(trial.fitted, 'window')} before {trial.since}, and tested on {trial.tested:,} from then on: "
+        f"ncov@5 {trial.before:.3f} without the fit, {trial.after:.3f} with it, a gain of {trial.gain:+.3f} "
+        f"[{trial.gain_low:+.3f}, {trial.gain_high:+.3f}]."
+    )
+    if lesson.adopted:
+        return [
+            told,
+            "Adopted: `backstory run` rebuilds what changes, and `backstory learn --undo` removes the fit.",
+        ]
+    return [told, "Not adopted, since the interval does not lie above 0. Nothing has changed."]

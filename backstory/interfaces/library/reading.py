@@ -1,0 +1,248 @@
+"""The documents of a workspace, as the tables have them: their list, texts, pages and chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from backstory.base.errors import NoIndexError, naming_faults_of_system
+from backstory.base.ids import is_written
+from backstory.interfaces.library.answers import Explanation
+from backstory.interfaces.library.filters import SearchFilters
+from backstory.interfaces.library.freshness import (
+    FileChanges,
+    describe_indexing,
+    explain_absence,
+    is_made,
+)
+from backstory.interfaces.library.results import (
+    Chunk,
+    DocumentEntry,
+    DocumentList,
+    DocumentText,
+    Dump,
+    GrepAnswer,
+    Result,
+    ShouldBe,
+    Style,
+    Summary,
+)
+from backstory.interfaces.library.snapshots import Snapshots
+from backstory.pipeline.workspace import Workspace
+from backstory.settings.writers import MAX_WORDS
+
+# Reading the tables, and the stages with their contracts, take longer to load than a search takes.
+if TYPE_CHECKING:
+    from backstory.interfaces.library.corpus import Corpus, CorpusReader
+    from backstory.interfaces.library.status import FileState
+
+_NO_FILTERS = SearchFilters()
+_R = TypeVar("_R", bound=Result)
+
+LIMIT_SECONDS: Final = 10.0
+"""Processor time that a regular expression may take over all documents."""
+
+
+class DocumentReader:
+    """Reads the documents of a workspace."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        """Take an open workspace."""
+        self._workspace = workspace
+        self._snapshots = Snapshots(workspace)
+        self._changes = FileChanges(workspace)
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace."""
+        return self._workspace
+
+    def explain(
+        self, window: str, document: str | None = None, *, should_be: ShouldBe | None = None
+    ) -> Explanation:
+        """Explain why documents are, or are not, in the context that a run built for a window.
+
+        Args:
+            window: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
+            document: Name of one document, as :meth:`document` takes it; None for all that a part of the window found.
+            should_be: Records an answer to the explanation, which `backstory learn` takes for a label: the document
+                should be ``here``, or ``absent``. ``unsaid`` takes the answer back. None records nothing.
+
+        Raises:
+            InputError: There is no such window, or it has no context yet; or the answer is about no document, or about
+                one that can be no label.
+        """
+        from backstory.interfaces.library.explain import explain_window
+
+        return self._give(explain_window(self._read_corpus(), window, document, should_be))
+
+    def grep(
+        self,
+        pattern: str,
+        regex: bool = False,
+        limit: int = 100,
+        offset: int = 0,
+        *,
+        ignore_case: bool = True,
+        limit_seconds: float = LIMIT_SECONDS,
+    ) -> GrepAnswer:
+        """Find every match of a pattern in the texts of the documents.
+
+        Args:
+            pattern: A text, or a regular expression.
+            regex: Whether the pattern is a regular expression.
+            limit: Maximum number of returned matches; all of them are counted.
+            offset: Number of matches to skip, for the next page.
+            ignore_case: Whether upper and lower case are the same.
+            limit_seconds: Processor time that a search by an expression may take, rounded up.
+        """
+        from backstory.interfaces.library.grep import grep
+
+        corpus = self._read_corpus()
+        found = grep(
+            corpus,
+            pattern,
+            is_regex=regex,
+            ignore_case=ignore_case,
+            limit=limit,
+            offset=offset,
+            limit_seconds=limit_seconds,
+            notes=self._tell_old(corpus),
+        )
+        return self._give(found)
+
+    def documents(self) -> DocumentList:
+        """List the searched documents, and the files that were not read, with the reasons."""
+        return self._give(self._read_corpus().list_all())
+
+    def files(self) -> list[FileState]:
+        """List every file of the documents with its state: searched, waiting for the next indexing, or not read.
+
+        The list is by path. It has an entry for each file also where nothing is indexed yet.
+        """
+        from backstory.interfaces.library.status import list_file_states
+
+        self._workspace.follower.follow()
+        corpus = self._corpus.read_mine() if is_made(self._workspace) else None
+        searched: Mapping[str, str] = {}
+        with suppress(NoIndexError), self._snapshots.reading() as snapshot:
+            searched = snapshot.revisions
+        return list_file_states(self._workspace, self._changes, corpus, searched)
+
+    def document(self, name: str) -> DocumentEntry:
+        """Describe one document.
+
+        Args:
+            name: Its id, its path, the end of its path from a whole folder or file name on, its slug, its title, or the
+                first six or more characters of its id.
+        """
+        corpus = self._read_corpus()
+        return self._give(corpus.describe(corpus.find(name)))
+
+    def text(self, document: str, pages: int | tuple[int, int] | None = None) -> DocumentText:
+        """Read the text of a document: a page, the first to the last of several, or the whole text."""
+        span = (pages, pages) if isinstance(pages, int) else pages
+        return self._give(self._read_corpus().read(document, span))
+
+    def page_picture(self, document: str, page: int) -> bytes:
+        """Draw a page of a PDF for a screen, as a PNG file; pages count from 1.
+
+        Raises:
+            InputError: The document has no picture of this page, or its file has changed since it was indexed.
+            ReadError: The page cannot be drawn.
+        """
+        return self._read_corpus().draw_page(document, page)
+
+    def chunk(self, name: str) -> Chunk:
+        """Read one chunk of a document by its id, as hits and tools give it."""
+        return self._give(self._read_corpus().find_chunk(name))
+
+    def chunks(self, places: Iterable[tuple[str, int]]) -> list[Chunk | None]:
+        """Read the chunks that hold characters of documents, all of one state of the tables.
+
+        Args:
+            places: The name of a document and a character of its text, from 0, for each chunk.
+
+        Returns:
+            The chunks in their order; None for a character that no chunk holds.
+        """
+        corpus = self._read_corpus()
+        found = (corpus.find_chunk_at(name, character) for name, character in places)
+        return [None if one is None else self._give(one) for one in found]
+
+    def summarize(
+        self, document: str, style: Style = "detailed", max_words_per_section: int = MAX_WORDS
+    ) -> Summary:
+        """Summarize a document, section by section, by the summarizer of the settings.
+
+        Without a model, the summary consists of sentences of the document. A model's answers are cached: you never
+        pay twice for the same section.
+
+        Args:
+            document: Its name, as :meth:`document` takes it.
+            style: ``brief``: a paragraph; ``detailed``: every main point; ``bullets``: a list.
+            max_words_per_section: Maximum number of words per section, at least 1.
+
+        Returns:
+            The summary. Its status is ``partial`` if a section failed, and it names each of those with the reason.
+        """
+        from backstory.interfaces.library.summaries import summarize_document
+
+        made = summarize_document(self._read_corpus(), document, style, max_words_per_section)
+        return self._give(made)
+
+    @naming_faults_of_system()
+    def dump(
+        self,
+        document: str,
+        path: str | Path,
+        *,
+        pages: int | tuple[int, int] | None = None,
+        roots: Sequence[Path] = (),
+        replace: bool = False,
+    ) -> Dump:
+        """Write the text of a document into a file.
+
+        Args:
+            document: Its name, as :meth:`document` takes it.
+            path: The file.
+            pages: A page, or the first and last of several; None for the whole text.
+            roots: Folders, in one of which the file must lie after links are resolved; empty for anywhere.
+            replace: Whether a file that is there is replaced. The document's own file never is.
+        """
+        from backstory.interfaces.library.corpus import dump_text
+        from backstory.pipeline.chats.copies import record_copy
+
+        text = self.text(document, pages)
+        dumped = dump_text(text, Path(path), roots=roots, replace=replace)
+        # A written post escapes its quotations of messages.
+        record_copy(self._workspace, Path(path), is_text=not is_written(text.document.uri))
+        return dumped
+
+    @cached_property
+    def _corpus(self) -> CorpusReader:
+        from backstory.interfaces.library.corpus import CorpusReader
+
+        return CorpusReader(self._workspace)
+
+    def _give(self, result: _R) -> _R:
+        """Return a result as a caller of this library gets it."""
+        return result
+
+    def _read_corpus(self) -> Corpus:
+        self._workspace.follower.follow()
+        if not is_made(self._workspace):
+            raise explain_absence(self._workspace)
+        return self._corpus.read_mine()
+
+    def _tell_old(self, corpus: Corpus) -> list[str]:
+        """Describe the files that have changed since the tables were written, which may be ahead of the snapshot."""
+        old = self._changes.describe(corpus.version, corpus.revisions, corpus.hidden)
+        return self._list_notes(old)
+
+    def _list_notes(self, age: str | None) -> list[str]:
+        indexing = describe_indexing(self._workspace)  # which asks the database
+        return list(filter(None, [indexing, age, *self._workspace.problems]))
