@@ -18,7 +18,7 @@ from backstory.interfaces.dagster_specs.asset_specs import specify_assets
 from backstory.pipeline.checks.cases import CheckResult
 from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.history.history import BY_DAGSTER
-from backstory.pipeline.run.difference_lines import describe_differences
+from backstory.pipeline.run.differences import describe_differences
 from backstory.pipeline.run.run import Run, RunEvent
 from backstory.pipeline.run.runner import may_divide_days
 from backstory.pipeline.workspace import Workspace

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from pymilvus import DataType, MilvusClient
 
-from backstory.index.graph import VssGraph, share_found, write_graph
+from backstory.index.graph import VssGraph, write_graph
 from backstory.index.milvus import widen
 from backstory.index.request import Scope, SearchRequest
 from backstory.index.scoring import Matches, find_best, pair_similarities
@@ -153,7 +153,6 @@ def _compare(
     vss: VssGraph, vectors: Vectors, queries: Vectors, repeats: int, published: float, build: float
 ) -> Figures:
     scope = Scope(len(vectors), np.full(len(queries), len(vectors)), None)
-    recall = share_found(vss.search(queries, REQUEST, scope), _search_exactly(queries, vectors, scope))
     turns = [
         (
             _milliseconds(lambda: _search_exactly(queries, vectors, scope)),
@@ -168,7 +167,7 @@ def _compare(
         batch=len(queries),
         exact_ms=round(exact_ms, 4),
         vss_ms=round(vss_ms, 4),
-        recall=recall,
+        recall=vss.measure_recall(queries),
         recall_at_publication=published,
         build_seconds=round(build, 2),
         pays_after=round(build / gain) if gain > 0 else None,

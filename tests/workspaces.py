@@ -87,7 +87,7 @@ def replace_recorded(workspace: Workspace, table: str, key: str, frame: pl.DataF
     """Put other rows in the place of a partition, as if its stage had made them, however wrong they are."""
     content, entry = encode_rows(frame), workspace.catalog.read(table)[key]
     entry = Entry(entry.inputs, hashlib.sha256(content).hexdigest()[:32], len(frame))
-    workspace.tables.store.write({name_file(table, key, entry): content})
+    workspace.tables.store.write(name_file(table, key, entry), content)
     workspace.catalog.record(table, {key: entry})
 
 

@@ -22,8 +22,7 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.telemetry import log_event
 from backstory.index.calibration import Calibration
 from backstory.index.graph import VssGraph, write_graph
-from backstory.index.milvus import Collection, choose_collection, is_served, release_collection, upload_rows
-from backstory.index.scoring import find_stray_vector
+from backstory.index.milvus import Collection, MilvusGraph, choose_collection, is_served, release_collection
 from backstory.index.snapshot import (
     CHUNKS_FILE,
     DOCUMENTS_FILE,
@@ -38,14 +37,13 @@ from backstory.index.snapshot import (
     Manifest,
     current_version,
     find_damage,
-    prune,
     publish,
     publishing,
     read_manifest,
     record_files,
 )
 from backstory.index.terms import count_rows, order_entries, score_rows, write_terms
-from backstory.models.embeddings.protocol import Vectors
+from backstory.models.embeddings.protocol import Vectors, find_stray_vector
 from backstory.settings.models import IndexSettings
 from backstory.text.languages import detect_language
 from backstory.text.stemmers import EACH_BY_ITS_OWN, choose_stemmers, find_main_stemmer
@@ -198,7 +196,6 @@ def publish_content(folder: Path, content: Content, calibration: Calibration) ->
             publish(folder, version, unpublished)
         elif current_version(folder) != version:
             publish(folder, version, None)
-        prune(folder)
         if content.settings.engine != "milvus":
             release_collection(folder)
     build = IndexBuild(read_manifest(target), is_built, uploaded)
@@ -225,8 +222,10 @@ def _write_snapshot(folder: Path, content: Content, version: str, calibration: C
     recall, collection, uploaded = None, None, 0
     if settings.has_graph(rows) and settings.engine == "milvus":
         collection = choose_collection(folder.parent, settings, content.embedder_id, dimension)
-        connected = Collection(settings, collection)
-        recall, uploaded = upload_rows(connected, version, content.told, content.documents, vectors)
+        told = content.told, content.documents
+        with closing(MilvusGraph(Collection(settings, collection), version, vectors, *told)) as served:
+            uploaded = served.upload(*told)
+            recall = served.measure_recall()
     elif settings.has_graph(rows):
         write_graph(folder / GRAPH_FILE, vectors, settings)
         with closing(VssGraph(folder / GRAPH_FILE, vectors, settings.ef_search)) as graph:

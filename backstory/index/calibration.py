@@ -36,14 +36,11 @@ EmbedQueries = Callable[[Sequence[str]], Vectors]
 
 
 class Calibration(BaseModel):
-    """The constants of an embedding space for the documents of a snapshot.
+    """The constants of an embedding space for the documents of a snapshot, and what has measured them.
 
-    Attributes:
-        temperature: Difference in score, in cosine, that changes the evidence by the factor e.
-        keyword_weight: Weight of the square root of the BM25 score beside the cosine.
-        min_similarity: Threshold, a cosine; None where only the embedder can tell.
-        origin: What has measured them; with too few documents they are those of the shipped model.
-        probes: Number of runs of sentences that were compared with the documents.
+    ``temperature`` is the difference in score, in cosine, that changes the evidence by the factor e. The threshold
+    ``min_similarity`` is None where only the embedder can tell. With too few documents, the constants are those of the
+    shipped model.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -100,13 +100,20 @@ class Graph(ABC):
             f"after {most} rows were fetched for each"
         )
 
-    def measure_recall(self) -> float:
-        """Return the share of the exact best five that the graph finds for :data:`SAMPLED_QUERIES` like texts."""
-        queries, count = make_queries(self._vectors, SAMPLED_QUERIES), len(self._vectors)
+    def measure_recall(self, queries: Vectors | None = None) -> float:
+        """Return the share of the exact best five that the graph finds, of queries like texts unless some are given.
+
+        A found row counts if it is as similar as the last exact one, so a repeated row counts as well.
+        """
+        queries = make_queries(self._vectors, SAMPLED_QUERIES) if queries is None else queries
+        count = len(self._vectors)
         scope = Scope(count, np.full(len(queries), count), None)
         best = find_best(queries, self._vectors, _BEST_FIVE, scope)
-        exact = Matches(best.query, best.row, pair_similarities(queries, self._vectors, best.query, best.row))
-        recall = share_found(self.search(queries, _BEST_FIVE, scope), exact)
+        least = np.full(len(queries), np.inf)
+        np.minimum.at(least, best.query, pair_similarities(queries, self._vectors, best.query, best.row))
+        found = self.search(queries, _BEST_FIVE, scope)
+        hits = 0 if isinstance(found, str) else np.count_nonzero(found.score >= least[found.query])
+        recall = round(int(hits) / len(best), 4)
         if recall < GOOD_RECALL:
             logger.warning("HNSW index has a low recall_at_5=%.4f; %s", recall, REMEDY)
         return recall
@@ -128,19 +135,6 @@ def make_queries(vectors: Vectors, count: int) -> Vectors:
     # A mix is never zero, even of opposite rows, since the two shares differ.
     unit: Vectors = (queries / np.linalg.norm(queries, axis=1, keepdims=True)).astype(np.float32)
     return unit
-
-
-def share_found(found: Matches | str, exact: Matches) -> float:
-    """Return the share of the exact best matches that was found, rounded to four digits; 1 if there are none.
-
-    A found row counts if it is as similar as the last exact match, so a repeated row counts as well.
-    """
-    if isinstance(found, str):
-        return 0.0
-    last = np.full(int(exact.query.max(initial=-1)) + 1, np.inf)
-    np.minimum.at(last, exact.query, exact.score)
-    hits = int(np.count_nonzero(found.score >= last[found.query]))
-    return round(hits / len(exact), 4) if len(exact) else 1.0
 
 
 class VssGraph(Graph):

@@ -27,14 +27,10 @@ _REASON: Final = "posts lie over the snapshot in memory, so every chunk is compa
 
 
 def with_posts(index: SearchIndex, content: Content) -> SearchIndex:
-    """Put posts in the place of those that an index holds.
+    """Put posts, arranged with the main stemmer of a snapshot, in the place of those that it holds.
 
-    Args:
-        index: An open snapshot, which stays open for as long as the result is used.
-        content: The posts alone, arranged with the main stemmer of the snapshot.
-
-    Returns:
-        An index that answers, exactly, as a snapshot of the documents of people and these posts.
+    The index answers, exactly, as a snapshot of the documents of people and these posts would. The open snapshot stays
+    open for as long as the index is used.
     """
     keywords, manifest = index.snapshot.keywords, index.manifest
     entries = score_rows(content.list_rows(by_people=False), keywords.statistics)

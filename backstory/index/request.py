@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -46,16 +46,10 @@ _MOST_NEAREST: Final = 3
 class Filters:
     """Conditions that every hit must meet; an empty or absent condition does not restrict.
 
-    Attributes:
-        as_of: One time per query. A document qualifies if it is undated, or was published at or before that time.
-            None, for one query or for all, does not restrict.
-        kinds: The document's kind is one of these.
-        tags: The document has at least one of these tags.
-        document_ids: The document is one of these.
-        tenant: The document belongs to this tenant.
-        undated: Whether a document without a date qualifies.
-        by_people: True for documents that people wrote, False for posts that Backstory wrote; None for both.
-        pages: First and last page: the chunk holds text of one of these pages. A document without pages has none.
+    ``as_of`` has one time per query: a document qualifies if it is undated, or was published at or before that time.
+    It has at least one of the tags. ``by_people`` is True for documents that people wrote, and False for posts that
+    Backstory wrote. ``pages`` are the first and last one, of which the chunk holds text; a document without pages has
+    none.
     """
 
     as_of: Sequence[datetime | None] | None = None
@@ -73,20 +67,15 @@ _NO_FILTERS = Filters()
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRequest:
-    """How to search for a batch of queries; a value out of its range is an :class:`InputError`.
+    """How to search for a batch of queries; a number out of its range is an :class:`InputError`.
 
-    Attributes:
-        top_k: Most hits for one query.
-        min_similarity: Threshold: cosine similarity that every hit must reach under every ranking, or None.
-        mode: ``exact`` compares with every chunk; ``ann`` allows the approximate index where it can answer.
-        ranking: ``dense`` orders by similarity, ``keyword`` by BM25, ``hybrid`` by both. The exact engine ranks
-            every chunk; the approximate index ranks the best 100 (or ``overfetch * top_k``) of each.
-        keyword_weight: In ``hybrid``, weight of the square root of the BM25 score beside the cosine, 0 to 1.
-        keyword_terms: Most distinct words of a query that keywords compare: the rarest, each counted once. None
-            takes all, each with weight 1 + ln(its count), which suits a query as long as a window.
-        filters: Which documents may be returned.
-        nprobe: A parameter of IVF indexes; used as ``ef_search`` of the HNSW index, with a warning.
-        overfetch: Multiple of ``top_k`` that the approximate index fetches; None for the default.
+    Every hit reaches the threshold ``min_similarity``, a cosine, under every ranking. The mode ``exact`` compares with
+    every chunk, and ``ann`` allows an HNSW index where it can answer. The ranking ``dense`` orders by similarity,
+    ``keyword`` by BM25, and ``hybrid`` by both: with an HNSW index, it ranks the best 100 (or ``overfetch * top_k``)
+    of each. ``keyword_weight`` is that of the square root of the BM25 score beside the cosine. Keywords compare the
+    ``keyword_terms`` rarest words of a query, each counted once; None takes all, each with weight 1 + ln(its count),
+    which suits a query as long as a window. ``nprobe``, a parameter of IVF indexes, is used as ``ef_search``, with a
+    warning.
     """
 
     top_k: int
@@ -100,10 +89,6 @@ class SearchRequest:
     overfetch: int | None = None
 
     def __post_init__(self) -> None:
-        for name, choices in (("mode", get_args(Mode)), ("ranking", get_args(Ranking))):
-            if (named := getattr(self, name)) not in choices:
-                known = ", ".join(choices)
-                raise InputError(f"{name} {named!r} is not known; use one of {known}", code="unknown_value")
         for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
             if value is not None and not least <= value <= most:

@@ -25,7 +25,6 @@ LEAST_QUERIES = 64
 # Single-precision scores differ from the true similarity of unit vectors by less than half of this.
 SLACK: Final = 1e-5
 SIMILARITY_DECIMALS = 9
-UNIT_TOLERANCE = 1e-3
 _CROWD: Final = 32
 """Rows for each wanted one among which the best are chosen block by block, such as of repeated texts."""
 _BYTES_AT_ONCE = 8 << 20
@@ -110,13 +109,6 @@ def order_best(
     if request.min_similarity is not None:
         order = order[similarity[order] >= request.min_similarity]
     return order[rank_within(matches.query[order]) < request.top_k]
-
-
-def find_stray_vector(vectors: Vectors) -> int | None:
-    """Find the first row that is not a finite unit vector; None if all are."""
-    squared = np.einsum("ij,ij->i", vectors, vectors)
-    strays = np.flatnonzero(~(np.abs(squared - 1.0) <= 2 * UNIT_TOLERANCE))
-    return int(strays[0]) if len(strays) else None
 
 
 def pair_similarities(

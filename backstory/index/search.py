@@ -30,7 +30,6 @@ from backstory.index.request import Filters, Scope, SearchRequest, scope_of
 from backstory.index.scoring import (
     Matches,
     find_best,
-    find_stray_vector,
     fuse,
     order_best,
     pair_similarities,
@@ -38,7 +37,7 @@ from backstory.index.scoring import (
     unite,
 )
 from backstory.index.snapshot import GRAPH_FILE, REBUILD_COMMAND, HeldRows, Manifest, Snapshot, open_current
-from backstory.models.embeddings.protocol import Vectors
+from backstory.models.embeddings.protocol import Vectors, find_stray_vector
 
 if TYPE_CHECKING:  # loaded with DuckDB or the client of Milvus, when an HNSW index is first searched
     from backstory.index.graph import Graph

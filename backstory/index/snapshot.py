@@ -165,13 +165,8 @@ def _hash_file(path: Path) -> str:
 class Snapshot:
     """An open snapshot, whose files have the sizes that were written; else :class:`SearchIndexError`.
 
-    While it is open, it is not deleted. Garbage collection closes the snapshot if nothing closed it before.
-
-    Attributes:
-        manifest: Content and origin.
-        vectors: Vectors of the rows, mapped.
-        documents: The documents by id: what filters need, and what is told of them.
-        rows: Id of each chunk, and position of its document.
+    While it is open, it is not deleted. Garbage collection closes the snapshot if nothing closed it before. ``rows``
+    has the id of each chunk, and the position of its document.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -286,16 +281,27 @@ def find_moment(folder: Path) -> datetime | None:
 def publishing(folder: Path) -> Iterator[None]:
     """Hold the lock of an index's folder, which is made if absent; wait while another process publishes.
 
-    Leftovers of a killed publication are removed, and at the end those of one that failed.
+    What a killed publication left is deleted, and at the end all snapshots but the current one and those that a process
+    has open.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _LOCK_FILE).open("ab") as lock_file:
         lock(lock_file)
-        _remove_leftovers(folder)
+        _remove_hidden(folder)
         try:
             yield
+            current = current_version(folder)
+            for path in sorted(folder.glob("[!.]*/")):
+                if path.name != current and not _is_open(path):
+                    _hide(path)
         finally:
-            _remove_leftovers(folder)
+            _remove_hidden(folder)
+
+
+def prune(folder: Path) -> None:
+    """Delete the snapshots that were open when another one was published, and are not any more."""
+    with publishing(folder):
+        pass
 
 
 def publish(folder: Path, version: str, built: Path | None) -> None:
@@ -309,7 +315,7 @@ def publish(folder: Path, version: str, built: Path | None) -> None:
         for path in [*built.rglob("*"), built]:
             flush(path)
         if target.exists():
-            _discard(folder, target)
+            _hide(target)
         built.rename(target)
         flush(folder)
     pointer = folder / f"{UNPUBLISHED}{CURRENT_FILE}"
@@ -317,14 +323,6 @@ def publish(folder: Path, version: str, built: Path | None) -> None:
     flush(pointer)
     pointer.replace(folder / CURRENT_FILE)
     flush(folder)
-
-
-def prune(folder: Path) -> None:
-    """Delete all snapshots but the current one and those that a process has open."""
-    current = current_version(folder)
-    for path in sorted(folder.glob("[!.]*/")):
-        if path.name != current and not _is_open(path):
-            _discard(folder, path)
 
 
 def _is_open(snapshot: Path) -> bool:
@@ -335,17 +333,15 @@ def _is_open(snapshot: Path) -> bool:
         return False
 
 
-def _remove_leftovers(folder: Path) -> None:
+def _hide(snapshot: Path) -> None:
+    """Give a snapshot another name before it is deleted, so that half a one never has its own."""
+    snapshot.rename(snapshot.with_name(f"{_DISCARDED}{snapshot.name}"))
+
+
+def _remove_hidden(folder: Path) -> None:
     for path in folder.iterdir():
         if path.name.startswith((UNPUBLISHED, _DISCARDED)):
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink()
-
-
-def _discard(folder: Path, snapshot: Path) -> None:
-    # Renamed before deletion, so that a killed process never leaves half a snapshot under its name.
-    discarded = folder / f"{_DISCARDED}{snapshot.name}"
-    snapshot.rename(discarded)
-    shutil.rmtree(discarded)

@@ -202,7 +202,7 @@ def _find_kind(content: bytes, name: str) -> tuple[str, str]:
     if (kind := name_binary_kind(head)) is not None:
         return kind, _EXPORT_AS_TEXT
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if text.startswith((b"{", b"[")):
+    if re.match(rb"[{\[]\s*(?:[\"{}\[\]]|$)", text):
         found = (kind for pattern, kind in _JSON_KINDS if re.search(pattern, head))
         return next(found, "JSON that is not one object per line"), _AS_TABLE
     if text.startswith(b"<"):

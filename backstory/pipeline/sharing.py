@@ -44,7 +44,7 @@ def send_snapshot(workspace: WorkspacePaths, tables: Tables, version: str) -> No
         tables.store.send(path, f"{SNAPSHOTS}/{version}/{name}")
     # Whoever finds the list finds all files.
     sizes = {name: path.stat().st_size for name, path in files.items()}
-    tables.store.write({_list_name(version): json.dumps(sizes).encode()})
+    tables.store.write(_list_name(version), json.dumps(sizes).encode())
 
 
 def fetch_snapshot(workspace: WorkspacePaths, tables: Tables) -> None:

@@ -117,12 +117,12 @@ class Workspace(WorkspacePaths):
         """What each partition of the tables holds and was made from."""
         return self.tables.catalog
 
-    def publish_tables(self, older_than: timedelta = KEPT, *, at_once: Collection[str] = ()) -> None:
+    def publish_tables(self, older_than: timedelta = KEPT, *, discarded: Collection[str] = ()) -> None:
         """Write the lists of files by which other programs read the tables, and delete files that are used no more.
 
         Args:
             older_than: As of :meth:`~backstory.storage.tables.tables.Tables.collect`.
-            at_once: As of the same.
+            discarded: As of the same.
         """
         from backstory.storage.tables.views import write_views
 
@@ -130,7 +130,7 @@ class Workspace(WorkspacePaths):
             self.tables.publish()
             if self.settings.storage.files is None:
                 write_views(self.tables)
-            if self.tables.collect(older_than, at_once=at_once) and older_than < KEPT:
+            if self.tables.collect(older_than, discarded=discarded) and older_than < KEPT:
                 self.catalog.compact()
 
     @cached_property

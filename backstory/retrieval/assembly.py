@@ -180,7 +180,9 @@ class Retrieval:
         """
         reranking = self._start_reranking(window_chunks)
         found = self.index.describe(hits["chunk_id"].unique(maintain_order=True))
-        hits = self._weigh(hits, found, window_chunks, query_vectors)
+        hits = self._weigh(hits, found, window_chunks, query_vectors).join(
+            found.select("chunk_id", place=_order_paths()), on="chunk_id", how="left", maintain_order="left"
+        )
         judge = partial(
             select_hits,
             temperature=self.index.calibration.temperature,
@@ -227,10 +229,12 @@ class Retrieval:
             InputError: A kept chunk is not of this index.
         """
         kept = decisions.filter("kept")["chunk_id"].unique(maintain_order=True)
+        alike = decisions.filter(pl.col("cause") == "near_duplicate")["chunk_id"].unique(maintain_order=True)
         return make_contexts(
             decisions,
             self.index.describe(kept),
             window_chunks,
+            alike=self.index.describe(alike),
             around=self.index.read_around(kept),
             terms_of=self.index.terms_of,
             settings=self.context,
@@ -322,6 +326,11 @@ class Retrieval:
             cache=self.judgements,
             send=self.send,
         )
+
+
+def _order_paths() -> pl.Expr:
+    """Order documents by their paths, the shortest first, as a copy has the longer name."""
+    return pl.struct(pl.col("uri").str.len_chars().alias("length"), "uri").rank("dense")
 
 
 def _list_asking(hits: pl.DataFrame, window_chunks: pl.DataFrame) -> pl.DataFrame:

@@ -25,6 +25,7 @@ def make_contexts(
     chunks: pl.DataFrame,
     window_chunks: pl.DataFrame,
     *,
+    alike: pl.DataFrame,
     around: pl.DataFrame,
     terms_of: TermsOf,
     settings: ContextSettings,
@@ -38,6 +39,7 @@ def make_contexts(
         chunks: The kept chunks, with the columns of ``document_chunks`` and their document's ``title``, ``slug``,
             ``published_at`` and ``tags``.
         window_chunks: Table ``window_chunks`` of the same windows.
+        alike: The chunks that gave way to one of the same text, with the columns of ``chunks``.
         around: The kept chunks and those beside them, :meth:`backstory.index.search.SearchIndex.read_around`.
         terms_of: Gives the known words of texts, :meth:`backstory.index.search.SearchIndex.terms_of`.
         settings: The budgets of the passages: that of what people wrote, and that of posts that Backstory wrote.
@@ -71,6 +73,9 @@ def make_contexts(
         how="inner",
         maintain_order="left",
     )
+    rows = rows.join(
+        _list_copies(decisions, alike), on=["window_id", "chunk_id"], how="left", maintain_order="left"
+    ).with_columns(pl.col("also_in").fill_null([]))
     first = pl.col("rank").min().over("window_id", "document_id")
     rows = rows.with_columns(citation=first.rank("dense").over("window_id").cast(pl.Int64))
     quoted = window_chunks if shown is None else window_chunks.with_columns(shown.alias("text"))
@@ -101,6 +106,15 @@ def _show_frame(rows: pl.DataFrame, show: ShowText) -> pl.DataFrame:
     ]
     schema = {name: rows.schema[name] for name in ("title", "tags")}
     return rows.with_columns(pl.DataFrame(shown, schema=schema, orient="row").get_columns())
+
+
+def _list_copies(decisions: pl.DataFrame, alike: pl.DataFrame) -> pl.DataFrame:
+    """List the paths of the documents of which a chunk gave way to a kept one, by ``window_id`` and ``chunk_id``."""
+    dropped = decisions.filter(pl.col("cause") == "near_duplicate").select(
+        "window_id", "chunk_id", "because_of"
+    )
+    named = dropped.join(alike.select("chunk_id", "uri"), on="chunk_id")
+    return named.group_by("window_id", chunk_id="because_of").agg(also_in=pl.col("uri").unique().sort())
 
 
 def _list_standing_hits(decisions: pl.DataFrame) -> pl.DataFrame:

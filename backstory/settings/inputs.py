@@ -314,7 +314,7 @@ class PrivacySettings(SettingsGroup):
     scrub: tuple[Literal["email", "phone", "card", "iban"], ...] = ()
     """What becomes a marker such as `[email]` in messages: `[email, phone, card, iban]`, or some of these."""
     phone_region: str | None = None
-    """Region, such as DE, whose phone numbers `scrub` finds without country code; null finds those with a plus sign."""
+    """Region, such as DE, whose phone numbers are found in any form; others need a plus sign or a typical shape."""
     names: dict[str, AgreedName] = Field(default_factory=dict)
     """Names that people agreed to be shown by, such as `{Ada Lind: {shown: Ada, agreed: 2025-03-01}}`."""
     documents: Literal["replace", "keep", "reject"] = "replace"

@@ -18,11 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def require_whole_values(state: State) -> None:
-    """Compare every value of a cache, of whatever kind, with its checksum.
-
-    Raises:
-        StateError: A value differs.
-    """
+    """Compare every value of a cache, of whatever kind, with its checksum; one that differs is an error."""
     with state.reading() as session:
         for key, sealed in session.execute("SELECT key, value FROM kv"):
             _unseal(state, key, sealed)
@@ -32,13 +28,6 @@ class Cache:
     """The values of one kind, each with a checksum. Threads and processes may share them.
 
     Whoever may only read a workspace goes without storing anything, as the log says.
-
-    Args:
-        state: The part :data:`~backstory.storage.schema.CACHE` of a workspace, or of a machine.
-        kind: Name of the kind.
-
-    Attributes:
-        state: What the values lie in.
     """
 
     def __init__(self, state: State, kind: str) -> None:
@@ -67,7 +56,7 @@ class Cache:
             with self.state.begin() as session:
                 self.state.upsert(session, KV, sealed, replace=replace)
         except StateError as error:
-            if error.code not in ("unusable_file", "unwritable"):
+            if error.code != "unwritable":
                 raise
             logger.warning("nothing is stored: %s", error)
 

@@ -37,15 +37,10 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class KeptTurn:
-    """A question of a conversation, and its answer.
+    """A question of a conversation, by its place from 1, and its answer as values for JSON.
 
-    Attributes:
-        number: Its place in the conversation, from 1.
-        question: The question; empty if it held what was removed.
-        answer: The answer as values for JSON; None if it was taken out, because it held what has left the documents.
-        asked: When, in seconds since 1970.
-        documents: Paths of the documents that the answer shows, by their ids.
-        feedback: What the person said of it; None for nothing.
+    The question is empty, and the answer None, if it held what has left the documents. ``documents`` has the paths of
+    those that the answer shows, by their ids.
     """
 
     number: int
@@ -63,15 +58,7 @@ class KeptTurn:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation of one person.
-
-    Attributes:
-        id: Its id, which cannot be guessed.
-        title: The beginning of its first question.
-        created: When it began, in seconds since 1970.
-        updated: When its last question was asked.
-        turn_count: Number of its questions.
-    """
+    """A conversation of one person, titled by the beginning of its first question. Nobody can guess its id."""
 
     id: str
     title: str
@@ -83,9 +70,7 @@ class Conversation:
 class ConversationStore:
     """The conversations of a workspace, each of which only its own person reads. Any number of threads share it.
 
-    Args:
-        state: The part :data:`~backstory.storage.schema.STATE` of a workspace; the first turn makes it.
-        holding: Keeps the workspace from being removed while something is written, which would make it again.
+    ``holding`` keeps the workspace from being removed while something is written, which would make it again.
     """
 
     def __init__(

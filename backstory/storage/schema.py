@@ -14,14 +14,10 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
+    """A table, whose rows the columns ``key`` identify.
 
-    Attributes:
-        name: Its name.
-        columns: Name and type of each column, as SQLite names types; a question mark allows that a value is absent.
-        key: The columns that identify a row.
-        unique: Further columns of which no two rows have the same value.
-        index: Columns of a further index.
+    ``columns`` has the name and type of each, as SQLite names types; a question mark allows that a value is absent. No
+    two rows have the same value of a ``unique`` column. ``index`` has the columns of a further index.
     """
 
     name: str
@@ -51,13 +47,9 @@ class Table:
 class Part:
     """Tables that lie together, and change together in a transaction.
 
-    Attributes:
-        name: Name of the file of SQLite without its ending, and the end of the name of a schema.
-        title: What messages call it.
-        remedy: What is done about damage, as a clause.
-        tables: The tables.
-        is_private: Whether its owner alone may read the file.
-        format: Number of the format. State of another format is refused.
+    ``name`` is that of the file of SQLite without its ending, and the end of the name of a schema. Messages call the
+    part by its title, and end with the remedy if it is damaged. Only the owner may read a private file. State of
+    another format is refused.
     """
 
     name: str

@@ -36,20 +36,15 @@ class Session(Protocol):
     def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> Any:
         """Run a statement with a value for each ``?``, and return its cursor, as PEP 249 describes one."""
 
-    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
-        """Run a statement once for each row of values."""
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Any:
+        """Run a statement once for each row of values, and return the cursor."""
 
 
 class State(ABC):
     """A part of the state. Threads may share an object, and it survives a fork.
 
-    Every error of a driver is raised as a :class:`~backstory.base.errors.StateError`, which names the place and says
-    what to do.
-
-    Attributes:
-        place: Path or address, without any password.
-        part: Its tables.
-        address: Address of the server that several machines may share; None for a file.
+    Every error of a driver is raised as a :class:`~backstory.base.errors.StateError`, which names the place, a path or
+    an address without any password, and says what to do. ``address`` is None for a file, which machines cannot share.
     """
 
     def __init__(self, place: str, part: Part, address: str | None = None) -> None:
@@ -99,21 +94,16 @@ class State(ABC):
 
     def upsert(
         self, session: Session, table: Table, rows: Iterable[Sequence[Any]], *, replace: bool = True
-    ) -> None:
-        """Insert rows, each with a value of every column; one replaces the row of the same key, or leaves it there."""
+    ) -> int:
+        """Insert rows, each with a value of every column; one replaces the row of the same key, or leaves it there.
+
+        Returns the number of rows that were inserted or replaced.
+        """
         changes = [f"{name} = excluded.{name}" for name in table.names if name not in table.key.split(", ")]
         action = f"DO UPDATE SET {', '.join(changes)}" if replace and changes else "DO NOTHING"
         marks = ", ".join("?" * len(table.names))
         statement = f"INSERT INTO {table.name} VALUES ({marks}) ON CONFLICT ({table.key}) {action}"  # noqa: S608
-        session.executemany(statement, rows)
-
-    def count_rows(self, session: Session) -> int:
-        """Count the rows of all tables, in a transaction of this part."""
-        counts = (
-            session.execute(f"SELECT count(*) FROM {table.name}").fetchone()[0]  # noqa: S608 - declared names
-            for table in self.part.tables
-        )
-        return sum(counts)
+        return int(session.executemany(statement, rows).rowcount)
 
     def close(self) -> None:
         """Close the connections that nothing uses; the next transaction opens one again."""
@@ -143,17 +133,15 @@ def copy_state(source: State, target: State) -> tuple[int, int]:
 
     Returns the number of rows that were read, and of those that were not there before.
     """
-    read = 0
+    read = copied = 0
     if not source.exists():
         return 0, 0
     with source.reading() as reader, target.begin() as writer:
-        before = target.count_rows(writer)
         for table in source.part.tables:
             found = reader.execute(f"SELECT * FROM {table.name}")  # noqa: S608 - a declared name
             while rows := found.fetchmany(_ROWS_AT_ONCE):
                 read += len(rows)
-                target.upsert(writer, table, rows, replace=False)
-        copied = target.count_rows(writer) - before
+                copied += target.upsert(writer, table, rows, replace=False)
     target.close()  # which moves the log of a file into it
     return read, copied
 

@@ -30,6 +30,7 @@ _NAMESPACE: Final = re.compile(r"[a-z_][a-z0-9_]{0,29}")
 _REFUSALS: Final = re.compile(r"password|does not exist|does not support SSL")
 """What a server or its client says of a wrong address: before there is a connection, there is no code."""
 _ENDED: Final = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow)
+_CLOSED: Final = (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)
 _LIMIT: Final = f"lock_timeout = {int(BUSY_SECONDS * 1000)}"
 _namespaces: Final[dict[str, str]] = {}
 """The schema of the workspace, by the address of the database, as each connection notes it."""
@@ -175,32 +176,25 @@ class PostgresState(State):
 
     def _connect(self) -> psycopg.Connection[Any]:
         """Connect; a server that was there before is waited for, since it may be starting again."""
-        until = time.monotonic() + RESTART_SECONDS
-        while True:
-            try:
-                return self._connect_once()
-            except StateError as error:
-                is_starting = error.code == "unreachable_database" and self.place in _namespaces
-                if not is_starting or time.monotonic() > until:
-                    raise
-            time.sleep(RESTART_SECONDS / 100)
-
-    def _connect_once(self) -> psycopg.Connection[Any]:
-        given = conninfo_to_dict(self.place)
+        given, until = conninfo_to_dict(self.place), time.monotonic() + RESTART_SECONDS
         defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "backstory"}
         missing: dict[str, Any] = {name: value for name, value in defaults.items() if name not in given}
-        try:
-            connection = psycopg.connect(make_conninfo(self.place, **missing), autocommit=True)
-        except psycopg.Error as error:
-            said = " ".join(str(error).split())
-            if _REFUSALS.search(said):
-                what = (
-                    f"refuses the connection ({said}); correct the user, the name of the database or sslmode in the "
-                    "address, or set PGPASSWORD or PGPASSFILE in the environment"
-                )
-                raise self._error("refused_connection", what) from error
-            what = f"cannot be reached ({said}); start the server, or correct the address"
-            raise self._error("unreachable_database", what) from error
+        while True:
+            try:
+                connection = psycopg.connect(make_conninfo(self.place, **missing), autocommit=True)
+                break
+            except psycopg.Error as error:
+                said = " ".join(str(error).split())
+                if _REFUSALS.search(said):
+                    what = (
+                        f"refuses the connection ({said}); correct the user, the name of the database or sslmode in "
+                        "the address, or set PGPASSWORD or PGPASSFILE in the environment"
+                    )
+                    raise self._error("refused_connection", what) from error
+                if self.place not in _namespaces or time.monotonic() > until:
+                    what = f"cannot be reached ({said}); start the server, or correct the address"
+                    raise self._error("unreachable_database", what) from error
+            time.sleep(RESTART_SECONDS / 100)
         with ExitStack() as failed:
             failed.callback(connection.close)
             connection.adapters.register_loader("numeric", _PlainNumberLoader)
@@ -238,8 +232,9 @@ class PostgresState(State):
                     f"cannot be used: the connection was lost ({said}); run the same command again to resume"
                 )
                 raise self._error("unreachable_database", what) from error
+            code = "unwritable" if isinstance(error, _CLOSED) else "unusable_state"
             what = f"cannot be used ({said}); allow its user to make schemas and tables"
-            raise self._error("unusable_file", what) from error
+            raise self._error(code, what) from error
 
 
 class _Session:
@@ -252,10 +247,11 @@ class _Session:
         """Run a statement with a value for each ``?``."""
         return self._connection.execute(statement.replace("?", "%s"), _convert(parameters), binary=True)
 
-    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> None:
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> Any:
         """Run a statement once for each row of values."""
-        with self._connection.cursor() as cursor:
-            cursor.executemany(statement.replace("?", "%s"), map(_convert, rows))
+        cursor = self._connection.cursor()
+        cursor.executemany(statement.replace("?", "%s"), map(_convert, rows))
+        return cursor
 
 
 class _PlainNumberLoader(NumericBinaryLoader):

@@ -20,16 +20,13 @@ _APPLICATION: Final = 0x42535452  # "BSTR" in the header of a file
 _HEADER_OF_LOG: Final = slice(18, 20)
 """The two bytes of the header of a file that say, if they are 2, that it is used with a log."""
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
+_CLOSED: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 _PROBE_SECONDS: Final = 0.1
 """How long who does not wait for a lock tries it again, since whoever probes it shares it for a moment."""
 
 
 class SqliteState(State):
-    """One file with a write-ahead log. It may be removed or replaced at any time.
-
-    Attributes:
-        path: The file.
-    """
+    """One file with a write-ahead log. It may be removed or replaced at any time."""
 
     def __init__(self, path: Path, part: Part) -> None:
         super().__init__(str(path), part)
@@ -93,13 +90,14 @@ class SqliteState(State):
         try:
             with naming_faults_of_system(self.path.parent):
                 yield
-        except (sqlite3.Error, PermissionError) as error:
-            if _is_damage(error):
+        except sqlite3.Error as error:
+            if _number_of(error) in _DAMAGE:
                 raise self.damaged(error) from error
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+            if _number_of(error) == sqlite3.SQLITE_BUSY:
                 raise self._busy() from error
+            is_closed = _number_of(error) in _CLOSED
             what = f"cannot be used ({error}); permit reading and writing it and its folder"
-            raise self._error("unusable_file", what) from error
+            raise self._error("unwritable" if is_closed else "unusable_state", what) from error
 
     @contextmanager
     def _connected_to_read(self) -> Iterator[sqlite3.Connection]:
@@ -216,9 +214,8 @@ def _identify(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _is_damage(error: Exception) -> bool:
-    """Return whether an error says that a file is damaged, or no database."""
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None:  # from the module itself, whose one operational error is of a text that is no UTF-8
-        return isinstance(error, sqlite3.OperationalError)
-    return code & 0xFF in _DAMAGE
+def _number_of(error: sqlite3.Error) -> int:
+    """Return the number that SQLite gives its errors; that of damage for a text that is no UTF-8."""
+    # Of the operational errors, the module itself raises only this one, without a number.
+    unnumbered = sqlite3.SQLITE_CORRUPT if isinstance(error, sqlite3.OperationalError) else 0
+    return int(getattr(error, "sqlite_errorcode", unnumbered)) & 0xFF

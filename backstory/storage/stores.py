@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from uuid import uuid4
 from backstory.base.environment import may_reach_store_by_http
 from backstory.base.errors import StateError
 from backstory.base.extras import require_extra
-from backstory.base.files.atomic import flush, lock
+from backstory.base.files.atomic import flush
 
 # The client takes long to load, and a workspace of one machine never needs it.
 if TYPE_CHECKING:
@@ -54,12 +53,7 @@ _PATIENCE_TOLD: Final = re.compile(r" in \S+, after \d+ retries, max_retries: \d
 class Folder:
     """A folder of this machine, or one that machines share. A file is named by a relative path with slashes.
 
-    Attributes:
-        path: The folder; made when the first file is written.
-
-    Raises:
-        OSError: The folder may not be written.
-        OSError: The disk is full.
+    A file is written beside its place, and renamed when it is whole. A killed writer leaves a hidden one.
     """
 
     path: Path
@@ -80,26 +74,19 @@ class Folder:
             return (self.path / name).open("rb")
         return None
 
-    def write(self, contents: Mapping[str, bytes]) -> None:
-        """Write files beside their places, wait until they are on the disk, and rename them.
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, which is on the disk before it has its name.
 
         A cut of power may undo the renaming: a partition whose file is absent is made again.
         """
-        for folder in {(self.path / name).parent for name in contents}:
-            folder.mkdir(parents=True, exist_ok=True)
-        at_once(self._write, contents.items())
+        with self._placing(name) as temporary:
+            temporary.write_bytes(content)
 
     def send(self, path: Path, name: str) -> None:
-        """Copy a file of this machine, of any size, beside its place, and rename it."""
-        temporary = (self.path / name).with_name(f".{uuid4().hex}.tmp")
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        """Copy a file of this machine, of any size."""
+        with self._placing(name) as temporary:
             shutil.copyfile(path, temporary)
-            flush(temporary)
-            temporary.replace(self.path / name)
-        finally:
-            temporary.unlink(missing_ok=True)
-        flush(temporary.parent)
+        flush((self.path / name).parent)
 
     def fetch(self, name: str, path: Path) -> None:
         """Copy a file, of any size, to a path of this machine."""
@@ -107,19 +94,18 @@ class Folder:
 
     def stamp(self, name: str) -> Hashable:
         """Return what changes if a file is damaged or replaced, as far as that is seen without reading it."""
-        try:
+        with suppress(FileNotFoundError, NotADirectoryError):
             found = (self.path / name).stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+            return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+        return None
 
     def has(self, name: str, content: bytes) -> bool:
         """Return whether a file has this content."""
         return self.read(name) == content
 
     def list_names(self, folder: str) -> Iterator[str]:
-        """List the names of all files in a folder and below it, but for hidden ones."""
-        for path in sorted((self.path / folder).rglob("[!.]*")):
+        """List the names of all files in a folder and below it."""
+        for path in sorted((self.path / folder).rglob("*")):
             if path.is_file():
                 yield path.relative_to(self.path).as_posix()
 
@@ -131,23 +117,16 @@ class Folder:
         for folder in filter(Path.is_dir, {path.parent for path in paths}):
             flush(folder)
 
-    def clear(self, folder: str) -> None:
-        """Delete what killed writers have left in a folder: their files are not locked any more."""
-        for path in (self.path / folder).glob(".*.tmp"):
-            with suppress(FileNotFoundError), path.open("rb") as file:
-                if lock(file, wait=False):
-                    path.unlink()
-
-    def _write(self, file: tuple[str, bytes]) -> None:
-        path = self.path / file[0]
+    @contextmanager
+    def _placing(self, name: str) -> Iterator[Path]:
+        """Lend a path beside that of a file, and rename what is written there."""
+        path = self.path / name
         temporary = path.with_name(f".{uuid4().hex}.tmp")
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with temporary.open("xb") as opened:
-                lock(opened)
-                opened.write(file[1])
-                opened.flush()
-                os.fsync(opened.fileno())
-                temporary.replace(path)
+            yield temporary
+            flush(temporary)
+            temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -157,15 +136,8 @@ class Bucket:
     """The objects below an address such as ``s3://bucket/prefix``, with the methods of :class:`Folder`.
 
     Keys, region and endpoint are those of the environment (``AWS_ACCESS_KEY_ID`` and others). Any number of threads may
-    use it. An upload that is cut leaves nothing.
-
-    Attributes:
-        address: The address, without a slash at its end.
-        patience: How long a call that fails by the network or the server is tried again.
-
-    Raises:
-        MissingExtraError: The client of S3 is not installed.
-        StateError: The store cannot be reached, or refuses.
+    use it. An upload that is cut leaves nothing. A call that fails by the network or the server is tried again for as
+    long as ``patience`` says, before it is a :class:`StateError`.
     """
 
     address: str
@@ -189,9 +161,10 @@ class Bucket:
         content = self.read(name)
         return None if content is None else BytesIO(content)
 
-    def write(self, contents: Mapping[str, bytes]) -> None:
-        """Write objects."""
-        at_once(self._write, contents.items())
+    def write(self, name: str, content: bytes) -> None:
+        """Write an object."""
+        with self._explaining():
+            self._client.put(name, content)
 
     def send(self, path: Path, name: str) -> None:
         """Copy a file to an object, in parts if it is large."""
@@ -226,13 +199,6 @@ class Bucket:
         if wanted:
             with self._explaining():
                 self._client.delete(wanted)
-
-    def clear(self, folder: str) -> None:
-        """Do nothing: killed writers leave nothing."""
-
-    def _write(self, file: tuple[str, bytes]) -> None:
-        with self._explaining():
-            self._client.put(*file)
 
     @cached_property
     def _client(self) -> S3Store:
@@ -284,7 +250,7 @@ def open_store(address: Path | str, *, patience: timedelta = PATIENCE) -> Store:
     )
 
 
-def at_once(work: Callable[[_Item], _Result], items: Collection[_Item]) -> list[_Result]:
+def in_threads(work: Callable[[_Item], _Result], items: Collection[_Item]) -> list[_Result]:
     """Do the same with several items in threads, since each waits for the disk or the store."""
     if len(items) < 2:
         return [work(item) for item in items]

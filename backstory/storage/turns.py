@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from backstory.base.telemetry import current_run
 from backstory.storage.state import State
 
 _RUN: Final = "run"
+_HOLDER_BYTES: Final = 63
 
 logger = logging.getLogger(__name__)
 
@@ -55,10 +57,17 @@ def is_running(state: State) -> bool:
 
 
 def _take(held: ExitStack, state: State, by: str, days: Sequence[str], *, wait: bool) -> bool:
-    run = current_run()
-    name = by if run is None else f"run {run[:8]} ({by})"
-    holder = f"{name}, process {os.getpid()}, since {datetime.now(UTC).isoformat(' ', 'seconds')}"
+    holder = _name_holder(by)
     if not held.enter_context(state.lock(_RUN, by=holder, wait=wait, shared=bool(days))):
         return False
     names = [f"{_RUN} of {day}" for day in sorted(days)]
     return not names or held.enter_context(state.lock(*names, by=holder, wait=wait))
+
+
+def _name_holder(by: str) -> str:
+    """Say who has a turn, where and since when, in the 63 bytes that Postgres keeps of the name of a connection."""
+    run = current_run()
+    name = by if run is None else f"run {run[:8]} ({by})"
+    process, since = f":{os.getpid()}", f", {datetime.now(UTC):%H:%M} UTC"
+    room = _HOLDER_BYTES - len(f"{name}, {process}{since}")
+    return f"{name}, {socket.gethostname()[: max(0, room)]}{process}{since}"

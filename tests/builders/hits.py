@@ -29,7 +29,9 @@ def make_hits(rows: Iterable[Row], **common: object) -> pl.DataFrame:
 
 def weigh_hits(hits: pl.DataFrame) -> pl.DataFrame:
     """Add the probability and the prior of evidence that leaves every hit as it is, of parts of any length."""
-    return hits.with_columns(probability=pl.lit(1.0), prior=pl.lit(1.0), is_single=pl.lit(value=False))
+    return hits.with_columns(
+        probability=pl.lit(1.0), prior=pl.lit(1.0), is_single=pl.lit(value=False), place=pl.lit(0)
+    )
 
 
 def ten_tokens(chunk_ids: Sequence[str]) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from backstory.index import scoring, snapshot
 from backstory.index.graph import VssGraph
 from backstory.index.request import Scope, SearchRequest
-from backstory.index.scoring import Matches, find_best, fuse, pair_similarities, unite
+from backstory.index.scoring import Matches, find_best, pair_similarities
 from backstory.index.search import open_index
 from tests.long_tests import some
 
@@ -90,19 +90,6 @@ def test_a_large_batch_agrees_with_the_definition() -> None:
     similarities = (queries.astype(float) @ vectors.astype(float).T).round(9)
     expected = np.argsort(-similarities, axis=1, kind="stable")[:, :4]
     assert np.array_equal(found.row.reshape(1_500, 4), expected)
-
-
-@given(
-    stop=st.lists(st.integers(0, 9), max_size=40),
-    cells=st.integers(1, 60),
-    least=st.integers(1, 5),
-)
-def test_groups_tile_the_queries_and_keep_to_their_size(stop: list[int], cells: int, least: int) -> None:
-    stops = np.array(stop, np.int64)
-    groups = list(Scope(9, stops, None).groups(cells, least=least))
-    assert [query for first, last in groups for query in range(first, last)] == list(range(len(stop)))
-    for first, last in groups:
-        assert last - first <= least or (last - first) * stops[first:last].max() <= cells
 
 
 @pytest.fixture
@@ -182,18 +169,3 @@ def test_first_searches_at_once_open_each_part_once(
 def matches(*pairs: Any) -> Matches:
     query, row, score = zip(*pairs, strict=True) if pairs else ((), (), ())
     return Matches(np.array(query, np.int64), np.array(row, np.int64), np.array(score, np.float64))
-
-
-def test_every_pair_is_there_once_with_its_keyword_score() -> None:
-    dense = matches((0, 7, 0.9), (0, 3, 0.8), (1, 5, 0.4))
-    united = unite(dense, matches((0, 3, 16.0), (0, 3, 16.0), (0, 9, 4.0), (2, 1, 1.0)))
-    assert united.query.tolist() == [0, 0, 0, 1, 2]
-    assert united.row.tolist() == [3, 7, 9, 5, 1]
-    assert united.score.tolist() == [16.0, 0.0, 4.0, 0.0, 1.0]
-    assert len(unite(matches(), matches())) == 0
-
-
-def test_the_root_of_the_keyword_score_is_weighted_and_added() -> None:
-    similarity, keyword = np.array([0.5, 0.9]), np.array([16.0, 0.0])
-    assert fuse(similarity, keyword, 0.05).tolist() == pytest.approx([0.7, 0.9])
-    assert fuse(similarity, keyword, 0.0).tolist() == similarity.tolist()

@@ -233,8 +233,6 @@ def test_descriptions_and_vectors_come_in_the_order_asked_for(index: SearchIndex
     [
         *(({name: 0}, "out_of_range", [name, 0]) for name in ("top_k", "nprobe", "overfetch")),
         *(({name: 1.5}, "out_of_range", [name, 1.5]) for name in ("min_similarity", "keyword_weight")),
-        ({"mode": "fast"}, "unknown_value", ["mode", "fast"]),
-        ({"ranking": "best"}, "unknown_value", ["ranking", "best"]),
         ({"ranking": "keyword"}, "wrong_count", ["keyword", 2]),
         ({"ranking": "hybrid", "texts": ["one"]}, "wrong_count", ["hybrid", 2]),
         ({"filters": Filters(as_of=[None])}, "wrong_count", ["as_of", 1, 2]),

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from backstory.base.errors import SearchIndexError
-from backstory.index.graph import VssGraph, _nearest, make_queries, share_found
+from backstory.index.graph import VssGraph, _nearest, make_queries
 from backstory.index.request import Filters, Scope, SearchRequest
-from backstory.index.scoring import Matches
 from backstory.index.search import open_index
 from backstory.index.snapshot import GRAPH_FILE
 from tests.errors import raises
@@ -160,35 +159,6 @@ def test_the_same_content_gives_the_same_answers_when_built_again(large: Any, tm
 
 def hits_each(hits: Any) -> Any:
     return set(hits.group_by("query").len()["len"])
-
-
-def matches(*pairs: tuple[int, int, float]) -> Matches:
-    query, row, score = zip(*pairs, strict=True) if pairs else ((), (), ())
-    return Matches(np.array(query, np.int64), np.array(row, np.int64), np.array(score, np.float64))
-
-
-EXACT = ((0, 4, 0.9), (0, 1, 0.8), (1, 7, 0.7), (1, 2, 0.6))
-
-
-@pytest.mark.parametrize(
-    ("found", "share"),
-    [
-        (EXACT, 1.0),
-        (((0, 4, 0.9), (0, 9, 0.8), (1, 7, 0.7), (1, 8, 0.6)), 1.0),  # as similar as the exact ones
-        (((0, 4, 0.9), (0, 3, 0.7), (1, 7, 0.7), (1, 2, 0.6)), 0.75),
-        (((1, 5, 0.5), (1, 6, 0.4)), 0.0),
-        ((), 0.0),
-    ],
-)
-def test_a_row_counts_that_is_as_similar_as_the_exact_ones(
-    found: tuple[tuple[int, int, float], ...], share: float
-) -> None:
-    assert share_found(matches(*found), matches(*EXACT)) == share
-
-
-def test_nothing_to_find_is_all_found_and_no_answer_is_nothing() -> None:
-    assert share_found(matches(), matches()) == 1.0
-    assert share_found("the index left queries short", matches(*EXACT)) == 0.0
 
 
 def test_queries_are_like_the_rows_but_not_among_them(new_corpus: Any) -> None:

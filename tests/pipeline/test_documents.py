@@ -199,3 +199,15 @@ def test_kinds_and_tags_of_the_settings_that_no_document_has_are_told(
     assert "the setting rag.tags names 'wool'" in notice
     assert "names 'moths'" not in notice
     assert notice in caplog.text
+
+
+def test_copies_of_a_file_take_one_place_in_a_context_and_are_named_beside_it(workspace: Workspace) -> None:
+    text = (workspace.documents_dir / "sourdough.md").read_text(encoding="utf-8")
+    for copy in ("copy of sourdough.md", "a/sourdough (1).md"):
+        (workspace.documents_dir / copy).parent.mkdir(exist_ok=True)
+        (workspace.documents_dir / copy).write_text(text, encoding="utf-8")
+    run_pipeline(workspace)
+    shown = workspace.tables.read("contexts").filter(pl.col("uri").str.contains("sourdough"))
+    assert {(uri, *also_in) for uri, also_in in shown.select("uri", "also_in").iter_rows()} == {
+        ("sourdough.md", "a/sourdough (1).md", "copy of sourdough.md")
+    }

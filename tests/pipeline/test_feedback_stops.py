@@ -13,7 +13,7 @@ from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.builder import ignore_progress
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import find_wanted
-from backstory.pipeline.stages.search_index import InterimSearchIndexStage
+from backstory.pipeline.stages.search_index import SearchIndexStage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.materialization import materialize
 from tests.models.services import chat_server
@@ -100,10 +100,10 @@ def test_a_budget_of_calls_stops_inside_the_loop_and_the_next_runs_go_on(
 def test_a_stop_before_the_posts_are_in_the_index_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(_: InterimSearchIndexStage) -> StageResult:
+    def stop(_: SearchIndexStage) -> StageResult:
         raise StoppedError("the time is over")
 
-    monkeypatch.setattr(InterimSearchIndexStage, "build", stop)
+    monkeypatch.setattr(SearchIndexStage, "build", stop)
     outcome = run(make(tmp_path / "workspace", SETTINGS))
     assert str(outcome.stopped).startswith("the time is over. Left: search_index, then hits")
     assert outcome.failures == []

@@ -176,7 +176,7 @@ def test_a_run_says_what_became_of_the_posts(chat: ChatServer, unwritten: Worksp
     assert count_missing(posts) == {"rejected": 1, "failed": 1, "waiting": windows - 4}
     assert all(post.reason for post in posts.missing)
     assert (exit_code(stopped), stopped.success, len(chat.requests)) == (UNFINISHED, True, 4)
-    assert "Left: 2 of 3 partitions of posts" in str(stopped.stopped)
+    assert "Left: 2 of 2 partitions of posts" in str(stopped.stopped)
     assert "4 drafts requested, 4 API calls." in describe_cost(stopped)
 
     finished, posts = run_by_command(unwritten)

@@ -28,7 +28,7 @@ BESIDE = {
     "window_chunks": "chunk_id window_id granularity",
     "decisions": "window_id query_chunk_id chunk_id document_id cause because_of",
     # Documents and their places, which people wrote.
-    "contexts": "window_id document_id revision chunk_id title slug uri tags content passage matched_query_chunks",
+    "contexts": "window_id document_id revision chunk_id title slug uri also_in tags content passage matched_query_chunks",
     # The texts are documents, and `serves`, which is searched in `contexts`.
     "window_contexts": "window_id status language text cited_text verdict recommendation embedder_id engine "
     "index_version settings_hash",
@@ -128,7 +128,8 @@ def test_doctor_names_the_table_and_the_column(written: Workspace) -> None:
 
     told = str([one for one in examine(written.root) if "decisions" in str(one)])
 
-    assert "cells of decisions hold a real name (column rerank_note)" in told
+    assert "decisions: 1 found" in told
+    assert "column rerank_note" in told
     assert NAME not in told
     replace_recorded(written, "decisions", LAST, right)
 

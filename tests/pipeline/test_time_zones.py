@@ -66,9 +66,7 @@ def test_another_zone_makes_again_what_a_workspace_without_a_history_has(
     for zones in ZONES[:tried]:
         inputs = make_inputs(zones, base)
         write_inputs(root, inputs)
-        differences = run(root).differences.windows
-        assert differences is not None
-        changed = {name: list(pair) for name, *pair in differences.zones}
+        assert run(root).success
         if before:  # at first, the workspace has no history
             found, expected = describe(root), fresh.describe(inputs)
             assert [name for name in expected if found[name] != expected[name]] == [], zones
@@ -79,7 +77,6 @@ def test_another_zone_makes_again_what_a_workspace_without_a_history_has(
         shared = zones.split()[1].rstrip(",")
         now = {"river": shared, "hill": "America/Los_Angeles" if own else shared}
         assert dict(messages.select("conversation_id", "timezone").unique().iter_rows()) == now
-        assert changed == {name: [zone, now[name]] for name, zone in before.items() if zone != now[name]}
         before = now
         days = {
             key: {

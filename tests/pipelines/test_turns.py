@@ -107,7 +107,7 @@ def test_runs_of_the_command_and_of_dagster_wait_for_their_turn_and_say_for_whom
 ) -> None:
     workspace = make_inputs(tmp_path / "workspace")
     holder = start_holder(workspace)
-    for_whom = f"a rival, process {holder.pid}, since "
+    for_whom = f":{holder.pid}, "
     command = start_process(COMMAND, environment_of(workspace))
     dagster = start_process(["-c", JOB_RUN], environment_of(workspace), with_dagster=True)
     doomed = [start_process(COMMAND, environment_of(workspace))] if LONG_TESTS else []

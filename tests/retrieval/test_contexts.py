@@ -92,6 +92,7 @@ def gather_rows(decisions: pl.DataFrame, settings: ContextSettings | None = None
         decisions,
         chunk_rows(),
         query_chunk_rows(),
+        alike=chunk_rows(),
         around=around,
         terms_of=known_words,
         settings=settings or ContextSettings(),

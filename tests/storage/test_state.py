@@ -21,6 +21,7 @@ from backstory.storage.state import State, copy_state
 from backstory.storage.state_places import open_state
 from backstory.storage.state_postgres import PostgresState
 from backstory.storage.state_sqlite import SqliteState
+from backstory.storage.turns import running
 from tests.errors import raises
 from tests.postgres import PostgresServer
 from tests.privileges import NOBODY, run_forked
@@ -110,7 +111,7 @@ def test_an_error_undoes_a_transaction(state: State) -> None:
 
     with pytest.raises(KeyError):
         fail()
-    with raises(StateError, "unusable_file"):
+    with raises(StateError, "unusable_state"):
         fill(state, note("b", 3), note("c", 1))
     assert read_all(state) == [("a", 1, None, None)]
 
@@ -169,6 +170,14 @@ def test_a_killed_holder_leaves_its_locks(tmp_path: Path, storage_address: str |
     with state.lock("run", "2024-01-01") as held:
         assert held
     assert state.find_holder("run") is None
+
+
+def test_the_holder_of_a_run_is_named_with_its_process_and_the_time(state: State) -> None:
+    with running(state, "library (documents only)"):
+        holder = state.find_holder("run") or ""
+    assert f":{os.getpid()}, " in holder
+    assert holder.startswith("library (documents only), ")
+    assert holder.endswith(" UTC")
 
 
 def test_probing_a_lock_does_not_take_it(state: State) -> None:
@@ -289,7 +298,7 @@ def test_whoever_may_only_read_reads_and_is_told_what_writing_needs(tmp_path: Pa
         assert [row[0] for row in read_all(state)] == ["a"]
         with pytest.raises(StateError) as found:
             fill(state, note("b", 2))
-        assert found.value.code == "unusable_file"
+        assert found.value.code == "unwritable"
 
     for closes in (False, True):  # with and without a log beside the file
         if closes:

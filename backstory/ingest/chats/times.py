@@ -40,8 +40,10 @@ _LINES_OF_A_FULL_STEP = 20
 # but they have few lines a day.
 _ONE_DAY_OF_MONTH = 3.0
 _PER_LINE_OF_A_DAY = 2.0
-# Two digits of the year first: no locale of CLDR writes them with dots, hardly any with slashes.
+# Two digits of the year first: no locale of CLDR writes them with dots, hardly any with slashes. Nor does any write
+# the month first with dots.
 _SHORT_YEAR_FIRST: Final[Mapping[str, float]] = {".": 11.0, "/": 6.0}
+_MONTH_FIRST: Final[Mapping[str, float]] = {".": 9.0}
 
 
 @dataclass(frozen=True)
@@ -235,6 +237,8 @@ class _Scale:
 
     def _convention(self, order: DateOrder) -> float:
         is_short = max(self._distinct[0]) <= _LAST_SHORT_YEAR
+        if order == "mdy":
+            return _MONTH_FIRST.get(self._separator, 0.0)
         return _SHORT_YEAR_FIRST.get(self._separator, 0.0) if is_short and order == "ymd" else 0.0
 
 

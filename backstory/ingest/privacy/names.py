@@ -24,7 +24,7 @@ from backstory.ingest.privacy.folding import Word, find_words, fold, places_of_l
 from backstory.ingest.privacy.forms import is_full_name, is_phone, list_forms, list_forms_of_word, spell
 from backstory.ingest.privacy.phones import PhoneFinder
 from backstory.ingest.privacy.possessives import end_possessive, write_possessive
-from backstory.ingest.privacy.views import find_open_marks, list_views, spread_views
+from backstory.ingest.privacy.views import find_open_marks, list_views_of_names, spread_views
 from backstory.ingest.privacy.vocabulary import Vocabulary, find_in_words
 
 BLANK: Final = "\ufffc"
@@ -162,7 +162,7 @@ class NameFinder:
         where two overlap, the earlier and then the longer one.
         """
         found = []
-        for view in list_views(text):
+        for view in list_views_of_names(text):
             for start, end, person in self._find_in_view(view.text, place):
                 # `Sanders'` as a whole, since the ending of another name is another.
                 last = end_possessive(view.text, start, end) if place == "message" else end

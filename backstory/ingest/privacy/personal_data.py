@@ -10,6 +10,8 @@ from typing import Final, Literal, TypeAlias
 import polars as pl
 import regex
 
+from backstory.ingest.privacy.phone_shapes import find_phone_shapes
+
 _BY_LENGTH: Final = {
     15: "NO", 16: "BE", 18: "DK FK FI FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK",
     21: "CH HR LI LV", 22: "BG BH CR DE GB GE IE ME RS VA", 23: "AE GI IL IQ OM SO TL",
@@ -41,9 +43,9 @@ _FEWEST_TRIES: Final = 1 << 16
 def scrub(texts: pl.Series, kinds: Sequence[DataKind], region: str | None) -> pl.Series:
     """Replace contact and bank data in texts by markers such as ``[email]``.
 
-    ``region``: region, such as ``DE``, whose phone numbers are found without a country code; None finds only those
-    with a plus sign. It returns the texts in their order. A text without such data is the same; scrubbing twice gives
-    what scrubbing once gives.
+    ``region``: region, such as ``DE``, whose valid phone numbers are found however they are written. Others need a plus
+    sign, or the shape of a phone number (:mod:`backstory.ingest.privacy.phone_shapes`). It returns the texts in their
+    order. A text without such data is the same; scrubbing twice gives what scrubbing once gives.
     """
     if not kinds:
         return texts
@@ -124,8 +126,12 @@ def _find_phones(text: str, region: str | None) -> Iterator[Span]:
     from phonenumbers import Leniency, PhoneNumberMatcher  # takes a tenth of a second, and is seldom needed
 
     tries = max(_FEWEST_TRIES, len(text))
-    for match in PhoneNumberMatcher(text, region, leniency=Leniency.VALID, max_tries=tries):
-        yield match.start, match.end
+    valid = PhoneNumberMatcher(text, region, leniency=Leniency.VALID, max_tries=tries)
+    found = [(match.start, match.end) for match in valid]
+    yield from found
+    for start, end in find_phone_shapes(text):
+        if all(end <= other or start >= after for other, after in found):
+            yield start, end
 
 
 _FINDERS: Final[dict[DataKind, Callable[[str, str | None], Iterator[Span]]]] = {

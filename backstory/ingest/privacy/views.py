@@ -1,8 +1,9 @@
-r"""Texts as a reader sees them: without tags, and with entities and escapes as the characters that they stand for.
+r"""Texts as a reader sees them: without tags, with entities and escapes as the characters that they stand for.
 
 A name may be written ``<b>Anna</b>&nbsp;Lind``. Each view keeps where its characters stand in the text, so that names
 are looked for in one way, whatever a text is wrapped in. What looks like an escape may be none (``C:\nina lind``), and
-a tag may hold a name (``<a title="Anna Lind">``), so the text itself is a view, too.
+a tag may hold a name (``<a title="Anna Lind">``), so the text itself is a view, too. So is the text without initials
+that are put into a name (``Anna M. Lind``).
 """
 
 from __future__ import annotations
@@ -18,8 +19,25 @@ from urllib.parse import unquote
 
 import polars as pl
 
+_LETTER: Final = r"[^\W\d_]"
+_SPACE: Final = "[ \u00a0._-]"
+_CONSONANT: Final = "[b-df-hj-np-tv-xz]"
+"""A letter that is no word by itself."""
 _DISGUISE: Final = r"<[/!A-Za-z]|&[#A-Za-z]|\\[A-Za-z]|%[0-9A-Fa-f]{2}|=[0-9A-F]{2}"
 """Pattern of every text that has more than one view."""
+_MAY_HOLD_INITIALS: Final = (
+    rf"{_LETTER}{_SPACE}{{1,2}}{_LETTER}[._-]"
+    rf"|{_LETTER}{_SPACE}(?:[^\W\d_a-z][ \u00a0][^\W\d_a-z]|{_CONSONANT}[ \u00a0]{_LETTER})"
+)
+_INITIALS: Final = re.compile(
+    rf"(?<={_LETTER}{{2}}{_SPACE})(?:{_LETTER}(?:[._-]{{1,2}}[ \u00a0]?|[ \u00a0])){{1,3}}(?={_LETTER}{{2}})"
+)
+"""Initials between two words, such as those of a member's second names."""
+_LATER_INITIALS: Final = re.compile(
+    rf"(?:(?<=\W{_LETTER}\.)|(?<=^{_LETTER}\.))[ \u00a0]?(?:{_LETTER}(?:\.[ \u00a0]?|[ \u00a0])){{1,2}}"
+    rf"(?={_LETTER}{{2}})"
+)
+"""Initials behind the first one, which stays."""
 _BYTES: Final = "(?:2[0-9A-Fa-f]|0[9ADad]|5[Ff]|[C-Fc-f][0-9A-Fa-f](?:{0}[89ABab][0-9A-Fa-f]){{1,3}})"
 """Hexadecimal digits of separators and of letters beyond ASCII; ``100%Ada`` holds none."""
 _ESCAPE: Final = re.compile(
@@ -99,10 +117,24 @@ def list_views(text: str) -> list[View]:
     return views if bare is None else [*views, bare]
 
 
+def list_views_of_names(text: str) -> list[View]:
+    """List the ways to read a text, also without the initials that may have been put into a name."""
+    views = list_views(text)
+    without = (views[-1].see_through(pattern, _drop_initials) for pattern in (_INITIALS, _LATER_INITIALS))
+    return [*views, *(view for view in without if view is not None)]
+
+
+def _drop_initials(match: re.Match[str]) -> str:
+    """Drop what can be initials: capitals before another one, letters with a dot or the like, or single consonants."""
+    written, following = match.group(), match.string[match.end()]
+    is_marked = any(sign in written for sign in "._-") or re.fullmatch(rf"{_CONSONANT}\s", written)
+    return "" if is_marked or (written.isupper() and following.isupper()) else written
+
+
 def spread_views(texts: pl.Series) -> tuple[pl.Series, list[int]]:
     """Return texts or nulls, then their other views, and for each of all these the number of its text."""
-    disguised = texts.str.contains(_DISGUISE).fill_null(value=False).arg_true()
-    others = [(row, view.text) for row in disguised for view in list_views(texts[row])[1:]]
+    disguised = texts.str.contains(f"{_DISGUISE}|{_MAY_HOLD_INITIALS}").fill_null(value=False).arg_true()
+    others = [(row, view.text) for row in disguised for view in list_views_of_names(texts[row])[1:]]
     spread = pl.concat([texts, pl.Series(texts.name, [text for _, text in others], dtype=pl.String)])
     return spread, [*range(len(texts)), *(row for row, _ in others)]
 

@@ -222,7 +222,7 @@ def _print_event(console: Console, event: StageResult | CheckResult) -> None:
 
 def print_run(console: Console, result: Run, *, verbose: bool) -> None:
     """Print what is different for a reader, the files that were not read, the failures, and the cost of the run."""
-    from backstory.pipeline.run.difference_lines import describe_differences
+    from backstory.pipeline.run.differences import describe_differences
 
     lines = [] if result.fresh else describe_differences(result.differences)
     print_lines(console, [*lines, *describe_sources(result, verbose=verbose)])

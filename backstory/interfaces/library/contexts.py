@@ -103,9 +103,9 @@ def make_window_context(
         rag = rag.model_copy(update={"as_of": True})
         windows = windows.with_columns(started_at=pl.lit(plan.as_of).cast(windows.schema["started_at"]))
     # Loaded late, since a question needs no stage.
-    from backstory.pipeline.incremental.visible_documents import find_posts_of
+    from backstory.pipeline.incremental.visible_documents import read_visible
 
-    posts_of = find_posts_of(workspace)
+    posts_of = read_visible(workspace).posts_of
     return _cover(
         snapshot,
         window["window_id"],

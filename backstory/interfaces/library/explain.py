@@ -14,7 +14,7 @@ from backstory.interfaces.library.corpus import Corpus
 from backstory.interfaces.library.results import DocumentEntry, ShouldBe
 from backstory.operations.inspection.windows import CAUSES, find_window, read_window_context
 from backstory.operations.learning.corrections import PLACES, Corrections, read_corrections, record_correction
-from backstory.pipeline.incremental.visible_documents import find_posts_of
+from backstory.pipeline.incremental.visible_documents import read_visible
 from backstory.pipeline.workspace import Workspace
 from backstory.text.prompts.entries import cut_line
 
@@ -132,7 +132,7 @@ def _explain_absence(
     entry: DocumentEntry, window: Mapping[str, Any], workspace: Workspace
 ) -> ExplainedDocument:
     """Explain why no part of a window found a document."""
-    rag, posts_of = workspace.settings.rag, find_posts_of(workspace)
+    rag, posts_of = workspace.settings.rag, read_visible(workspace).posts_of
     if rag.as_of and entry.date is not None and entry.date > window["started_at"]:
         cause = "published_later"
     elif (

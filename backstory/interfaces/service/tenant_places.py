@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -118,7 +118,7 @@ class TenantPlaces:
         with self._accounts.lock(
             _name_lock(tenant_id), by="the service", wait=False, shared=True
         ) as is_present:
-            if not is_present or self._list(is_removed=False).get(tenant_id) != tenant:
+            if not is_present or not self._has(tenant_id, tenant):
                 raise name_unknown()
             yield
 
@@ -136,7 +136,9 @@ class TenantPlaces:
 
     def is_of_removed(self, folder: Path) -> bool:
         """Return whether a folder is that of a tenant which was removed, or is being removed."""
-        return (folder / RECORD).is_file() and _read_id(folder) in self._list(is_removed=True)
+        with suppress(FileNotFoundError):
+            return (folder / RECORD).read_text(encoding="ascii") in self._list(is_removed=True)
+        return False
 
     @contextmanager
     def removing(self, tenant: str) -> Iterator[Emptied]:
@@ -184,6 +186,11 @@ class TenantPlaces:
         query = "SELECT tenant_id, tenant FROM tenants WHERE is_removed IN (?, ?) ORDER BY tenant"
         with self._accounts.reading() as session:
             return dict(session.execute(query, wanted).fetchall())
+
+    def _has(self, tenant_id: str, tenant: str) -> bool:
+        query = "SELECT 1 FROM tenants WHERE tenant_id = ? AND tenant = ? AND is_removed = 0"
+        with self._accounts.reading() as session:
+            return session.execute(query, (tenant_id, tenant)).fetchone() is not None
 
     def _open_server(self) -> PostgresState:
         from backstory.storage.state_postgres import PostgresState

@@ -173,11 +173,11 @@ class Tenants:
             return
         for name in self.names():
             if self.places.is_of_removed(self._folder / name):
-                with _logging_failure():
+                with _clearing():
                     self._set_aside(name)
                 self._retire(name)
         for aside in self._folder.glob(f"{_REMOVED}*"):
-            with _logging_failure():
+            with _clearing():
                 self._clear(aside)
 
     def _clear(self, aside: Path) -> None:
@@ -371,10 +371,14 @@ class Tenants:
 
 
 @contextmanager
-def _logging_failure() -> Iterator[None]:
-    """Log why a tenant that was removed on another machine is not cleared yet; the next look tries again."""
+def _clearing() -> Iterator[None]:
+    """Log why a tenant that was removed on another machine is not cleared yet; the next look tries again.
+
+    A folder that is gone was cleared by a command meanwhile.
+    """
     try:
-        yield
+        with suppress(FileNotFoundError):
+            yield
     except (BackstoryError, OSError):
         logger.exception("a tenant that was removed on another machine could not be cleared here")
 

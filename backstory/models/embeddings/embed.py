@@ -67,11 +67,6 @@ class EmbeddingCache(Cache):
                 vectors[positions[key]] = np.frombuffer(value, _NUMBER)
         return known, vectors
 
-    def find_known(self, keys: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Look up which of distinct keys are stored; a mask of shape ``(len(keys),)``."""
-        found = {key for key, _ in self.find(keys)}
-        return np.array([key in found for key in keys], np.bool_)
-
     def put(self, embedder_id: str, keys: Sequence[bytes], vectors: Vectors) -> None:
         """Store vectors of one embedding space, shape ``(len(keys), dimension)``, all of them or none."""
         blobs = map(bytes, np.ascontiguousarray(vectors, _NUMBER))

@@ -113,6 +113,13 @@ def require_within_limit(token_counts: NDArray[np.int64], limit: int, embedder_i
         )
 
 
+def find_stray_vector(vectors: Vectors) -> int | None:
+    """Find the first row that is not a finite unit vector; None if all are."""
+    squared = np.einsum("ij,ij->i", vectors, vectors)
+    strays = np.flatnonzero(~(np.abs(squared - 1.0) <= 2 * _UNIT_TOLERANCE))
+    return int(strays[0]) if len(strays) else None
+
+
 def require_unit_rows(vectors: Vectors, count: int, dimension: int, embedder_id: str) -> None:
     """Refuse the vectors of a number of texts if they cannot be searched: unit rows of float32 of a stated width."""
     if vectors.shape != (count, dimension) or vectors.dtype != np.float32:
@@ -121,11 +128,9 @@ def require_unit_rows(vectors: Vectors, count: int, dimension: int, embedder_id:
             f"expected float32 of shape {(count, dimension)}",
             code="unusable_vectors",
         )
-    off = np.abs(np.linalg.norm(vectors, axis=1) - 1)
-    strays = np.flatnonzero(~(off <= _UNIT_TOLERANCE))
-    if len(strays):
+    if (stray := find_stray_vector(vectors)) is not None:
         raise ModelError(
-            f"{embedder_id} answered text {strays[0]} with a vector whose length is not 1, or that is not finite",
+            f"{embedder_id} answered text {stray} with a vector whose length is not 1, or that is not finite",
             code="unusable_vectors",
         )
 

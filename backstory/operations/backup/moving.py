@@ -18,7 +18,7 @@ from backstory.storage.schema import STATE, WORKSPACE_PARTS
 from backstory.storage.state import copy_state
 from backstory.storage.state_places import open_state
 from backstory.storage.stores import Folder, open_store
-from backstory.storage.tables.tables import Tables
+from backstory.storage.tables.tables import Tables, copy_files
 from backstory.storage.turns import running
 
 LOCAL: Final = "local"
@@ -98,22 +98,13 @@ def _copy_files(workspace: Workspace, target: str) -> Copied:
     here = Tables(Folder(workspace.tables_dir), workspace.catalog)
     there = here if target == LOCAL else Tables(open_store(target), workspace.catalog)
     source = here if workspace.settings.storage.files == target else workspace.tables
-    names = [name for found in source.list_files().values() for name in found.values()]
-    size = copied = 0
-    for name in names:
-        content = source.store.read(name)
-        if content is None:
-            raise StateError(
-                f"{source.store.locate(name)} is absent; `backstory run` makes it again",
-                code="missing_object",
-            )
-        size += len(content)
-        if not there.store.has(name, content):
-            copied += 1
-            there.store.write({name: content})
+    found = list(copy_files(source, there.store))
+    if absent := next((name for name, size, _ in found if not size), None):
+        what = f"{source.store.locate(absent)} is absent; `backstory run` makes it again"
+        raise StateError(what, code="missing_object")
     there.publish()
     if target == LOCAL:
         fetch_snapshot(workspace, source)
     elif version := current_version(workspace.index):
         send_snapshot(workspace, there, version)
-    return Copied(len(names), size, copied)
+    return Copied(len(found), sum(size for _, size, _ in found), sum(is_copied for *_, is_copied in found))

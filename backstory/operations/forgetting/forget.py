@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from backstory.base.errors import InputError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import name_some
-from backstory.index.snapshot import current_version, prune, publishing
+from backstory.index.snapshot import current_version, prune
 from backstory.ingest.chats.archive import drop_archived, read_archive, write_archive
 from backstory.ingest.chats.export_parts import conversation_of
 from backstory.ingest.chats.merging.message_ids import NAMED_SCHEMA
@@ -147,8 +147,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         execute_run(fresh, run, holds_lock=True)
     workspace.tables.collect(timedelta(0))
     workspace.catalog.compact()
-    with publishing(workspace.index):
-        prune(workspace.index)
+    prune(workspace.index)
     current = current_version(workspace.index)
     old = sorted(path.name for path in workspace.index.iterdir() if path.is_dir() and path.name != current)
 

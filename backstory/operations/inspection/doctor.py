@@ -153,7 +153,7 @@ def _try_store(workspace: Workspace) -> str:
     if not isinstance(store, Bucket):
         return "none is configured: the tables are in a folder"
     started = perf_counter()
-    store.write({_STORE_PROBE: b"backstory"})
+    store.write(_STORE_PROBE, b"backstory")
     store.delete([_STORE_PROBE])
     seconds = (perf_counter() - started) / 2
     workspace.follower.follow()

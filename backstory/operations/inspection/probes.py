@@ -291,9 +291,10 @@ def _describe_names(workspace: Workspace) -> str:
         if check.name == "real_names":
             _describe_check(workspace, check)
     return (
-        "no full name of a member (in any order, with initials or joined), mention or phone number in the messages "
-        "and in what other tables hold of them; not looked for: a first name or surname alone, which may stay, and "
-        "names in documents (docs/security.md)"
+        "no full name of a member (in any order, with initials or joined), mention or member's phone number in the "
+        "messages and in what other tables hold of them; not looked for: a first name or surname alone, which may "
+        "stay, names in documents, and other phone numbers, which posts and pages replace by their shape "
+        "(docs/security.md)"
     )
 
 

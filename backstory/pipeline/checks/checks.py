@@ -40,7 +40,8 @@ class Check:
         example: Format string for one case; its fields are the columns of ``find``.
         remedy: Where to look, or what to do.
         share_of_rows: Whether the message gives the number of checked rows, too.
-        precedes_writing: Whether rows pass it before they are written, so that only what others wrote can fail.
+        waits: Whether a run that makes one partition after another looks for cases at its end only: rows pass the check
+            before they are written, or it compares them with documents, which are in the tables at the end.
     """
 
     table: str
@@ -51,7 +52,7 @@ class Check:
     example: str
     remedy: str
     share_of_rows: bool = False
-    precedes_writing: bool = False
+    waits: bool = False
 
 
 def checks_after(table: str) -> list[Check]:
@@ -75,7 +76,7 @@ def _contract(table: str) -> Check:
         what="breaches of the table's contract: columns, types, value ranges, unique rows",
         example="{breach}",
         remedy=_remake(table),
-        precedes_writing=True,
+        waits=True,
     )
 
 
@@ -95,6 +96,7 @@ def _reference(child: str, parent: str, on: Sequence[str]) -> Check:
         what=f"rows of {child} that name a row of {parent} that is not stored",
         example=", ".join(f"{column} {{{column}}}" for column in on),
         remedy=_remake(child),
+        waits=parent == "document_chunks",
     )
 
 
@@ -234,6 +236,7 @@ CHECKS: Final = (
         what="cited documents that are not stored",
         example="document {document_id} in the post of window {window_id}",
         remedy=_remake("posts"),
+        waits=True,
     ),
     Check(
         table="posts",

@@ -29,17 +29,17 @@ SettingsRead = dict[str, Any]
 
 CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "messages": 16,
+        "messages": 17,
         "windows": 3,
         "window_chunks": 6,
         "documents": 12,
         "document_chunks": 6,
         "search_index": FORMAT,
         "hits": 2,
-        "decisions": 12,
-        "contexts": 10,
+        "decisions": 13,
+        "contexts": 11,
         "window_contexts": 12,
-        "posts": 11,
+        "posts": 12,
     }
 )
 """Version of the code of each stage. Raise it when the code gives other rows for the same inputs.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -23,6 +23,9 @@ from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.hits import PostsOf
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import Tables
+
+IS_POST: Final = pl.col("uri").str.starts_with(WRITTEN_PREFIX)
+"""Whether a document lies in the folder of the posts."""
 
 _COLUMNS: Final = (
     "document_id",
@@ -60,66 +63,75 @@ class Earlier(NamedTuple):
         return digest(self)
 
 
-def name_earlier_documents(workspace: Workspace, partitions: Sequence[str]) -> dict[str, Earlier]:
-    """Hash the documents that the windows of each partition may see.
+class VisibleDocuments:
+    """The documents of a workspace at one moment, and which of them the windows of each partition may see."""
 
-    Returns:
-        The hashes for each partition.
-    """
-    by_people, posts = _read_documents(workspace)
-    began = _find_beginnings(workspace.tables, _digest_contents(workspace, "windows"))
-    return {
-        key: Earlier(
-            by_people,
-            digest(
-                part
-                for conversation, moment in began.get(key, ())
-                for part in (conversation, posts.of(conversation).name_before(moment))
-            ),
+    def __init__(self, workspace: Workspace, documents: pl.DataFrame) -> None:
+        """Take rows of table ``documents``, with any of its columns that are named here."""
+        self._workspace = workspace
+        self._documents = (
+            documents.filter(pl.col("status") == "ok")
+            .select(_COLUMNS)
+            .sort("published_at", "uri", nulls_last=False)
         )
-        for key in partitions
-    }
+        self._keeps_apart = workspace.feeds_back and not workspace.shares_posts
+
+    def with_posts(self, posts: pl.DataFrame) -> VisibleDocuments:
+        """Put posts, as rows of table ``documents``, in the place of those that are known."""
+        people = self._documents.filter(~IS_POST).with_columns(status=pl.lit("ok"))
+        columns = (*_COLUMNS, "status")
+        return VisibleDocuments(self._workspace, pl.concat([people, posts.select(columns)]))
+
+    def name_earlier(self, partitions: Sequence[str]) -> dict[str, Earlier]:
+        """Hash the documents that the windows of each partition may see."""
+        by_people, posts = self._named
+        tables = self._workspace.tables
+        began = _find_beginnings(tables, _digest_contents(self._workspace, "windows"))
+        return {
+            key: Earlier(
+                by_people,
+                digest(
+                    part
+                    for conversation, moment in began.get(key, ())
+                    for part in (conversation, posts.of(conversation).name_before(moment))
+                ),
+            )
+            for key in partitions
+        }
+
+    @property
+    def posts_of(self) -> PostsOf | None:
+        """Lists the posts that the windows of a conversation may find; None for all posts."""
+        return self._list_posts if self._keeps_apart else None
+
+    def _list_posts(self, conversation: str) -> list[str]:
+        return self._documents.filter(IS_POST, _is_seen_by(conversation))["document_id"].to_list()
+
+    @cached_property
+    def _named(self) -> tuple[str, _PostsByConversation]:
+        """Hash the documents of people, and the posts that each conversation may see."""
+        is_dated_post = IS_POST & pl.col("published_at").is_not_null()
+        posts = self._documents.filter(is_dated_post)
+        stages = (hash_dependencies(self._workspace, stage) for stage in _STAGES)
+        by_people = digest([*stages, *_name_rows(self._documents.filter(~is_dated_post))])
+        if not self._keeps_apart:
+            return by_people, _PostsByConversation({}, _Posts.make(posts))
+        own = {
+            conversation: _Posts.make(posts.filter(_is_seen_by(conversation)))
+            for conversation in posts["conversation_id"].drop_nulls().unique()
+        }
+        others = posts.filter(pl.col("conversation_id").is_null())
+        return by_people, _PostsByConversation(own, _Posts.make(others))
 
 
-def name_documents_of_people(workspace: Workspace) -> str:
-    """Hash the documents that people wrote, and how their chunks and the index are made."""
-    return _read_documents(workspace)[0]
-
-
-def _read_documents(workspace: Workspace) -> tuple[str, _PostsByConversation]:
-    return _name_documents(
-        workspace.tables,
-        _digest_contents(workspace, "documents"),
-        tuple(hash_dependencies(workspace, stage) for stage in _STAGES),
-        _keeps_apart(workspace),
-    )
-
-
-def find_posts_of(workspace: Workspace) -> PostsOf | None:
-    """Find which posts the windows of each conversation may find, by the table ``documents``; None for all posts."""
-    if not _keeps_apart(workspace):
-        return None
-
-    @cache
-    def read() -> pl.DataFrame:
-        is_post = (pl.col("status") == "ok") & pl.col("uri").str.starts_with(WRITTEN_PREFIX)
-        columns = ("conversation_id", "document_id", "status", "uri")
-        return workspace.tables.read("documents", columns=columns).filter(is_post)
-
-    def list_ids(conversation: str) -> list[str]:
-        return read().filter(_is_seen_by(conversation))["document_id"].to_list()
-
-    return list_ids
+def read_visible(workspace: Workspace) -> VisibleDocuments:
+    """Read which documents windows may see, by the table ``documents`` as it is now."""
+    return VisibleDocuments(workspace, workspace.tables.read("documents", columns=(*_COLUMNS, "status")))
 
 
 def _is_seen_by(conversation: str) -> pl.Expr:
     """Return whether a file in the folder of the posts is a document for the windows of a conversation."""
     return pl.col("conversation_id").is_null() | (pl.col("conversation_id") == conversation)
-
-
-def _keeps_apart(workspace: Workspace) -> bool:
-    """Return whether each conversation has posts of its own."""
-    return workspace.feeds_back and workspace.settings.writers.feedback_scope == "conversation"
 
 
 def record_searched(workspace: Workspace, searched: Mapping[str, Earlier]) -> None:
@@ -181,33 +193,6 @@ class _PostsByConversation(NamedTuple):
     def of(self, conversation: str) -> _Posts:
         """Return the posts that a conversation may see."""
         return self.own.get(conversation, self.other)
-
-
-@lru_cache(maxsize=2)
-def _name_documents(
-    tables: Tables, _content: str, stages: tuple[str, ...], keeps_apart: bool
-) -> tuple[str, _PostsByConversation]:
-    """Hash the documents of people, and the posts that each conversation may see.
-
-    A run asks for each table and partition: the answer is kept as long as the table has the same content.
-    """
-    documents = (
-        tables.read("documents", columns=(*_COLUMNS, "status"))
-        .filter(pl.col("status") == "ok")
-        .select(_COLUMNS)
-        .sort("published_at", "uri", nulls_last=False)
-    )
-    is_dated_post = pl.col("uri").str.starts_with(WRITTEN_PREFIX) & pl.col("published_at").is_not_null()
-    posts = documents.filter(is_dated_post)
-    by_people = digest([*stages, *_name_rows(documents.filter(~is_dated_post))])
-    if not keeps_apart:
-        return by_people, _PostsByConversation({}, _Posts.make(posts))
-    own = {
-        conversation: _Posts.make(posts.filter(_is_seen_by(conversation)))
-        for conversation in posts["conversation_id"].drop_nulls().unique()
-    }
-    others = posts.filter(pl.col("conversation_id").is_null())
-    return by_people, _PostsByConversation(own, _Posts.make(others))
 
 
 @lru_cache(maxsize=2)

@@ -1,38 +1,32 @@
-"""What a run has changed for a reader, by comparing the tables before it with those after it."""
+"""What a run has changed for a reader: the partitions that it wrote, as they were before it and are after it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 import polars as pl
 
 from backstory.base.errors import ContractError
 from backstory.base.ids import WRITTEN_PREFIX
-from backstory.base.local_times import localize
+from backstory.base.wording import count, name_some
 from backstory.pipeline.stages.post_folder import FILES
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.contracts import empty
-from backstory.storage.tables.schemas import TABLES
+from backstory.storage.tables.tables import Tables
 
-_EXPRESSIONS: Final[Mapping[str, tuple[pl.Expr, ...]]] = {
-    "documents": tuple(
-        map(pl.col, ("document_id", "uri", "revision", "content_hash", "status", "published_at"))
-    ),
-    # Numbers in place of texts, since all messages are held during a run: 32 MB for a million.
-    "messages": (
-        pl.col("message_id").hash(),
-        pl.col("conversation_id").hash(),
-        pl.col("timestamp"),
-        pl.col("local_time"),
-        pl.col("author").is_not_null().alias("by_person"),
-        pl.struct("author", "text", "kind").hash().alias("content"),
-    ),
-    "windows": tuple(map(pl.col, ("window_id", "conversation_id", "started_at", "timezone"))),
-    "window_contexts": tuple(map(pl.col, ("window_id", "verdict"))),
-    "posts": tuple(map(pl.col, ("window_id", "slug", "path", "status", "reason", "removed_citations"))),
+MOST_NAMES: Final = 10
+"""Most documents or days that a line names."""
+
+NOTHING: Final = "Nothing is different for a reader"
+
+_MOST_PATHS: Final = 3
+"""Most posts that a line names: each by its whole path, and a run may write hundreds."""
+_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "documents": ("document_id", "uri", "revision", "content_hash", "status"),
+    "messages": ("message_id", "conversation_id", "timestamp", "local_time", "author", "text", "kind"),
+    "windows": ("window_id", "conversation_id", "started_at"),
+    "window_contexts": ("window_id", "verdict"),
 }
 """What of each table is compared."""
 
@@ -68,8 +62,6 @@ class MessageDifferences:
         removed: Number of messages that are gone.
         new_days: Days with messages that had none before.
         late_days: Days of the late messages.
-        rebuilt: Number of messages that have other ids, since a conversation was read with other pseudonyms or another
-            time zone. They count neither as added nor as removed.
     """
 
     added: int = 0
@@ -78,26 +70,6 @@ class MessageDifferences:
     removed: int = 0
     new_days: tuple[str, ...] = ()
     late_days: tuple[str, ...] = ()
-    rebuilt: int = 0
-
-
-@dataclass(frozen=True)
-class VerdictChange:
-    """A window whose context serves more or less of it than before.
-
-    Attributes:
-        window_id: Its present id, which changes with its messages.
-        conversation_id: Its conversation.
-        started_at: When it began, by which it is recognised; in the time zone of its conversation.
-        before: The former verdict.
-        after: The present verdict.
-    """
-
-    window_id: str
-    conversation_id: str
-    started_at: datetime
-    before: str
-    after: str
 
 
 @dataclass(frozen=True)
@@ -106,15 +78,13 @@ class WindowDifferences:
 
     Attributes:
         added: Number of windows that are new, by verdict.
+        changed: Number of windows with another verdict.
         removed: Number of windows that are gone.
-        verdicts: Windows with another verdict, in order of time.
-        zones: Conversations whose days and times follow another time zone, with the former one and the present one.
     """
 
     added: Mapping[str, int] = field(default_factory=dict)
+    changed: int = 0
     removed: int = 0
-    verdicts: tuple[VerdictChange, ...] = ()
-    zones: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -180,109 +150,67 @@ class Differences:
     unknown: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ReaderTables:
-    """The compared columns of the tables at one moment.
+class ReaderView(NamedTuple):
+    """What a reader sees at one moment: the tables, and the hash of each file of a post, by slug."""
 
-    Attributes:
-        contents: The hashes of the partitions of each table, by the catalog.
-        frames: The rows of each table; None for a table that cannot be read.
-        files: Hash of each file of a post, by slug.
-        parts: The same rows by partition.
-    """
-
-    contents: Mapping[str, Mapping[str, str]]
-    frames: Mapping[str, pl.DataFrame | None]
+    tables: Tables
     files: Mapping[str, str]
-    parts: Mapping[str, Mapping[str, pl.DataFrame]] = field(default_factory=dict)
 
 
-def read_reader_tables(
-    workspace: Workspace, tables: Collection[str], known: ReaderTables | None = None
-) -> ReaderTables:
-    """Read what a reader sees of the tables.
+def look(workspace: Workspace) -> ReaderView:
+    """Take what a reader sees now. No row is read."""
+    files = {slug: entry.content for slug, entry in workspace.catalog.read(FILES).items()}
+    return ReaderView(workspace.tables.pin(), files)
+
+
+def compare(workspace: Workspace, before: ReaderView, made: Collection[str]) -> Differences:
+    """Compare what a reader saw before a run with what is there now. Only partitions that have changed are read.
 
     Args:
         workspace: An open workspace.
-        tables: Names of tables; those that no reader sees are passed over.
-        known: An earlier reading, whose rows are taken of the partitions that were not written since.
+        before: What a reader saw before the run; its files must still be there.
+        made: The tables that the run was to make.
     """
-    contents: dict[str, dict[str, str]] = {}
-    frames: dict[str, pl.DataFrame | None] = {}
-    parts: dict[str, Mapping[str, pl.DataFrame]] = {}
-    for table in filter(tables.__contains__, _EXPRESSIONS):
-        contents[table] = {key: entry.content for key, entry in workspace.catalog.read(table).items()}
-        same = {} if known is None else _find_same(known, table, contents[table])
-        try:
-            parts[table] = same | _read_others(workspace, table, same)
-        except ContractError:
-            frames[table] = None  # the stage makes it again, and the answer names it as not known
-        else:
-            nothing = empty(TABLES[table]).select(_EXPRESSIONS[table])
-            frames[table] = pl.concat([nothing, *(parts[table][key] for key in sorted(parts[table]))])
-    files = {slug: entry.content for slug, entry in workspace.catalog.read(FILES).items()}
-    return ReaderTables(contents, frames, files, parts)
-
-
-def _read_others(workspace: Workspace, table: str, same: Collection[str]) -> dict[str, pl.DataFrame]:
-    """Read what is compared of the partitions that are not known yet."""
-    expressions = _EXPRESSIONS[table]
-    columns = {column for expression in expressions for column in expression.meta.root_names()}
-    wanted = [key for key in workspace.tables.keys(table) if key not in same]
-    read = workspace.tables.read_each(table, wanted, columns=sorted(columns))
-    return {key: rows.select(expressions) for key, rows in read.items()}
-
-
-def _find_same(known: ReaderTables, table: str, contents: Mapping[str, str]) -> dict[str, pl.DataFrame]:
-    """Return the rows of the partitions that were not written since an earlier reading."""
-    former, parts = known.contents.get(table, {}), known.parts.get(table, {})
-    return {key: parts[key] for key in parts if key in former and former[key] == contents.get(key)}
-
-
-def compare_tables(before: ReaderTables, after: ReaderTables, *, as_of: bool = True) -> Differences:
-    """Compare the tables before a run with those after it.
-
-    Args:
-        before: The tables before.
-        after: The tables after.
-        as_of: Whether a window is given only documents dated before it began.
-    """
-    pairs = {table: (before.frames[table], after.frames[table]) for table in after.frames}
-    known = {
-        table: (first, second)
-        for table, (first, second) in pairs.items()
-        if first is not None and second is not None
+    after, found, unknown = look(workspace), Differences(), []
+    finders: dict[str, Callable[[], Differences]] = {
+        "documents": lambda: replace(found, documents=compare_documents(*_read(before, after, "documents"))),
+        "messages": lambda: replace(found, messages=_compare_messages(before, after)),
+        "windows": lambda: replace(found, windows=_compare_windows(before, after)),
+        "posts": lambda: replace(found, posts=_compare_posts(workspace, before, after)),
     }
-    return Differences(
-        documents=_compare_documents(*known["documents"]) if "documents" in known else None,
-        messages=_compare_messages(*known["messages"]) if "messages" in known else None,
-        windows=(
-            _compare_windows(
-                _join_verdicts(known["windows"][0], known["window_contexts"][0]),
-                _join_verdicts(known["windows"][1], known["window_contexts"][1]),
-            )
-            if {"windows", "window_contexts"} <= known.keys()
-            else None
-        ),
-        posts=(
-            _compare_posts(before.files, after.files, *known["posts"])
-            if "posts" in known and (len(known["posts"][1]) or before.files)
-            else None
-        ),
-        unreached=_find_unreached(after.frames) if as_of else (),
-        unknown=tuple(table for table in pairs if table not in known),
-    )
+    for table in filter(made.__contains__, finders):
+        try:
+            found = finders[table]()
+        except ContractError:
+            unknown.append(table)
+    unreached: tuple[str, ...] = ()
+    if {"documents", "windows"} <= set(made) - set(unknown) and workspace.settings.rag.as_of:
+        unreached = _find_unreached(after.tables)
+    return replace(found, unreached=unreached, unknown=tuple(unknown))
 
 
-def _find_unreached(frames: Mapping[str, pl.DataFrame | None]) -> tuple[str, ...]:
-    documents, windows = frames.get("documents"), frames.get("windows")
-    if documents is None or windows is None or windows.is_empty():
+def _read(before: ReaderView, after: ReaderView, *tables: str) -> list[pl.DataFrame]:
+    """Read the compared columns of each table before and after, where a partition of any of them has changed."""
+    views = (before.tables, after.tables)
+    changed = set()
+    for table in tables:
+        former, present = (
+            {(key, entry.content) for key, entry in view.entries(table).items()} for view in views
+        )
+        changed |= {key for key, _ in former ^ present}
+    return [view.read(table, sorted(changed), columns=_COLUMNS[table]) for table in tables for view in views]
+
+
+def _find_unreached(tables: Tables) -> tuple[str, ...]:
+    began = tables.read("windows", columns=("started_at",))["started_at"].max()
+    if began is None:
         return ()
-    is_late = pl.col("published_at") > windows["started_at"].max()
-    return tuple(documents.filter(_OF_PEOPLE, is_late)["uri"].sort())
+    documents = tables.read("documents", columns=("uri", "status", "published_at"))
+    return tuple(documents.filter(_OF_PEOPLE, pl.col("published_at") > began)["uri"].sort())
 
 
-def _compare_documents(before: pl.DataFrame, after: pl.DataFrame) -> DocumentDifferences:
+def compare_documents(before: pl.DataFrame, after: pl.DataFrame) -> DocumentDifferences:
+    """Compare rows of table ``documents``."""
     first, second = before.filter(_OF_PEOPLE).sort("uri"), after.filter(_OF_PEOPLE).sort("uri")
     gone = first.join(second, on="document_id", how="anti", maintain_order="left")
     come = second.join(first, on="document_id", how="anti", maintain_order="left")
@@ -302,44 +230,29 @@ def _compare_documents(before: pl.DataFrame, after: pl.DataFrame) -> DocumentDif
     )
 
 
-def _compare_messages(before: pl.DataFrame, after: pl.DataFrame) -> MessageDifferences:
+def _compare_messages(before: ReaderView, after: ReaderView) -> MessageDifferences:
+    former, present = _read(before, after, "messages")
+    if former.is_empty() and present.is_empty():
+        return MessageDifferences()
+    columns = ("conversation_id", "timestamp", "local_time")
+    return compare_messages(former, present, before.tables.read("messages", columns=columns))
+
+
+def compare_messages(before: pl.DataFrame, after: pl.DataFrame, known: pl.DataFrame) -> MessageDifferences:
+    """Compare rows of table ``messages``, of the partitions that have changed, where all of ``known`` were there."""
     added = after.join(before, on="message_id", how="anti")
-    removed = before.join(after, on="message_id", how="anti")
-    rebuilt = _find_rebuilt(before, added, removed)
-    made_again = added.join(rebuilt, on="conversation_id", how="semi")
-    added, removed = (
-        messages.join(rebuilt, on="conversation_id", how="anti") for messages in (added, removed)
-    )
-    newest = before.group_by("conversation_id").agg(pl.col("timestamp").max().alias("newest"))
+    newest = known.group_by("conversation_id").agg(pl.col("timestamp").max().alias("newest"))
     late = added.join(newest, on="conversation_id").filter(pl.col("timestamp") < pl.col("newest"))
-    both = after.join(before.select("message_id", former="content"), on="message_id")
+    both = after.join(before, on="message_id")
+    content = ("author", "text", "kind")
+    is_same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(f"{name}_right")) for name in content)
     return MessageDifferences(
         added=len(added),
         late=len(late),
-        changed=len(both.filter(pl.col("content") != pl.col("former"))),
-        removed=len(removed),
-        new_days=tuple(sorted(_days(added) - _days(before))),
+        changed=len(both.filter(~is_same)),
+        removed=len(before.join(after, on="message_id", how="anti")),
+        new_days=tuple(sorted(_days(added) - _days(known))),
         late_days=tuple(sorted(_days(late))),
-        rebuilt=len(made_again),
-    )
-
-
-def _find_rebuilt(before: pl.DataFrame, added: pl.DataFrame, removed: pl.DataFrame) -> pl.DataFrame:
-    """Find the conversations of which people's messages all have other ids, at the times that they had."""
-    times = ["conversation_id", "local_time"]
-    counts = [messages.group_by(times).len("number") for messages in (removed, added)]
-    differing = pl.concat(
-        counts[one].join(counts[1 - one], on=[*times, "number"], how="anti") for one in (0, 1)
-    )
-    kept = before.filter("by_person").join(removed, on="message_id", how="anti")
-    return (
-        removed.select("conversation_id")
-        .unique()
-        .join(
-            pl.concat([differing.select("conversation_id"), kept.select("conversation_id")]),
-            on="conversation_id",
-            how="anti",
-        )
     )
 
 
@@ -347,61 +260,153 @@ def _days(messages: pl.DataFrame) -> set[str]:
     return {day.isoformat() for day in messages["local_time"].dt.date().unique()}
 
 
-def _join_verdicts(windows: pl.DataFrame, contexts: pl.DataFrame) -> pl.DataFrame:
-    """Name each window that has a context by its conversation and beginning, and by its place among those alike."""
-    named = windows.join(contexts, on="window_id").sort("started_at", "conversation_id", "window_id")
-    return named.with_columns(pl.int_range(pl.len()).over("conversation_id", "started_at").alias("place"))
-
-
-def _compare_windows(before: pl.DataFrame, after: pl.DataFrame) -> WindowDifferences:
-    name = ["conversation_id", "started_at", "place"]
-    added = after.join(before, on=name, how="anti")
-    both = after.join(before.select(*name, former="verdict"), on=name, maintain_order="left")
-    changes = both.filter(pl.col("verdict") != pl.col("former"))
-    zones, former = (
-        dict(frame.select("conversation_id", "timezone").unique().iter_rows()) for frame in (after, before)
+def _compare_windows(before: ReaderView, after: ReaderView) -> WindowDifferences:
+    windows_before, windows, contexts_before, contexts = _read(before, after, "windows", "window_contexts")
+    return compare_windows(
+        windows_before.join(contexts_before, on="window_id"), windows.join(contexts, on="window_id")
     )
+
+
+def compare_windows(before: pl.DataFrame, after: pl.DataFrame) -> WindowDifferences:
+    """Compare windows with their verdicts. One is named by conversation and beginning, and its place among those."""
+    name = ["conversation_id", "started_at", "place"]
+    place = pl.int_range(pl.len()).over("conversation_id", "started_at").alias("place")
+    former, present = (windows.sort("window_id").with_columns(place) for windows in (before, after))
+    added = present.join(former, on=name, how="anti")
+    both = present.join(former, on=name)
     return WindowDifferences(
         added=dict(added["verdict"].value_counts().sort("verdict").iter_rows()),
-        removed=len(before.join(after, on=name, how="anti")),
-        verdicts=tuple(
-            VerdictChange(
-                row["window_id"],
-                row["conversation_id"],
-                localize(row["started_at"], row["timezone"]),
-                row["former"],
-                row["verdict"],
-            )
-            for row in changes.iter_rows(named=True)
-        ),
-        zones=tuple(
-            (name, former[name], zones[name])
-            for name in sorted(zones.keys() & former.keys())
-            if zones[name] != former[name]
-        ),
+        changed=len(both.filter(pl.col("verdict") != pl.col("verdict_right"))),
+        removed=len(former.join(present, on=name, how="anti")),
     )
 
 
-def _compare_posts(
-    files_before: Mapping[str, str], files: Mapping[str, str], before: pl.DataFrame, after: pl.DataFrame
-) -> PostDifferences:
-    paths = dict(pl.concat([before, after]).select("slug", "path").iter_rows())
-    edited = set(after.filter(pl.col("status") == "edited")["slug"])
-    other = {slug for slug in files.keys() & files_before.keys() if files[slug] != files_before[slug]}
+def _compare_posts(workspace: Workspace, before: ReaderView, after: ReaderView) -> PostDifferences | None:
+    columns = ("window_id", "slug", "path", "status", "reason", "removed_citations")
+    posts = after.tables.read("posts", columns=columns)
+    if posts.is_empty() and not before.files:
+        return None
+    edited = set(posts.filter(pl.col("status") == "edited")["slug"])
+    come, gone = after.files.keys() - before.files.keys(), before.files.keys() - after.files.keys()
+    stay = after.files.keys() & before.files.keys()
+    other = {slug for slug in stay if after.files[slug] != before.files[slug]}
+    is_made = pl.col("slug").is_in([*come, *(other - edited)])
+    missing = posts.filter(pl.col("status").is_in(_WITHOUT_POST)).sort("status", "path")
 
     def name(slugs: Collection[str]) -> tuple[str, ...]:
-        return tuple(sorted(paths.get(slug, f"{slug}.md") for slug in slugs))
+        return tuple(f"{workspace.settings.writers.folder}/{slug}.md" for slug in sorted(slugs))
 
-    made = (files.keys() - files_before.keys()) | (other - edited)
-    missing = after.filter(pl.col("status").is_in(_WITHOUT_POST)).sort("status", "path")
     return PostDifferences(
-        written=name(files.keys() - files_before.keys()),
+        written=name(come),
         rewritten=name(other - edited),
         edited=name(other & edited),
-        removed=name(files_before.keys() - files.keys()),
-        kept=len(files.keys() & files_before.keys()) - len(other),
-        removed_citations=int(after.filter(pl.col("slug").is_in(made))["removed_citations"].sum()),
+        removed=name(gone),
+        kept=len(stay - other),
+        removed_citations=int(posts.filter(is_made)["removed_citations"].sum()),
         missing=tuple(
             MissingPost(*row) for row in missing.select("window_id", "path", "status", "reason").iter_rows()
         ),
     )
+
+
+def describe_differences(differences: Differences) -> list[str]:
+    """Describe what a run has changed, one line for each kind of thing; and each window that has no post.
+
+    Returns:
+        The lines, which are those of the terminal, of Dagster and of logs; one that says so if nothing is different.
+    """
+    posts = differences.posts or PostDifferences()
+    lines = [
+        *_describe_documents(differences.documents or DocumentDifferences()),
+        *_describe_messages(differences.messages or MessageDifferences()),
+        *_describe_windows(differences.windows or WindowDifferences()),
+        *_describe_posts(posts),
+    ]
+    if differences.unknown:
+        tables = ", ".join(differences.unknown)
+        lines.append(
+            f"Not known: what has changed in {tables}, whose files were damaged or of another version"
+        )
+    if lines and differences.unreached:
+        given = "it" if len(differences.unreached) == 1 else "them"
+        number, named = (
+            count(len(differences.unreached), "document"),
+            name_some(differences.unreached, MOST_NAMES),
+        )
+        lines.append(f"Newer than every window, so that none is given {given}: {number} ({named})")
+    if not lines:
+        lines = [f"{NOTHING}; {count(posts.kept, 'post')} kept" if posts.kept else NOTHING]
+    return [*lines, *_describe_missing(posts.missing)]
+
+
+def _describe_documents(found: DocumentDifferences) -> list[str]:
+    renamed = [f"{former} is now {present}" for former, present in found.renamed]
+    return _join(
+        "Documents",
+        [
+            _name(found.added, "added"),
+            _name(found.changed, "changed"),
+            _name(renamed, "renamed"),
+            _name(found.removed, "removed"),
+        ],
+    )
+
+
+def _describe_messages(found: MessageDifferences) -> list[str]:
+    late = f", {found.late:,} of them late" if found.late else ""
+    return _join(
+        "Messages",
+        [
+            f"{found.added:,} new{late}" if found.added else "",
+            f"{found.changed:,} changed" if found.changed else "",
+            f"{found.removed:,} removed" if found.removed else "",
+            _name(found.new_days, "with messages for the first time", "day"),
+            _name(found.late_days, "with late messages", "day"),
+        ],
+    )
+
+
+def _describe_windows(found: WindowDifferences) -> list[str]:
+    added = ", ".join(f"{number:,} {verdict}" for verdict, number in found.added.items())
+    return _join(
+        "Windows",
+        [
+            f"{sum(found.added.values()):,} new ({added})" if found.added else "",
+            f"{found.changed:,} with another verdict" if found.changed else "",
+            f"{found.removed:,} gone" if found.removed else "",
+        ],
+    )
+
+
+def _describe_posts(found: PostDifferences) -> list[str]:
+    changes = [
+        _name(found.written, "written", most=_MOST_PATHS),
+        _name(found.rewritten, "written again", most=_MOST_PATHS),
+        _name(found.edited, "edited by a person, whose text stays", most=_MOST_PATHS),
+        _name(found.removed, "removed", most=_MOST_PATHS),
+    ]
+    removed = count(found.removed_citations, "link or citation removed", "links or citations removed")
+    kept = f"{found.kept:,} kept" if found.kept and any(changes) else ""
+    return _join("Posts", [*changes, kept, removed if found.removed_citations else ""])
+
+
+def _describe_missing(missing: Sequence[MissingPost]) -> list[str]:
+    """Describe the windows without a post, one line for all that have the same reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for post in missing:
+        groups.setdefault((post.status, post.reason), []).append(post.path)
+    return [
+        f"No post, {status}: {name_some(paths, _MOST_PATHS)}: {reason}"
+        for (status, reason), paths in groups.items()
+    ]
+
+
+def _name(names: Sequence[str], what: str, noun: str = "", most: int = MOST_NAMES) -> str:
+    """Count things, and name the first of them; empty for none."""
+    number = count(len(names), noun) if noun else f"{len(names):,}"
+    return f"{number} {what} ({name_some(names, most)})" if names else ""
+
+
+def _join(title: str, parts: Sequence[str]) -> list[str]:
+    said = [part for part in parts if part]
+    return [f"{title}: {'; '.join(said)}"] if said else []

@@ -33,7 +33,7 @@ from backstory.settings.models import Settings
 from backstory.settings.paths import Place
 from backstory.settings.storage import StorageSettings
 from backstory.storage.state import copy_state
-from backstory.storage.tables.tables import WHOLE, copy_tables
+from backstory.storage.tables.tables import WHOLE, copy_files
 from backstory.storage.turns import running
 from backstory.writing.draft import Writer
 
@@ -182,7 +182,7 @@ def _find_missing(
     """Find the texts of one kind whose vectors are not in the cache, and the tokens of each."""
     unique = list(dict.fromkeys(texts))
     keys = [embedding_key(scratch.embedder.id, task, text) for text in unique]
-    known = scratch.embeddings.find_known(keys)
+    known = scratch.embeddings.get(keys, scratch.embedder.dimension)[0]
     missing = [text for text, cached in zip(unique, known, strict=True) if not cached]
     tokens = scratch.embedder.count_tokens(missing) if missing else np.zeros(0, np.int64)
     return TextsToEmbed(kind, len(unique), int(known.sum()), int(tokens.sum())), missing, tokens
@@ -317,7 +317,8 @@ def open_scratch(workspace: Workspace) -> Iterator[ScratchWorkspace]:
         )
         is_made = workspace.catalog.state.exists()
         with running(workspace.catalog.state, "a copy for an estimate") if is_made else nullcontext():
-            copy_tables(workspace.tables, scratch.tables)
+            copy_state(workspace.catalog.state, scratch.catalog.state)
+            list(copy_files(workspace.tables, scratch.tables.store))
             if workspace.secret.parent.is_dir():
                 shutil.copytree(
                     workspace.secret.parent,

@@ -18,11 +18,12 @@ from backstory.pipeline.chats.exports_reading import EXPORT_SOURCES, exports_fin
 from backstory.pipeline.chats.local_times import require_no_timestamp_outliers
 from backstory.pipeline.incremental.fingerprints import hash_dependencies, hash_document_files
 from backstory.pipeline.incremental.partitions import split_by_partition
-from backstory.pipeline.incremental.visible_documents import name_earlier_documents, read_searched
+from backstory.pipeline.incremental.visible_documents import read_searched, read_visible
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.stages.post_folder import list_files_of_people
 from backstory.pipeline.stages.retrieval import RetrievalStage, find_stale
+from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.partitions import partition_key, partition_keys, previous_partition
@@ -120,7 +121,7 @@ def find_outdated(workspace: Workspace) -> list[str]:
     """
     if workspace.feeds_back:
         searched = read_searched(workspace)
-        now = name_earlier_documents(workspace, sorted(searched))
+        now = read_visible(workspace).name_earlier(sorted(searched))
         return sorted(key for key, earlier in now.items() if searched[key] != earlier)
     current = current_version(workspace.index)
     return sorted(key for key, version in _name_snapshots(workspace, None).items() if version != current)
@@ -179,7 +180,7 @@ def _find_unsearched(workspace: Workspace, keys: Sequence[str]) -> tuple[set[str
     intact = [key for key in searched if files.get(key, "") == made[-1][key].content]
     snapshots = _name_snapshots(workspace, intact)
     if workspace.feeds_back:
-        known, now = read_searched(workspace), name_earlier_documents(workspace, intact)
+        known, now = read_searched(workspace), read_visible(workspace).name_earlier(intact)
         # If an earlier post has changed, a partition is pending whatever `partitions.after_posts` says.
         snapshots = {
             key: known[key].version for key in intact if key in known and known[key].posts == now[key].posts
@@ -241,7 +242,8 @@ def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
         _recorded_state(workspace, partitions),
     ):
         return False
-    return not any(stage.find_stale(workspace, partitions) for stage in STAGES)
+    resources = RunResources(workspace)
+    return not any(stage(resources, partitions).stale_partitions() for stage in STAGES)
 
 
 def record_run(workspace: Workspace, partitions: Sequence[str]) -> None:

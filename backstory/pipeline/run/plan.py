@@ -10,7 +10,6 @@ from backstory.pipeline.stages.posts import PostsStage
 from backstory.pipeline.stages.retrieval import ContextsStage, DecisionsStage, HitsStage, WindowContextsStage
 from backstory.pipeline.stages.search_index import (
     DocumentChunksStage,
-    InterimSearchIndexStage,
     SearchIndexStage,
 )
 from backstory.pipeline.stages.stage import Stage
@@ -45,13 +44,6 @@ CORPUS: Final = STAGES[3:6]
 
 TABLES_OF_DOCUMENTS: Final = frozenset(stage.table for stage in CORPUS)
 """Tables of the stages that read no chat."""
-
-INTERIM_CORPUS: Final[tuple[type[Stage], ...]] = (
-    DocumentsStage,
-    DocumentChunksStage,
-    InterimSearchIndexStage,
-)
-"""The same, while the run will add further posts to the index."""
 
 ANSWERS: Final = STAGES[6:]
 """Stages that search the documents for windows, and write posts."""

@@ -13,12 +13,11 @@ import polars as pl
 
 from backstory.base.errors import ContractError, InputError, naming_faults_of_system
 from backstory.base.telemetry import PRINTED, log_event, observe_run
-from backstory.ingest.chats.export_files import require_exports
 from backstory.pipeline.chats.copies import drop_unused_answers
 from backstory.pipeline.history.history import BY_LIBRARY
 from backstory.pipeline.incremental.report import CLEARED, StageResult
 from backstory.pipeline.run.builder import Builder, OnProgress, ignore_progress
-from backstory.pipeline.run.differences import compare_tables, read_reader_tables
+from backstory.pipeline.run.differences import compare, look
 from backstory.pipeline.run.pending import is_fresh, record_run
 from backstory.pipeline.run.plan import ALL_TABLES, ANSWERS, CORPUS, STAGES, TABLES_OF_DOCUMENTS
 from backstory.pipeline.run.run import Run
@@ -28,7 +27,7 @@ from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.stages.posts import POSTS, is_made_in_turn
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import empty
-from backstory.storage.tables.partitions import partition_key, partition_range
+from backstory.storage.tables.partitions import partition_key
 from backstory.storage.tables.schemas import Sources
 from backstory.storage.tables.tables import WHOLE
 
@@ -39,7 +38,7 @@ Report: TypeAlias = Callable[[Run], None]
 
 
 def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> list[str]:
-    """List the partitions of a range of days.
+    """List the partitions of a range of days that have messages, or had some in an earlier run.
 
     Args:
         workspace: An open workspace.
@@ -47,29 +46,27 @@ def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> 
         last: Last day, inclusive, or None for that of the last message.
 
     Returns:
-        Keys without gaps, at least one.
+        Keys, in order, at least one.
 
     Raises:
-        InputError: The range is empty.
-        WorkspaceError: There is no message to read, or for a range with both ends, no folder of exports.
+        InputError: There is none in the range.
+        WorkspaceError: There is no message to read.
         ReadError: An export as a whole cannot be read.
     """
     if first is not None and last is not None and last < first:
         raise InputError(f"--to {last} lies before --from {first}; swap the two", code="swapped_range")
     grain = workspace.settings.partitions.grain
     require_keys(workspace, workspace.tables)
-    require_exports(workspace.chats_dir)
-    found = find_partitions(workspace) if first is None or last is None else []
+    found = find_partitions(workspace)
     start = found[0] if first is None else partition_key(datetime.combine(first, time(0), UTC), grain)
     end = found[-1] if last is None else partition_key(datetime.combine(last, time(23), UTC), grain)
-    if end < start:
+    wanted = [key for key in found if start <= key <= end]
+    if not wanted:
         raise InputError(
-            f"--from {first} lies after the last message ({end})"
-            if last is None
-            else f"--to {last} lies before the first message ({start})",
+            f"there is no message from {start} to {end}: the first is of {found[0]}, the last of {found[-1]}",
             code="empty_range",
         )
-    return partition_range(start, end, grain)
+    return wanted
 
 
 def run_pipeline(workspace: Workspace, partitions: Sequence[str] | None = None) -> list[StageResult]:
@@ -152,10 +149,9 @@ def execute_run(
 def execute_stages(workspace: Workspace, run: Run, on_progress: OnProgress) -> None:
     """Build the tables of a run in this process, which holds the lock of the workspace, and record the run."""
     with workspace.runs.record(run.by, run.partitions, dagster_run_id=run.dagster_run_id) as finish:
-        before = read_reader_tables(workspace, run.tables)
+        before = look(workspace)
         build_tables(workspace, run, on_progress)
-        after = read_reader_tables(workspace, run.tables, before)
-        run.differences = compare_tables(before, after, as_of=workspace.settings.rag.as_of)
+        run.differences = compare(workspace, before, run.tables)
         finish(run.end)
 
 
@@ -222,7 +218,9 @@ def _publish(workspace: Workspace, run: Run, files: Collection[str]) -> None:
     if not any(CLEARED in made.counts for made in run.made.values()):
         workspace.publish_tables()
     elif may_divide_days(workspace):
-        workspace.publish_tables(at_once=files)  # what another run has begun with or has yet to record stays
+        workspace.publish_tables(
+            discarded=files
+        )  # what another run has begun with or has yet to record stays
     else:
         workspace.publish_tables(timedelta(0))
 

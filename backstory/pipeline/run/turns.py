@@ -9,10 +9,11 @@ from backstory.pipeline.chats.named_documents import record_named_documents
 from backstory.pipeline.checks.checks import checks_after
 from backstory.pipeline.incremental.report import StageResult, join_rounds, log_report
 from backstory.pipeline.run.builder import Builder, OnProgress, ignore_progress
-from backstory.pipeline.run.plan import ANSWERS, CHATS, CORPUS, INTERIM_CORPUS
+from backstory.pipeline.run.plan import ANSWERS, CHATS, CORPUS
 from backstory.pipeline.run.run import Run, RunPosition
 from backstory.pipeline.stages.posts import WAITING
-from backstory.pipeline.stages.stage import Stage
+from backstory.pipeline.stages.search_index import AddedPostsStage, find_added_posts
+from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import WHOLE
 
@@ -26,8 +27,9 @@ class TurnBuilder(Builder):
     changes are passed over together, so a run that changes one day costs as much as without feedback, unless its post
     changes what later windows are given.
 
-    After each partition only blocking checks run, on its rows, and none that the rows have passed before they were
-    written. All checks run at the end, and the results of a stage are joined to one, as if it had been built once.
+    The tables of the documents and the snapshot are made before the first partition and after the last; in between, the
+    posts lie over the snapshot in memory. After each partition only blocking checks run that need not wait for the end,
+    on its rows. All checks run at the end, and the results of a stage are joined to one, as if it had been built once.
     """
 
     def __init__(
@@ -39,26 +41,14 @@ class TurnBuilder(Builder):
         self._chats = [stage for stage in CHATS if stage in stages]
 
     def build_all(self) -> None:
-        """Build the tables of the chats, each partition in turn, and the index of all documents at last."""
+        """Build the tables of the chats and documents, the others in turn, and the index of all posts at last."""
         self._build_each(CHATS)
         run = self._run
         self._left = list(run.partitions)
-        while self._left and self._may_go_on():
-            self._build_round(INTERIM_CORPUS, self._left)
-            if not self._may_go_on():
-                break
-            # A name that is found in a document changes contexts of earlier days, which must be made in their turn.
+        self._build_round(CORPUS, [])
+        if self._may_go_on() and self._add_posts():
+            self._build_round(CORPUS, [])
             record_named_documents(self._workspace)
-            place = _find_first_stale(self._workspace, self._left)
-            # The partitions before it have nothing to search, or nothing that has changed.
-            self._build_with_posts(self._left[: place + 1])
-            self._left = self._left[place + 1 :]
-        if self._may_go_on():
-            self._build_round(CORPUS, run.partitions)
-        elif self._resources.unpublished is not None and not run.refused_at:
-            # After a stop by a budget, too, the posts that were written are in the index for everybody; after one by
-            # the time of a run, the next run adds them.
-            self._build_round(CORPUS[-1:], run.partitions)
         reason = run.stopped or f"{CORPUS[-1].table} is broken"
         if run.stopped and self._left:
             run.stopped = f"{run.stopped}; and {len(self._left)} later partitions"
@@ -67,6 +57,24 @@ class TurnBuilder(Builder):
         for stage in self._stages:
             if stage.table in self._rounds:
                 self._report_rounds(stage, self._rounds[stage.table])
+
+    def _add_posts(self) -> bool:
+        """Search and write one stale partition after another; return whether posts were added that are not published.
+
+        After a stop or a failure, too, those that were written are in the index for everybody.
+        """
+        resources = self._resources
+        # A name that is found in a document changes contexts of earlier days, which must be made in their turn.
+        record_named_documents(self._workspace)
+        published = resources.posts = find_added_posts(resources)
+        with resources.sharing_index():
+            while self._left and self._may_go_on():
+                place = _find_first_stale(resources, self._left)
+                # The partitions before it have nothing to search, or nothing that has changed.
+                self._build_with_posts(self._left[: place + 1])
+                self._left = self._left[place + 1 :]
+        added, resources.posts = resources.posts, None
+        return added.documents is not published.documents
 
     def _locate(self, stage: type[Stage]) -> RunPosition:
         total = len(self._chats) + len(self._run.partitions) + 1
@@ -86,14 +94,13 @@ class TurnBuilder(Builder):
         """
         waiting = None
         while True:
-            with self._resources.sharing_index():
-                posts = self._build_round(ANSWERS, partitions)
+            posts = self._build_round(ANSWERS, partitions)
+            self._build_round([AddedPostsStage], [])
             partitions = partitions[-1:]
             still = posts.counts.get(WAITING, 0) if posts else 0
             if not still or still == waiting or not self._may_go_on():
                 return
             waiting = still
-            self._build_round(INTERIM_CORPUS, partitions)
 
     def _build_round(self, stages: Sequence[type[Stage]], keys: Sequence[str]) -> StageResult | None:
         """Build stages for some partitions, and return the result of the last one."""
@@ -109,7 +116,7 @@ class TurnBuilder(Builder):
             self._rounds.setdefault(stage.table, []).append((places, made))
             if made.computed and (stage.partitioned or is_first):
                 for check in checks_after(stage.table):
-                    if check.blocking and not check.precedes_writing:
+                    if check.blocking and not check.waits:
                         self._check(check, self._run.good(stage.table, places), ignore_progress)
         return made
 
@@ -122,12 +129,12 @@ class TurnBuilder(Builder):
         self._report(stage, made, keys)
 
 
-def _find_first_stale(workspace: Workspace, partitions: Sequence[str]) -> int:
+def _find_first_stale(resources: RunResources, partitions: Sequence[str]) -> int:
     """Find the first partition with windows that must be searched or written again.
 
     The files of a partition are hashed to know, so that only a few partitions are looked at if the first is pending.
     """
-    windows = workspace.catalog.read("windows")
+    windows = resources.workspace.catalog.read("windows")
     first, many = 0, 1
     while first < len(partitions):
         group = partitions[first : first + many]
@@ -136,7 +143,7 @@ def _find_first_stale(workspace: Workspace, partitions: Sequence[str]) -> int:
         for stage in ANSWERS:
             # Only what comes before the first one that is known to be stale can change the answer.
             earlier = wanted if found is None else wanted[: wanted.index(found)]
-            found = next(iter(stage.find_stale(workspace, earlier)), found) if earlier else found
+            found = next(iter(stage(resources, earlier).stale_partitions()), found) if earlier else found
         if found is not None:
             return partitions.index(found)
         first, many = first + many, many * _GROWTH

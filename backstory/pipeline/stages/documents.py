@@ -6,7 +6,7 @@ A document with a text that the embedding service refuses is a failed file until
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.base.ids import digest
+from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.progress import announce
 from backstory.base.wording import name_some
 from backstory.ingest.documents.file_hashes import FileHashes
@@ -115,10 +115,8 @@ class DocumentsStage(TableStage):
         self._inputs_after = {WHOLE: _hash_inputs(workspace, hashes)}
         if previous is not None:
             require_documents(workspace, previous, read.documents)
-        read = leave_out_documents(read, read_forgotten(workspace.forgotten), settings.folder)
-        read = leave_out_refused(workspace, read, settings.folder)
-        self._rows = drop_former_posts(read.documents)
-        read = replace(read, documents=self._rows)
+        read = _leave_out(workspace, read)
+        self._rows = read.documents
         cleared = None if previous is None else clear_copies_of_documents(workspace, previous, self._rows)
         sources = {_DOCUMENTS: fill_in_languages(workspace, read)}
         is_settled = self._inputs_after[WHOLE] == inputs
@@ -142,6 +140,41 @@ class DocumentsStage(TableStage):
     @cached_property
     def _hashes(self) -> FileHashes:
         return FileHashes(self.workspace.catalog)
+
+
+def read_posts_again(workspace: Workspace, posts: pl.DataFrame, slugs: Collection[str]) -> pl.DataFrame:
+    """Read some of the written posts as they are now.
+
+    Args:
+        workspace: An open workspace.
+        posts: The rows of table ``documents`` of all posts, as they were read before.
+        slugs: Which posts are read again, also those that are gone now.
+
+    Returns:
+        The rows of all posts.
+    """
+    settings, folder = workspace.settings, workspace.settings.writers.folder
+    uris = [f"{WRITTEN_PREFIX}{folder}/{slug}.md" for slug in slugs]
+    is_read = pl.col("uri").is_in(uris)
+    listing = list_written(workspace.posts_dir, folder)
+    timezone = settings.conversations.timezone
+    read = read_listed_documents(
+        replace(listing, files=tuple(file for file in listing.files if file.uri in uris)),
+        settings.documents,
+        posts.filter(is_read),
+        previous_reading=name_reading(settings.documents, timezone=timezone),
+        timezone=timezone,
+    )
+    rows = _leave_out(workspace, read).documents
+    return pl.concat([posts.filter(~is_read), rows]).sort("uri", maintain_order=True)
+
+
+def _leave_out(workspace: Workspace, read: DocumentRead) -> DocumentRead:
+    """Leave out what was forgotten, what the embedder refuses, and former posts."""
+    folder = workspace.settings.documents.folder
+    read = leave_out_documents(read, read_forgotten(workspace.forgotten), folder)
+    read = leave_out_refused(workspace, read, folder)
+    return replace(read, documents=drop_former_posts(read.documents))
 
 
 def _list_documents(workspace: Workspace, apart: Sequence[Path]) -> FolderListing:

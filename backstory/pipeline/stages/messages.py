@@ -49,7 +49,7 @@ from backstory.pipeline.stages.stage import TableStage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.contracts import empty
-from backstory.storage.tables.partitions import partition_key, partition_keys, partition_range
+from backstory.storage.tables.partitions import partition_key, partition_keys
 from backstory.storage.tables.schemas import Messages
 
 _EXTENT: Final = "extent"
@@ -61,10 +61,7 @@ logger = logging.getLogger(__name__)
 
 
 def find_partitions(workspace: Workspace) -> list[str]:
-    """List the partitions that the chat exports span, without gaps.
-
-    Returns:
-        Keys from the first message's partition to the last one's.
+    """List the partitions in which the chat exports have messages, or had some in an earlier run, in order.
 
     Raises:
         WorkspaceError: There is no message to read. The error gives the reason for each file.
@@ -89,11 +86,12 @@ def find_partitions(workspace: Workspace) -> list[str]:
             if stored := workspace.tables.keys("messages"):
                 return stored
             raise WorkspaceError(_describe_nothing(workspace, read), code="no_messages")
-        extent = " ".join(map(str, (keys.min(), keys.max())))
-        known = Entry(_fingerprint_extent(workspace, files), extent, len(messages))
+        days = " ".join(keys.unique().sort())
+        known = Entry(_fingerprint_extent(workspace, files), days, len(messages))
         workspace.catalog.record(_EXTENT, {_EXPORTS: known})
-    first, last = known.content.split(" ")
-    return partition_range(first, last, settings.grain)
+    found = known.content.split()
+    emptied = (key for key in workspace.tables.keys("messages") if found[0] < key < found[-1])
+    return sorted({*found, *emptied})
 
 
 def known_first_partition(workspace: Workspace) -> str | None:

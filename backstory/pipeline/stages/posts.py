@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, cached_property
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 import polars as pl
 
-from backstory.base.ids import WRITTEN_PREFIX, digest
+from backstory.base.ids import digest
 from backstory.base.wording import name_some
 from backstory.ingest.sources.web_address import list_link_places
 from backstory.models.usage import Usage
@@ -21,7 +20,6 @@ from backstory.pipeline.history.spending import estimate_cost, find_price
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.incremental.partitions import content_of
 from backstory.pipeline.incremental.report import StageResult, add_counts
-from backstory.pipeline.stages.documents import DocumentsStage
 from backstory.pipeline.stages.letters import Assignment, find_neighbours, read_assignment
 from backstory.pipeline.stages.messages import list_chat_partitions
 from backstory.pipeline.stages.post_folder import (
@@ -151,6 +149,7 @@ class PostsStage(TableStage):
                 ready,
                 self._left,
                 calls,
+                None if self.resources.posts is None else self.resources.posts.files,
             )
             for key in partitions
         }
@@ -228,27 +227,21 @@ def _write(
     ready: Mapping[str, dict[str, Any]],
     left: list[str],
     calls: WriterCalls,
+    read: Mapping[str, Entry] | None,
 ) -> pl.DataFrame:
     """Write the posts of a partition and their files, and remove the files of windows that are gone.
 
-    Sentences about files that stay are added to ``left``.
+    Sentences about files that stay are added to ``left``. ``read`` are the files that were read as documents; None if
+    no window waits for them.
     """
     settings = workspace.settings.writers
-    served = _read_served_posts(workspace)
-    before = workspace.catalog.read(FILES)
-    # A post is in its place also if it cannot be a document, such as one that a person has made a draft.
-    all_read = cache(lambda: not DocumentsStage.find_stale(workspace, []))
 
     def is_served(row: Mapping[str, Any]) -> bool:
-        if served is None or row["status"] in ("failed", "in_letter"):
+        if read is None or row["status"] in ("failed", "in_letter"):
             return True
         if row["status"] in _WITHOUT_FILE:
-            return row["slug"] not in before  # its earlier post is a document until the next round
-        file = placed.get(row["slug"])
-        if file is None:
-            return False
-        is_document = file.content.startswith(served.get(row["slug"], "none"))
-        return is_document or (before.get(row["slug"]) == file and all_read())
+            return row["slug"] not in read  # its earlier post is a document until the next round
+        return row["slug"] in placed and read.get(row["slug"]) == placed[row["slug"]]
 
     rows: list[dict[str, Any]] = []
     # By conversation, of which a window waits for the posts; under one key if it is given those of all.
@@ -280,15 +273,6 @@ def _write(
 
 def _estimate_cost(price: ModelPrice | None, row: Mapping[str, Any]) -> float | None:
     return estimate_cost(price, Usage(tokens_in=row["tokens_in"], tokens_out=row["tokens_out"]))
-
-
-def _read_served_posts(workspace: Workspace) -> Mapping[str, str] | None:
-    """Return the revision of each written post that is a document, by its slug; None if posts are no documents."""
-    if not workspace.feeds_back:
-        return None
-    documents = workspace.tables.read("documents", columns=("uri", "revision", "status"))
-    posts = documents.filter(pl.col("status") == "ok", pl.col("uri").str.starts_with(WRITTEN_PREFIX))
-    return {PurePosixPath(uri).stem: revision for uri, revision, _ in posts.iter_rows()}
 
 
 def _count(rows: pl.DataFrame) -> dict[str, int]:

@@ -28,11 +28,7 @@ from backstory.pipeline.chats.stored_messages import hash_read_messages, read_wi
 from backstory.pipeline.incremental.fingerprints import hash_dependencies, read_by_serving
 from backstory.pipeline.incremental.partitions import content_of, read_table_rows, split_by_partition
 from backstory.pipeline.incremental.report import StageResult, add_counts
-from backstory.pipeline.incremental.visible_documents import (
-    find_posts_of,
-    name_earlier_documents,
-    record_searched,
-)
+from backstory.pipeline.incremental.visible_documents import record_searched
 from backstory.pipeline.stages.stage import RunResources, TableStage
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.assembly import Retrieval
@@ -73,7 +69,7 @@ class RetrievalStage(TableStage):
             dict.fromkeys(partitions, None) if self.snapshots is None else self.snapshots
         )
         if workspace.feeds_back and self.snapshots is None:
-            earlier = name_earlier_documents(workspace, partitions)
+            earlier = self.resources.visible.name_earlier(partitions)
             searched = {key: documents.version for key, documents in earlier.items()}
         depends = {
             version: hash_dependencies(workspace, self.table, version) for version in set(searched.values())
@@ -93,7 +89,7 @@ class RetrievalStage(TableStage):
 
     def build(self) -> StageResult:
         """Build the table with the index that the run shares, or one that is opened for it."""
-        with self.resources.index() as self.open_index:
+        with self.resources.sharing_index():
             return super().build()
 
     def retrieval(self) -> Retrieval:
@@ -101,7 +97,7 @@ class RetrievalStage(TableStage):
         workspace = self.workspace
         settings = workspace.settings
         return Retrieval(
-            index=self.open_index(),
+            index=self.resources.index,
             rag=workspace.rag,
             context=settings.context,
             reranker=workspace.reranker,
@@ -110,7 +106,7 @@ class RetrievalStage(TableStage):
             judgements=workspace.judgements,
             send=ModelView(workspace, settings.rerank).send,
             separate_posts=workspace.feeds_back,
-            posts_of=find_posts_of(workspace),
+            posts_of=self.resources.visible.posts_of if workspace.feeds_back else None,
             document_fit=workspace.document_fit,
         )
 
@@ -169,7 +165,7 @@ class HitsStage(RetrievalStage):
         windows, chunks = self.read(partitions)
         if not self.workspace.settings.rag.enabled:
             return dict.fromkeys(partitions, empty(Hits))
-        documents = self.open_index().documents
+        documents = self.resources.index.documents
         if unknown := "; ".join(describe_unknown_settings(documents, self.workspace.settings.rag)):
             if "notice" not in self.counts:
                 logger.warning("%s", unknown)
@@ -183,10 +179,9 @@ class HitsStage(RetrievalStage):
     def build(self) -> StageResult:
         """Build the table, and record which documents each partition could find."""
         workspace = self.workspace
-        earlier = name_earlier_documents(workspace, self.partitions) if workspace.feeds_back else None
+        earlier = self.resources.visible.name_earlier(self.partitions) if workspace.feeds_back else {}
         report = super().build()
-        if earlier is not None:
-            record_searched(workspace, earlier)
+        record_searched(workspace, earlier)
         return report
 
 
@@ -282,8 +277,8 @@ class WindowContextsStage(RetrievalStage):
         """Summarize the windows of the partitions."""
         workspace, settings = self.workspace, self.workspace.settings
         windows, chunks, hits, decisions, contexts = self.read(partitions)
-        index = self.open_index
-        posts = index().list_posts(decisions["chunk_id"].unique()) if workspace.feeds_back else None
+        index = self.resources.index
+        posts = index.list_posts(decisions["chunk_id"].unique()) if workspace.feeds_back else None
         by_people = ~pl.col("chunk_id").is_in(posts or [])
         parts = judge_parts(chunks, decisions.filter(by_people))
         assessments = evaluate_retrieval(
@@ -291,7 +286,7 @@ class WindowContextsStage(RetrievalStage):
             chunks,
             parts,
             settings=settings.rag,
-            searchable=index().count_admitted(Filters(by_people=True if workspace.feeds_back else None)) > 0,
+            searchable=index.count_admitted(Filters(by_people=True if workspace.feeds_back else None)) > 0,
             embedder_id=workspace.embedder.id,
             known_languages=workspace.embedder.languages,
         )
@@ -305,7 +300,7 @@ class WindowContextsStage(RetrievalStage):
             enabled=settings.rag.enabled,
             embedder_id=workspace.embedder.id,
             hits=hits,
-            index_version=self.version,
+            index_version=index.version,
             settings_hash=digest_json(read_by_serving(workspace), length=16),
             posts=posts,
             messages=show_messages(
@@ -316,8 +311,3 @@ class WindowContextsStage(RetrievalStage):
             values = summary[column].value_counts()
             add_counts(self.counts, {f"{column}_{key or 'unclear'}": n for key, n in values.iter_rows()})
         return split(summary, windows, partitions)
-
-    def build(self) -> StageResult:
-        """Build the table for the snapshot that is searched now."""
-        self.version = self.resources.index_version
-        return super().build()

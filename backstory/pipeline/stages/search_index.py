@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import ClassVar
 
 import polars as pl
 from pydantic import ValidationError
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import ModelError, SettingsError
-from backstory.base.ids import WRITTEN_PREFIX, digest
+from backstory.base.ids import digest
 from backstory.base.progress import show_progress
 from backstory.index.build import arrange, publish_content
 from backstory.index.calibration import calibrate, describe_calibration
 from backstory.index.chunks import cut_document_chunks, embedding_texts
 from backstory.index.milvus import is_served
 from backstory.index.posts import with_posts
-from backstory.index.search import open_index
-from backstory.index.snapshot import Manifest, current_version, find_damage, prune, publishing, read_manifest
+from backstory.index.snapshot import Manifest, current_version, find_damage, prune, read_manifest
 from backstory.ingest.documents.folder import name_reading
 from backstory.ingest.documents.reader import READERS
 from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
@@ -35,49 +34,44 @@ from backstory.pipeline.incremental.partitions import (
     read_table_rows,
 )
 from backstory.pipeline.incremental.report import StageResult, log_report
-from backstory.pipeline.incremental.visible_documents import name_documents_of_people
+from backstory.pipeline.incremental.visible_documents import IS_POST
 from backstory.pipeline.sharing import fetch_snapshot, send_snapshot
 from backstory.pipeline.stages.documents import (
     REVISION_OF_LANGUAGES,
     DocumentsStage,
     list_languages,
+    read_posts_again,
     record_refusal,
 )
-from backstory.pipeline.stages.stage import Stage, TableStage, UnpublishedIndex
+from backstory.pipeline.stages.post_folder import FILES
+from backstory.pipeline.stages.stage import AddedPosts, RunResources, Stage, TableStage
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.models import IndexSettings
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE
+from backstory.writing.post_files import hash_file
 
 logger = logging.getLogger(__name__)
 
 _EMBEDDING = "embedding of the index"
-_PEOPLE = "documents of people in the index"
 
 
 class SearchIndexStage(Stage):
     """Embeds the chunks that are not in the cache, and publishes a snapshot if anything changed.
 
     A document with a text that the service refuses becomes a failed file (:mod:`backstory.pipeline.stages.documents`).
-
-    Attributes:
-        interim: Whether the run will add further posts to the index. The snapshot then has no HNSW index, which takes
-            longest to build, and which windows are not searched with where posts are documents.
     """
 
     table = "search_index"
     reads = ("documents", "document_chunks")
     partitioned = False
-    interim: ClassVar[bool] = False
 
     def stale_partitions(self) -> list[str]:
         """Return ``["all"]`` if the stage would publish a snapshot."""
         workspace = self.workspace
         known = workspace.catalog.read("search_index").get(WHOLE)
-        # A whole snapshot serves as an interim one, too.
-        fitting = {_inputs_of_index(workspace), _inputs_of_index(workspace, interim=self.interim)}
-        if known is None or known.inputs not in fitting:
+        if known is None or known.inputs != _inputs_of_index(workspace):
             return [WHOLE]
         if workspace.settings.storage.files is not None:
             fetch_snapshot(workspace, workspace.tables)
@@ -89,7 +83,6 @@ class SearchIndexStage(Stage):
 
     def build(self) -> StageResult:
         """Publish a snapshot of the documents, without those that the service refuses."""
-        self.resources.replace_unpublished(None)
         while (report := self._make()) is None:
             DocumentsStage(self.resources, []).build()
             DocumentChunksStage(self.resources, []).build()
@@ -99,12 +92,11 @@ class SearchIndexStage(Stage):
         """Publish a snapshot; None if the service refuses a document, which is recorded."""
         started = time.perf_counter()
         workspace = self.workspace
-        inputs = _inputs_of_index(workspace, interim=self.interim)
+        inputs = _inputs_of_index(workspace)
         documents = read_table_rows(workspace, "documents", [WHOLE])
         known = workspace.catalog.read("search_index").get(WHOLE)
         if known is not None and not self.stale_partitions():
-            with publishing(workspace.index):
-                prune(workspace.index)  # of what was open when another one was published
+            prune(workspace.index)
             manifest = read_manifest(workspace.index / known.content)
             return self._report(manifest, started, is_built=False, stats={})
         chunks = read_table_rows(workspace, "document_chunks", [WHOLE])
@@ -112,7 +104,7 @@ class SearchIndexStage(Stage):
         if embedded is None:
             return None
         vectors, stats = embedded
-        settings = _settings_of_index(workspace, len(chunks), interim=self.interim)
+        settings = _settings_of_index(workspace, len(chunks))
         languages = _list_languages(workspace, documents)
         content = arrange(documents, chunks, vectors, workspace.embedder.id, settings, languages)
         calibration = calibrate(
@@ -121,9 +113,8 @@ class SearchIndexStage(Stage):
         build = publish_content(workspace.index, content, calibration)
         embedding = workspace.settings.embedding.model_dump_json()
         workspace.catalog.record(_EMBEDDING, {WHOLE: Entry(embedding, build.manifest.version, 0)})
-        workspace.catalog.record(_PEOPLE, {WHOLE: Entry(_name_people(workspace), build.manifest.version, 0)})
         workspace.catalog.record("search_index", {WHOLE: Entry(inputs, build.manifest.version, len(chunks))})
-        if workspace.settings.storage.files is not None and not self.interim:
+        if workspace.settings.storage.files is not None:
             send_snapshot(workspace, workspace.tables, build.manifest.version)
         return self._report(build.manifest, started, is_built=build.built, stats=stats.as_counts())
 
@@ -173,58 +164,72 @@ class SearchIndexStage(Stage):
         return embedded.vectors, stats
 
 
-class InterimSearchIndexStage(SearchIndexStage):
-    """The same, while the run will add further posts to the index.
+class AddedPostsStage(SearchIndexStage):
+    """Puts the posts that a run has written over the published snapshot, in memory.
 
-    Where documents of people have changed, a snapshot is published. Else the posts lie over the published one in
-    memory: they are searched by this run alone, and its last step publishes all. A killed run leaves what was
-    published.
+    They are read, cut and embedded as the last step of the run does again, which writes the tables and publishes all. A
+    killed run leaves what was published.
     """
 
-    interim = True
+    def stale_partitions(self) -> list[str]:
+        """Return ``["all"]`` if files of posts were written or removed since the last reading."""
+        return [WHOLE] if self._list_changed() else []
 
     def build(self) -> StageResult:
-        """Bring what the run searches up to date."""
-        started, workspace = time.perf_counter(), self.workspace
-        unpublished, inputs = self.resources.unpublished, _inputs_of_index(workspace, interim=True)
-        if unpublished is not None and unpublished.inputs == inputs:
-            return self._report(unpublished.index.manifest, started, is_built=False, stats={})
-        recorded = workspace.catalog.read(_PEOPLE).get(WHOLE)
-        version = current_version(workspace.index)
-        is_base = recorded == Entry(_name_people(workspace), version, 0)
-        if (
-            not is_base
-            or find_damage(workspace.index / version, checksums=False)
-            or not self.stale_partitions()
-        ):
-            return super().build()
-        documents = read_table_rows(workspace, "documents", [WHOLE])
-        posts = documents.filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX))
-        chunks = read_table_rows(workspace, "document_chunks", [WHOLE])
-        chunks = chunks.join(posts, on=["document_id", "revision"], how="semi", maintain_order="left")
-        embedded = self._embed(posts, chunks)
+        """Read the posts that were written or removed."""
+        started = time.perf_counter()
+        posts = self.resources.posts or find_added_posts(self.resources)
+        stats: dict[str, int | float | str] = {}
+        if changed := self._list_changed():
+            self.resources.posts, stats = self._take(posts, changed)
+        # Nothing is built, so that no check compares the published snapshot before the last step publishes all.
+        return self._report(self.resources.index.manifest, started, is_built=False, stats=stats)
+
+    def _list_changed(self) -> list[str]:
+        known = {} if self.resources.posts is None else self.resources.posts.files
+        return sorted({slug for slug, _ in known.items() ^ self.workspace.catalog.read(FILES).items()})
+
+    def _take(
+        self, posts: AddedPosts, slugs: Sequence[str]
+    ) -> tuple[AddedPosts, dict[str, int | float | str]]:
+        """Read, cut and embed posts, and put them in their place among the others."""
+        workspace, base = self.workspace, self.resources.base
+        files = {slug: file for slug, file in posts.files.items() if slug not in slugs}
+        files |= _list_files(workspace, slugs)
+        documents = read_posts_again(workspace, posts.documents, slugs)
+        if documents.equals(posts.documents):
+            return replace(posts, files=files), {}
+        chunks = _cut(workspace, documents, posts.chunks)
+        embedded = self._embed(documents, chunks)
         if embedded is None:
-            DocumentsStage(self.resources, []).build()
-            DocumentChunksStage(self.resources, []).build()
-            return self.build()
+            return self._take(posts, slugs)
         vectors, stats = embedded
-        if unpublished is None:
-            base = open_index(workspace.index, embedder_id=workspace.embedder.id)
-        else:
-            base = unpublished.base
         languages, main = _list_languages(workspace, documents), base.manifest.main_stemmer
         content = arrange(
-            posts, chunks, vectors, workspace.embedder.id, base.manifest.settings, languages, main
+            documents, chunks, vectors, workspace.embedder.id, base.manifest.settings, languages, main
         )
-        index = with_posts(base, content)
-        self.resources.replace_unpublished(UnpublishedIndex(index, base, inputs))
-        # Nothing is built, so that no check compares the published snapshot before the last step publishes all.
-        return self._report(index.manifest, started, is_built=False, stats=stats.as_counts())
+        visible = posts.visible.with_posts(documents)
+        return AddedPosts(documents, chunks, files, visible, with_posts(base, content)), {**stats.as_counts()}
 
 
-def _name_people(workspace: Workspace) -> str:
-    """Name by a hash what the documents of people, and the settings, say of an index."""
-    return digest([REVISION_OF_LANGUAGES, name_documents_of_people(workspace)])
+def find_added_posts(resources: RunResources) -> AddedPosts:
+    """Begin with the posts that the tables and the published snapshot hold."""
+    workspace = resources.workspace
+    documents = workspace.tables.read("documents").filter(IS_POST)
+    chunks = workspace.tables.read("document_chunks")
+    chunks = chunks.join(documents, on=["document_id", "revision"], how="semi", maintain_order="left")
+    files = _list_files(workspace, workspace.catalog.read(FILES))
+    return AddedPosts(documents, chunks, files, resources.visible)
+
+
+def _list_files(workspace: Workspace, slugs: Collection[str]) -> dict[str, Entry]:
+    """List those files of posts that are as they were written."""
+    known, folder = workspace.catalog.read(FILES), workspace.posts_dir
+    return {
+        slug: known[slug]
+        for slug in slugs
+        if slug in known and hash_file(folder / f"{slug}.md") == known[slug].content
+    }
 
 
 def _list_languages(workspace: Workspace, documents: pl.DataFrame) -> dict[str, str | None]:
@@ -258,28 +263,16 @@ def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
         return None
 
 
-def _inputs_of_index(workspace: Workspace, *, interim: bool = False) -> str:
+def _inputs_of_index(workspace: Workspace) -> str:
     contents = [content_of(workspace, table, [WHOLE])[WHOLE] for table in ("documents", "document_chunks")]
-    chunks = workspace.catalog.read("document_chunks").get(WHOLE)
-    has_graph = chunks is not None and workspace.settings.index.has_graph(chunks.rows)
-    return digest(
-        [
-            *(hash_dependencies(workspace, "search_index"), REVISION_OF_LANGUAGES, *contents),
-            *(["interim"] if interim and has_graph else []),
-        ]
-    )
+    return digest([hash_dependencies(workspace, "search_index"), REVISION_OF_LANGUAGES, *contents])
 
 
-def _settings_of_index(workspace: Workspace, rows: int, *, interim: bool) -> IndexSettings:
-    """Return the settings of a snapshot, with the defaults of what only an HNSW index reads where it has none.
-
-    An interim one has more rows than it may have for an HNSW index.
-    """
+def _settings_of_index(workspace: Workspace, rows: int) -> IndexSettings:
+    """Return the settings of a snapshot, with the defaults of what only an HNSW index reads where it has none."""
     settings, defaults = workspace.settings.index, IndexSettings()
     if settings.has_graph(rows):
-        if not interim:
-            return settings
-        settings = settings.model_copy(update={"engine": "embedded", "ann_min_rows": rows + 1})
+        return settings
     unread = ("hnsw_m", "hnsw_ef_construction", "ef_search")
     return settings.model_copy(update={name: getattr(defaults, name) for name in unread})
 
@@ -312,15 +305,12 @@ class DocumentChunksStage(TableStage):
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:  # noqa: ARG002 - there is one
         """Cut the documents whose chunks are not known."""
-        workspace, embedder = self.workspace, self.workspace.embedder
+        workspace = self.workspace
         previous = read_previous(workspace, "document_chunks")
-        chunks = cut_document_chunks(
+        chunks = _cut(
+            workspace,
             read_table_rows(workspace, "documents", [WHOLE]),
-            workspace.settings.chunks,
-            max_tokens=embedder.max_input_tokens,
-            counter=embedder,
-            counter_id=embedder.id,
-            previous=previous if is_made_by_this_code(workspace, "document_chunks") else None,
+            previous if is_made_by_this_code(workspace, "document_chunks") else None,
         )
         self.counts["kept"] = (
             0 if previous is None else chunks.join(previous, on="chunk_id", how="semi").height
@@ -336,6 +326,18 @@ class DocumentChunksStage(TableStage):
         """
         _require_formats(self.workspace.settings.chunks.chunkers)
         return super().build()
+
+
+def _cut(workspace: Workspace, documents: pl.DataFrame, previous: pl.DataFrame | None) -> pl.DataFrame:
+    embedder = workspace.embedder
+    return cut_document_chunks(
+        documents,
+        workspace.settings.chunks,
+        max_tokens=embedder.max_input_tokens,
+        counter=embedder,
+        counter_id=embedder.id,
+        previous=previous,
+    )
 
 
 def _require_formats(formats: Iterable[str]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final
@@ -25,7 +25,6 @@ from backstory.base.errors import (
 from backstory.base.progress import announce
 from backstory.base.telemetry import describe_range, observe
 from backstory.index.search import SearchIndex, open_index
-from backstory.index.snapshot import current_version
 from backstory.pipeline.incremental.partitions import (
     count_rows,
     drop_other_grain,
@@ -35,7 +34,9 @@ from backstory.pipeline.incremental.partitions import (
     write_group,
 )
 from backstory.pipeline.incremental.report import StageResult, log_report
+from backstory.pipeline.incremental.visible_documents import VisibleDocuments, read_visible
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE
 
 _CHANGED = "changed while it was read"
@@ -46,18 +47,22 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class UnpublishedIndex:
-    """Posts over the published snapshot.
+class AddedPosts:
+    """The written posts as documents, while a run writes further ones that are not in its tables and snapshot yet.
 
     Attributes:
-        index: The index with the posts.
-        base: The open snapshot.
-        inputs: Hash of what both were made from.
+        documents: Their rows of table ``documents``.
+        chunks: Their rows of table ``document_chunks``.
+        files: The files of theirs that were read as they are, by slug.
+        visible: The documents that windows may see.
+        index: The published snapshot with these posts; None as long as they are those of the snapshot.
     """
 
-    index: SearchIndex
-    base: SearchIndex
-    inputs: str
+    documents: pl.DataFrame
+    chunks: pl.DataFrame
+    files: Mapping[str, Entry]
+    visible: VisibleDocuments
+    index: SearchIndex | None = None
 
 
 class RunResources:
@@ -68,7 +73,7 @@ class RunResources:
         isolates_failures: Whether a partition that cannot be made is told in the result; otherwise its error is
             raised.
         widened_to: The partitions that the run is to make, if a stage has found further ones that it must; else empty.
-        unpublished: What this run searches while its posts are not published; None if that is the published snapshot.
+        posts: The posts, while they are added to what the run searches; None if it searches the published snapshot.
     """
 
     def __init__(self, workspace: Workspace, *, isolates_failures: bool = False) -> None:
@@ -76,56 +81,47 @@ class RunResources:
         self.workspace = workspace
         self.isolates_failures = isolates_failures
         self.widened_to: list[str] = []
-        self.unpublished: UnpublishedIndex | None = None
-        self._index: Callable[[], SearchIndex] | None = None
+        self.posts: AddedPosts | None = None
+        self._base: SearchIndex | None = None
+        self._is_shared = False
+        self._visible: tuple[Entry | None, VisibleDocuments] | None = None
 
     @property
-    def index_version(self) -> str:
-        """Version of the snapshot that stages search."""
-        if self.unpublished is not None:
-            return self.unpublished.index.version
-        return current_version(self.workspace.index)
+    def index(self) -> SearchIndex:
+        """What stages search."""
+        return self.base if self.posts is None or self.posts.index is None else self.posts.index
 
-    def replace_unpublished(self, unpublished: UnpublishedIndex | None) -> None:
-        """Search other posts from now on; None for the published snapshot."""
-        former = self.unpublished
-        if former is not None and (unpublished is None or unpublished.base is not former.base):
-            former.base.close()
-        self.unpublished = unpublished
+    @property
+    def base(self) -> SearchIndex:
+        """The published snapshot, opened on first use, and only within :meth:`sharing_index`."""
+        if self._base is None:
+            self._base = open_index(self.workspace.index, embedder_id=self.workspace.embedder.id)
+        return self._base
 
     @contextmanager
     def sharing_index(self) -> Iterator[None]:
-        """Let stages use one open index. Nothing may publish another snapshot meanwhile."""
-        with self._opening() as index:
-            self._index = index
-            try:
-                yield
-            finally:
-                self._index = None
-
-    @contextmanager
-    def index(self) -> Iterator[Callable[[], SearchIndex]]:
-        """Yield a function that opens the index on first use: that which stages share, or else one of its own."""
-        if self._index is not None:
-            yield self._index
+        """Let stages use one open index, which is closed at the end. Nothing may publish another one meanwhile."""
+        if self._is_shared:
+            yield
             return
-        with self._opening() as index:
-            yield index
+        self._is_shared = True
+        try:
+            yield
+        finally:
+            self._is_shared = False
+            if self._base is not None:
+                self._base.close()
+            self._base = None
 
-    @contextmanager
-    def _opening(self) -> Iterator[Callable[[], SearchIndex]]:
-        with ExitStack() as stack:
-            opened: list[SearchIndex] = []
-
-            def open_once() -> SearchIndex:
-                if self.unpublished is not None:
-                    return self.unpublished.index
-                if not opened:
-                    index = open_index(self.workspace.index, embedder_id=self.workspace.embedder.id)
-                    opened.append(stack.enter_context(index))
-                return opened[0]
-
-            yield open_once
+    @property
+    def visible(self) -> VisibleDocuments:
+        """The documents that windows may see."""
+        if self.posts is not None:
+            return self.posts.visible
+        entry = self.workspace.catalog.read("documents").get(WHOLE)
+        if self._visible is None or self._visible[0] != entry:
+            self._visible = (entry, read_visible(self.workspace))
+        return self._visible[1]
 
 
 class Stage(ABC):
@@ -278,7 +274,7 @@ class TableStage(Stage):
             counts=dict(self.counts),
             failures=self.failures,
             stopped=self.stopped,
-            left=self.find_stale(workspace, told) if self.stopped and went_on else left,
+            left=type(self)(self.resources, told).stale_partitions() if self.stopped and went_on else left,
         )
         log_report(report)
         return report

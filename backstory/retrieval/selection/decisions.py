@@ -76,7 +76,8 @@ def select_hits(
 
     Args:
         hits: Table ``hits``; the ``probability`` of each hit that the chunk tells something about the part; the
-            ``prior`` of its document, a factor; and ``is_single``, whether the part is one short message.
+            ``prior`` of its document, a factor; ``is_single``, whether the part is one short message; and the
+            ``place`` of its document, by which chunks of one score are ordered.
         settings: The ``rag`` settings. A stated ``min_similarity`` drops hits with a lower cosine, too.
         temperature: Difference in score that changes the evidence by the factor e.
         vectors: Gives the vectors of query chunks and of stored chunks.
@@ -100,7 +101,7 @@ def select_hits(
     # A query chunk that found another chunk of a document counts as having found the chunk that stands for it.
     standing = pl.coalesce("duplicate_of", "chunk_id").alias("chunk_id")
     columns = deduplicated.select(
-        "window_id", "query_chunk_id", standing, "score", "named", "prior", _weigh_hit()
+        "window_id", "query_chunk_id", standing, "score", "named", "prior", "place", _weigh_hit()
     )
     windows = columns.partition_by("window_id", maintain_order=True, as_dict=True)
     selections = {
@@ -297,7 +298,8 @@ def _as_matrix(group: pl.DataFrame, temperature: float) -> WindowMatrix:
     best: dict[str, float] = {}
     for _, chunk_id, score in found:
         best[chunk_id] = max(score, best.get(chunk_id, score))
-    chunk_ids = sorted(best, key=lambda chunk_id: (-best[chunk_id], chunk_id))
+    place = dict(group.select("chunk_id", "place").iter_rows())
+    chunk_ids = sorted(best, key=lambda chunk_id: (-best[chunk_id], place[chunk_id], chunk_id))
     columns = {chunk_id: column for column, chunk_id in enumerate(chunk_ids)}
     rows: dict[str, int] = {}
     places = [(rows.setdefault(query_id, len(rows)), columns[chunk_id]) for query_id, chunk_id, _ in found]

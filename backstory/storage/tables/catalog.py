@@ -79,17 +79,15 @@ class Catalog:
                 self._read(self._look, lambda: None if self._name else self._look())
             return {table: self._entries.get(table, {}) for table in tables}
 
-    def record(self, table: str, entries: Mapping[str, Entry]) -> None:
-        """Write entries, whatever was in their place."""
+    def record(self, table: str, entries: Mapping[str, Entry | None]) -> None:
+        """Write entries, whatever was in their place; None removes one."""
         if entries:
             with self.changing() as (_, changes):
                 changes |= {(table, key): entry for key, entry in entries.items()}
 
     def forget(self, table: str, keys: Iterable[str]) -> None:
         """Remove entries."""
-        if gone := {(table, key): None for key in keys}:
-            with self.changing() as (_, changes):
-                changes |= gone
+        self.record(table, dict.fromkeys(keys))
 
     def outdate(self, table: str, keys: Iterable[str]) -> None:
         """Let the next run make partitions again, which readers have until then."""

@@ -225,6 +225,9 @@ class Contexts(Table, unique=("window_id", "rank")):
     title = Text("Title of the document.")
     slug = Text("Slug of the document.")
     uri = Text("Uri of the document, as in `documents`.")
+    also_in = Texts(
+        "Uris of the documents that gave way to it, since they hold the same text, or nearly the same."
+    )
     published_at = Moment("Date of publication, UTC.", nullable=True)
     tags = Texts("Tags of the document.")
     page_start = Whole("First page; null without pages.", nullable=True)

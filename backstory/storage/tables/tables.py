@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from backstory.base.errors import ContractError, InputError
-from backstory.storage.state import copy_state
-from backstory.storage.stores import Folder, Store, at_once
+from backstory.storage.stores import Folder, Store, in_threads
 from backstory.storage.tables.catalog import Catalog, Entries, Entry, Key
 from backstory.storage.tables.contracts import Table, empty, validate
 from backstory.storage.tables.schemas import SERVED_TABLES
@@ -58,12 +57,7 @@ class Tables:
     one transaction, so that readers see all of it or nothing, and a killed process leaves only files without a name.
     Every method that is given a table or keys raises :class:`InputError` for one that cannot be. Every one that reads
     rows raises :class:`ContractError` for a file that is absent or damaged (code ``damaged_table``), or was written
-    under another contract (``other_columns``).
-
-    Attributes:
-        store: Where the files are.
-        catalog: Says which of them the tables consist of.
-        pinned: The entries that are read; None for those of each moment.
+    under another contract (``other_columns``). ``pinned`` has the entries that are read; None for those of each moment.
     """
 
     store: Store
@@ -104,7 +98,7 @@ class Tables:
         wanted = None if columns is None else tuple(columns)
         if isinstance(self.store, Folder):
             return {key: self._read_file(table, name, wanted) for key, name in names.items()}
-        frames = at_once(lambda name: self._read_file(table, name, wanted), names.values())
+        frames = in_threads(lambda name: self._read_file(table, name, wanted), names.values())
         return dict(zip(names, frames, strict=True))
 
     def stale(self, table: str, inputs: Mapping[str, str]) -> list[str]:
@@ -153,14 +147,15 @@ class Tables:
             if content and self.store.has(name, content):
                 there[name] = content
             elif content:
-                self.store.write({name: content})
+                self.store.write(name, content)
             return entry
 
-        entries = dict(zip(made, at_once(write, made), strict=True))
+        entries = dict(zip(made, in_threads(write, made), strict=True))
         with self.catalog.changing(seen) as (_, changes):
             # A file that was there without a partition may have been deleted since; none is from here on.
-            gone = {name: content for name, content in there.items() if not self.store.has(name, content)}
-            self.store.write(gone)
+            for name, content in there.items():
+                if not self.store.has(name, content):
+                    self.store.write(name, content)
             changes |= {**dict.fromkeys(without), **entries}
         return entries
 
@@ -172,17 +167,15 @@ class Tables:
         """Write the list :data:`CURRENT`, by which programs read one version of all tables without Backstory."""
         content = json.dumps({"tables": self.list_files()}, indent=1, sort_keys=True).encode()
         if self.store.read(CURRENT) != content:
-            self.store.write({CURRENT: content})
+            self.store.write(CURRENT, content)
 
-    def collect(self, older_than: timedelta = KEPT, *, at_once: Collection[str] = ()) -> int:
+    def collect(self, older_than: timedelta = KEPT, *, discarded: Collection[str] = ()) -> int:
         """Delete the files that no partition is any more, and return their number.
 
-        An earlier call must have noticed that some time ago, but for files that are to go at once. Without any time,
-        nothing may be committed meanwhile.
+        An earlier call must have noticed that some time ago, but for the discarded ones. Without any time, nothing may
+        be committed meanwhile.
         """
         folders = [*SERVED_TABLES, SNAPSHOTS]
-        for folder in folders:
-            self.store.clear(folder)
         now = self.catalog.state.read_clock()
         with self.catalog.changing() as (entries, changes):
             used = {name for names in _list_files(entries).values() for name in names.values()}
@@ -191,7 +184,7 @@ class Tables:
             found = {name for name in found if not name.startswith(snapshots)}
             noticed = {name: float(entry.inputs) for name, entry in entries.get(_UNUSED, {}).items()}
             due = {name for name in found if now - noticed.get(name, now) >= older_than.total_seconds()}
-            due |= found.intersection(at_once)
+            due |= found.intersection(discarded)
             self.store.delete(due)
             left = found - due
             changes |= {(_UNUSED, name): Entry(str(now), "", 0) for name in left - noticed.keys()}
@@ -215,10 +208,10 @@ class Tables:
         return {key: entries[key].content if name in there else "" for key, name in names.items()}
 
     def _read_file(self, table: str, name: str, columns: tuple[str, ...] | None) -> pl.DataFrame:
-        kept = _read_once(self.store, self.store.stamp(name), table, name)
-        if kept is not None:
-            return kept.clone() if columns is None else kept.select(columns)
-        file = self.store.open(name)
+        rows, compared = _compare(self.store, self.store.stamp(name), table, name)
+        if rows is not None:
+            return rows.clone() if columns is None else rows.select(columns)
+        file = next(compared, None) or self.store.open(name)
         if file is None:
             raise _damaged(self.store, name)
         with file:
@@ -226,8 +219,13 @@ class Tables:
 
 
 @lru_cache(maxsize=_KEPT_FILES)
-def _read_once(store: Store, stamp: Hashable, table: str, name: str) -> pl.DataFrame | None:
-    """Compare a file in its present state with its hash, and return its rows, or None if it is large."""
+def _compare(
+    store: Store, stamp: Hashable, table: str, name: str
+) -> tuple[pl.DataFrame | None, Iterator[BytesIO]]:
+    """Compare a file in its present state with its hash; return its rows, or what was read, if it is large.
+
+    The first reader takes that, and later ones open the file themselves.
+    """
     del stamp
     content = store.read(name)
     if content is None or _hash(content)[:_NAMED_DIGITS] != name.split(".")[-2]:
@@ -237,7 +235,8 @@ def _read_once(store: Store, stamp: Hashable, table: str, name: str) -> pl.DataF
             f"{store.locate(name)} was written by another version of Backstory; `backstory run` makes {table} again",
             code="other_columns",
         )
-    return pl.read_parquet(BytesIO(content)) if len(content) <= _KEPT_BYTES else None
+    file = BytesIO(content)
+    return (pl.read_parquet(file), iter(())) if len(content) <= _KEPT_BYTES else (None, iter([file]))
 
 
 def _damaged(store: Store, name: str) -> ContractError:
@@ -246,14 +245,18 @@ def _damaged(store: Store, name: str) -> ContractError:
     )
 
 
-def copy_tables(source: Tables, target: Tables) -> None:
-    """Copy the catalog, and the files that it names; those that are in the target already stay."""
-    copy_state(source.catalog.state, target.catalog.state)
-    for names in target.list_files().values():
+def copy_files(tables: Tables, target: Store) -> Iterator[tuple[str, int, bool]]:
+    """Copy the files of tables; yield of each its name, its size, and whether the target did not have it.
+
+    One that is absent has no size.
+    """
+    for names in tables.list_files().values():
         for name in names.values():
-            content = source.store.read(name)
-            if content is not None and not target.store.has(name, content):
-                target.store.write({name: content})
+            content = tables.store.read(name) or b""
+            is_missing = bool(content) and not target.has(name, content)
+            if is_missing:
+                target.write(name, content)
+            yield name, len(content), is_missing
 
 
 def name_file(table: str, key: str, entry: Entry) -> str:

@@ -87,6 +87,8 @@ def test_absent_column_names_settings_and_columns(read_text: ReadText, name: str
         "2024-01-15T21:05:00Z",
         "2024-01-15 22:05:00+01:00",
         "20240115T210500Z",
+        "20240115210500Z",
+        "20240115220500+0100",
         1705352700,
         1705352700.0,
         "1705352700",
@@ -129,6 +131,9 @@ def test_timestamps_without_a_zone_stay_local(value: object, expected: datetime)
         10**400,
         "9" * 30,
         "0001-01-01",
+        "17",
+        "2024011521050Z",
+        "202401152105001 10:00",
     ],
 )
 def test_other_values_are_no_timestamps(value: object) -> None:

@@ -72,6 +72,14 @@ HANDLES = [
     "@{f}{last}",
     "{f}{last}@mail.org",
 ]
+INSERTED = [
+    "{first} J. {last}",
+    "{first} J {last}",
+    "{first} J.K. {last}",
+    "{first}-J.-{last}",
+    "{f}. J. {last}",
+    "{f}.J. {last}",
+]
 MARKED = [
     "<b>{first}</b> <b>{last}</b>", "<i>{first}</i> <b>{last}</b>", '{first} <em class="x">{last}</em>',
     "{first}<br>{last}", "<b>{f}.</b> {last}", "**{first}** {last}", "**{first}** **{last}**", "_{first} {last}_",
@@ -83,7 +91,15 @@ JOINTS = [
     "&nbsp;", "&#160;", "&#xA0;", "&ensp;", "&amp;nbsp;", r"\u0026nbsp;", r"\n", r"\t", r"\r\n", r"\\n", r"\u00a0",
     r"\x20", "%20", "%C2%A0", "=20", "=C2=A0", "\u00a0", "\u202f", "\n", " \u200b", "&shy; ", " &zwnj;",
 ]  # fmt: skip
-FORMS = [*ORDERS, *JOINED, *ENDINGS, *INITIALS, *MARKED, *(f"{{first}}{joint}{{last}}" for joint in JOINTS)]
+FORMS = [
+    *ORDERS,
+    *JOINED,
+    *ENDINGS,
+    *INITIALS,
+    *INSERTED,
+    *MARKED,
+    *(f"{{first}}{joint}{{last}}" for joint in JOINTS),
+]
 MEMBERS = [
     ("Anna", "Lindqvist"), ("Björn", "Håkansson"), ("Jürgen", "Großmüller"), ("José", "Fernández"),
     ("Анна", "Петровская"), ("Ελένη", "Παπαδοπούλου"),

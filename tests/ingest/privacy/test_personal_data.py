@@ -58,9 +58,43 @@ def test_other_texts_stay(text: str) -> None:
     assert scrub_one(text) == text
 
 
-def test_a_number_without_country_code_needs_a_region() -> None:
-    assert scrub_one("030 901820", None) == "030 901820"
-    assert scrub_one("030 901820", "US") == "030 901820"
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("I am on 07400 123456 until ten", "07400 123456"),
+        ("(089) 1234 567 or 030/12345678", "(089) 1234 567"),
+        ("06 12 34 56 78", "06 12 34 56 78"),
+        ("the shop, (212) 555 – 0187, is shut", "(212) 555 – 0187"),
+        ("212-555-0187", "212-555-0187"),
+        ("call the harbour at 555-0199", "555-0199"),
+        ("Handy: 0171-2345678", "0171-2345678"),
+        ("ring 912 34 567", "912 34 567"),
+        ("☎ 81 23 45", "81 23 45"),
+        ("звоните 495 123-45-67", "495 123-45-67"),
+    ],
+)
+def test_a_number_without_country_code_is_found_by_shape_or_by_the_words_before_it(
+    text: str, number: str
+) -> None:
+    assert scrub_one(text, None).startswith(text.partition(number)[0] + "[phone]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it costs 1 234 567 kr, or 0,123456789",
+        "from 03.02.2025 10:30 to 2025-02-14 12:00, every 24.12.1999",
+        "ISBN 0-306-40615-2 and 978-3-16-148410-0",
+        "order 0123456789, invoice no. 0171 2345678, #0123456789",
+        "part 07400-123456-A, version 1.2.3.4, 192.168.0.12",
+        "0.1234567890, 12.5 x 13.75, seasons 2024-2025",
+        "id 550e8400-e29b-41d4-a716-446655440000",
+        "call at 10:30 on 03.02.2025",
+        "we counted 345 678 912 seals",
+    ],
+)
+def test_other_numbers_are_no_phone_numbers(text: str) -> None:
+    assert scrub_one(text, None) == text
 
 
 def test_only_the_wanted_kinds_are_replaced() -> None:

@@ -186,6 +186,19 @@ def test_a_folder_that_cannot_be_cleared_holds_up_no_other_tenant(
     assert (two.tenants.names(), two.tenants.list_interrupted()) == ((), ())
 
 
+def test_a_folder_that_a_command_clears_meanwhile_is_no_failure(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = machines.open("one")
+    folder = make_tenant(one)
+    one.tenants.remove("garden")
+    assert not one.tenants.places.is_of_removed(folder)
+    monkeypatch.setattr(one.tenants, "names", lambda: ("garden",))
+    monkeypatch.setattr(one.tenants.places, "is_of_removed", lambda _: True)
+    one.tenants.follow_removals()
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 def test_a_folder_of_a_former_tenant_is_not_that_of_a_later_one(machines: Machines) -> None:
     one = machines.open("one")
     folder = make_tenant(one)

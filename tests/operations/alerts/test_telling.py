@@ -69,7 +69,7 @@ def test_runs_tell_the_command_when_problems_appear_and_when_all_are_gone(worksp
     problems, resolved = read_told(workspace)
     assert (problems["format"], problems["event"], problems["status"]) == (1, "problems", "warned")
     assert problems["workspace"] == workspace.root.name
-    assert problems["partitions"] == {"first": "2025-03-13", "last": "2025-03-15", "count": 3}
+    assert problems["partitions"] == {"first": "2025-03-13", "last": "2025-03-15", "count": 2}
     assert [file["file"] for file in problems["files"]] == ["posts/bad.md"]
     assert problems["cost"]["embedding_computed"] > 0
     assert problems["text"].startswith("Backstory, workspace: 1 file not read. posts/bad.md: ")

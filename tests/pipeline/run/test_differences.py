@@ -7,18 +7,20 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.pipeline.run.difference_lines import MOST_NAMES, describe_differences
 from backstory.pipeline.run.differences import (
+    MOST_NAMES,
     Differences,
     DocumentDifferences,
     MessageDifferences,
     MissingPost,
     PostDifferences,
-    ReaderTables,
-    VerdictChange,
     WindowDifferences,
-    compare_tables,
-    read_reader_tables,
+    compare,
+    compare_documents,
+    compare_messages,
+    compare_windows,
+    describe_differences,
+    look,
 )
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import execute_run, find_wanted
@@ -39,19 +41,17 @@ def run(workspace: Workspace) -> Differences:
     return execute_run(opened, Run(find_wanted(opened, None, None))).differences
 
 
-def tabulate(tree: dict[str, int]) -> ReaderTables:
-    rows = [(name, f"{name}.md", f"r{content}", f"h{content}", "ok", None) for name, content in tree.items()]
+def tabulate(tree: dict[str, int]) -> pl.DataFrame:
+    rows = [(name, f"{name}.md", f"r{content}", f"h{content}", "ok") for name, content in tree.items()]
     columns = ["document_id", "uri", "revision", "content_hash", "status"]
-    schema = [*((column, pl.String()) for column in columns), ("published_at", pl.Datetime("us", "UTC"))]
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
-    return ReaderTables({}, {"documents": frame}, {})
+    return pl.DataFrame(rows, schema=[(column, pl.String()) for column in columns], orient="row")
 
 
 @given(before=trees, after=trees)
 def test_documents_are_added_changed_renamed_and_removed_to_what_they_are_now(
     before: dict[str, int], after: dict[str, int]
 ) -> None:
-    found = compare_tables(tabulate(before), tabulate(after)).documents or DocumentDifferences()
+    found = compare_documents(tabulate(before), tabulate(after))
     there = {f"{name}.md": content for name, content in before.items()}
     now = {f"{name}.md": content for name, content in after.items()}
     contents = dict(there)
@@ -72,15 +72,16 @@ def test_documents_are_added_changed_renamed_and_removed_to_what_they_are_now(
     assert {there[name] for name in found.removed}.isdisjoint(now[name] for name in found.added)
 
 
-def tabulate_messages(chat: dict[int, tuple[bool, int]]) -> ReaderTables:
+def tabulate_messages(chat: dict[int, tuple[bool, int]]) -> pl.DataFrame:
     rows = [
         (
             str(hour),
             str(group),
             moment := START + timedelta(hours=9 * hour),
             moment.replace(tzinfo=None),
-            True,
-            content,
+            "Ada",
+            str(content),
+            "text",
         )
         for hour, (group, content) in chat.items()
     ]
@@ -90,11 +91,12 @@ def tabulate_messages(chat: dict[int, tuple[bool, int]]) -> ReaderTables:
             "conversation_id": pl.String(),
             "timestamp": pl.Datetime("us", "UTC"),
             "local_time": pl.Datetime("us"),
-            "by_person": pl.Boolean(),
-            "content": pl.Int64(),
+            "author": pl.String(),
+            "text": pl.String(),
+            "kind": pl.String(),
         }
     )
-    return ReaderTables({}, {"messages": pl.DataFrame(rows, schema=schema, orient="row")}, {})
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 @given(before=messages, after=messages)
@@ -104,7 +106,8 @@ def test_messages_are_late_if_their_conversation_had_newer_ones(
     def day(hour: int) -> str:
         return (START + timedelta(hours=9 * hour)).date().isoformat()
 
-    found = compare_tables(tabulate_messages(before), tabulate_messages(after)).messages
+    known = tabulate_messages(before)
+    found = compare_messages(known, tabulate_messages(after), known)
     added = after.keys() - before.keys()
     late = {
         hour
@@ -119,37 +122,6 @@ def test_messages_are_late_if_their_conversation_had_newer_ones(
         new_days=tuple(sorted({day(hour) for hour in added} - {day(hour) for hour in before})),
         late_days=tuple(sorted({day(hour) for hour in late})),
     )
-
-
-def test_messages_under_other_ids_at_the_same_times_are_rebuilt() -> None:
-    chat: dict[int, tuple[bool, int]] = {hour: (hour % 2 == 0, hour) for hour in range(6)}
-    before = tabulate_messages(chat)
-    frame = before.frames["messages"]
-    assert frame is not None
-
-    def compare(after: pl.DataFrame) -> MessageDifferences | None:
-        return compare_tables(before, ReaderTables({}, {"messages": after}, {})).messages
-
-    renamed = frame.with_columns(message_id=pl.lit("new ") + pl.col("message_id"))
-    assert compare(renamed) == MessageDifferences(rebuilt=6)
-    # Of a conversation that has one message more, nothing is claimed.
-    moved = pl.col("message_id") == "new 1"
-    found = compare(
-        renamed.with_columns(
-            local_time=pl.col("local_time").dt.offset_by(
-                pl.when(moved).then(pl.lit("1h")).otherwise(pl.lit("0h"))
-            )
-        )
-    )
-    assert found is not None
-    assert (found.rebuilt, found.added, found.removed) == (3, 3, 3)
-    # A message that was replaced by another of the same time is new, while others of its conversation stay.
-    replaced = frame.with_columns(
-        message_id=pl.when(pl.col("message_id") == "1").then(pl.lit("new")).otherwise("message_id")
-    )
-    found = compare(replaced)
-    assert found is not None
-    assert (found.rebuilt, found.added, found.removed) == (0, 1, 1)
 
 
 def test_a_run_tells_what_it_changed_and_another_tells_nothing(
@@ -198,58 +170,36 @@ def test_posts_that_are_documents_of_later_windows_are_told_as_posts_alone(
     assert found.posts.written
 
 
-def test_a_table_that_was_damaged_is_not_compared(made_workspace: Workspace) -> None:
+def test_a_table_whose_former_file_is_damaged_is_not_compared(made_workspace: Workspace) -> None:
     find_file(made_workspace.root, "documents", "all").write_bytes(b"damaged")
+    (made_workspace.documents_dir / "later.md").unlink()
     found = run(made_workspace)
     assert (found.documents, found.unknown) == (None, ("documents",))
     assert found.messages == MessageDifferences()
 
 
-def test_days_that_a_run_does_not_write_are_read_once(made_workspace: Workspace) -> None:
-    before = read_reader_tables(made_workspace, {"windows"})
-    [first, *_, last] = before.parts["windows"]
-    chat = made_workspace.chats_dir / "garden.txt"
-    text = chat.read_text(encoding="utf-8").replace("Book the train", "Book the night train")
-    chat.write_text(f"{text}15/03/2025, 18:07 - Ada Lind: With a lamp\n", encoding="utf-8")
-    run(made_workspace)
-    after = read_reader_tables(made_workspace, {"windows"}, before)
-    assert after.parts["windows"][first] is before.parts["windows"][first]
-    assert after.parts["windows"][last] is not before.parts["windows"][last]
-    now, anew = after.frames["windows"], read_reader_tables(made_workspace, {"windows"}).frames["windows"]
-    assert now is not None
-    assert anew is not None
-    assert now.equals(anew)
-
-
-def test_a_window_with_another_verdict_is_named_with_both(made_workspace: Workspace) -> None:
-    before = read_reader_tables(made_workspace, {"windows", "window_contexts"})
-    contexts = before.frames["window_contexts"]
-    assert contexts is not None
-    [window] = made_workspace.tables.read("windows").sort("started_at").tail(1).to_dicts()
-    is_last = pl.col("window_id") == window["window_id"]
-    verdict = pl.when(is_last).then(pl.lit("sufficient")).otherwise("verdict").alias("verdict")
-    after = ReaderTables({}, {**before.frames, "window_contexts": contexts.with_columns(verdict)}, {})
-    found = compare_tables(before, after).windows
-    former = contexts.filter(is_last)["verdict"].item()
-    assert found == WindowDifferences(
-        verdicts=(
-            VerdictChange(
-                window["window_id"], window["conversation_id"], window["started_at"], former, "sufficient"
-            ),
-        )
-    )
+def test_a_window_with_another_verdict_is_counted(made_workspace: Workspace) -> None:
+    tables = made_workspace.tables
+    windows = tables.read("windows", columns=("window_id", "conversation_id", "started_at"))
+    contexts = tables.read("window_contexts", columns=("window_id", "verdict"))
+    before = windows.join(contexts, on="window_id").sort("started_at")
+    verdict = pl.when(pl.int_range(pl.len()) == 0).then(pl.lit("sufficient")).otherwise("verdict")
+    after = before.with_columns(verdict.alias("verdict"), window_id=pl.lit("now ") + pl.col("window_id"))
+    assert compare_windows(before, after) == WindowDifferences(changed=1)
+    assert compare_windows(before.clear(), after).added["sufficient"] == 1
+    assert compare_windows(before, after.clear()) == WindowDifferences(removed=len(before))
 
 
 def test_documents_newer_than_every_window_are_named_unless_windows_are_given_any(
     made_workspace: Workspace,
 ) -> None:
-    tables = read_reader_tables(made_workspace, {"windows", "documents"})
-    assert compare_tables(tables, tables).unreached == ("later.md",)
-    assert compare_tables(tables, tables, as_of=False).unreached == ()
-    windows = tables.frames["windows"]
-    assert windows is not None
-    without = ReaderTables({}, {**tables.frames, "windows": windows.clear()}, {})
-    assert compare_tables(tables, without).unreached == ()
+    now, made = look(made_workspace), {"windows", "documents"}
+    assert compare(made_workspace, now, made).unreached == ("later.md",)
+    assert compare(made_workspace, now, {"documents"}).unreached == ()
+    settings = made_workspace.root / "backstory.yaml"
+    text = settings.read_text(encoding="utf-8").replace("rag: {", "rag: {as_of: false, ")
+    settings.write_text(text, encoding="utf-8")
+    assert compare(open_workspace(made_workspace.root), now, made).unreached == ()
     said = {
         len(differences): any("later.md" in line for line in describe_differences(Differences(**differences)))
         for differences in (

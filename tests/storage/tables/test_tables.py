@@ -12,6 +12,7 @@ import time
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -25,14 +26,16 @@ from backstory.base.errors import (
     WorkspaceError,
     naming_faults_of_system,
 )
+from backstory.storage import stores
 from backstory.storage.schema import CATALOG
+from backstory.storage.state import copy_state
 from backstory.storage.state_places import open_state
 from backstory.storage.stores import Folder, open_store
 from backstory.storage.tables import schemas
 from backstory.storage.tables.catalog import Catalog, Entry
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.schemas import SERVED_TABLES
-from backstory.storage.tables.tables import CURRENT, SNAPSHOTS, WHOLE, Made, Tables, copy_tables
+from backstory.storage.tables.tables import CURRENT, SNAPSHOTS, WHOLE, Made, Tables, copy_files
 from backstory.storage.tables.views import (
     VIEWS,
     VIEWS_FILE,
@@ -247,7 +250,7 @@ def test_files_that_no_partition_is_are_deleted_after_a_while(tables: Tables) ->
 
 def test_snapshots_in_the_store_that_the_catalog_does_not_name_are_deleted(tables: Tables) -> None:
     for version in ("former", "present"):
-        tables.store.write({f"{SNAPSHOTS}/{version}/texts.npy": b"a text"})
+        tables.store.write(f"{SNAPSHOTS}/{version}/texts.npy", b"a text")
     tables.catalog.record("search_index", {WHOLE: Entry("", "present", 1)})
     assert tables.collect(timedelta(0)) == 1
     assert list(tables.store.list_names(SNAPSHOTS)) == [f"{SNAPSHOTS}/present/texts.npy"]
@@ -288,9 +291,31 @@ def test_a_copy_has_the_files_of_one_moment(tables: Tables, tmp_path: Path) -> N
     write(tables, "a", 1)
     write(tables, "a", 2)
     copy = open_tables(tmp_path / "copy")
-    copy_tables(tables, copy)
+    copy_state(tables.catalog.state, copy.catalog.state)
+    for is_first in (True, False):
+        [(name, size, is_copied)] = copy_files(tables, copy.store)
+        assert (name, is_copied) == (tables.list_files()[TABLE]["a"], is_first)
+        assert size == len(tables.store.read(name) or b"")
     assert (read_lines(copy), copy.find_damage(TABLE)) == ([2], {})
     assert len(list_names(copy)) == 1
+
+
+def test_a_large_file_is_fetched_once_for_its_first_reader(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tables, "a", *range(30_000))
+    store, read = type(tables.store), []
+
+    def note(self: Any, name: str) -> bytes | None:
+        read.append(name)
+        return fetch(self, name)
+
+    fetch = store.read
+    monkeypatch.setattr(store, "read", note)
+    for _ in range(2):
+        assert read_lines(tables) == [*range(30_000)]
+        assert tables.read(TABLE, columns=["line"]).height == 30_000
+    assert len(read) == (4 if isinstance(tables.store, stores.Bucket) else 1)
 
 
 @IBIS_ON_DUCKDB

@@ -9,12 +9,13 @@ from backstory.base.errors import InputError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE]\+?\d{1,2})?")
+_DIGITS_AND_ZONE = re.compile(r"(\d{8,14})(Z|[+-]\d{2}:?\d{2})")
 _COMPACT = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 """Forms of a date that is written as one number, by their lengths."""
 
 _LONG_NUMBER_LENGTH = 21
-_UNITS = ((-4.1e9, 4.1e9, 1e6), (1e11, 4.1e12, 1e3), (1e14, 4.1e15, 1.0), (1e17, 4.1e18, 1e-3))
-"""Ranges of seconds, milli-, micro- and nanoseconds until 2100 (since 1973, of seconds 1840), and what one lasts."""
+_UNITS = ((1e8, 4.1e9, 1e6), (1e11, 4.1e12, 1e3), (1e14, 4.1e15, 1.0), (1e17, 4.1e18, 1e-3))
+"""Ranges of seconds, milli-, micro- and nanoseconds from 1973 to 2100, and what one lasts."""
 
 _FIRST_SHEET_DAY = datetime(1899, 12, 30)
 _SHEET_DAYS = (20_000, 80_000)
@@ -74,8 +75,13 @@ def _from_text(text: str) -> datetime | float:
     if not text:
         raise InputError("there is no timestamp", code="no_timestamp")
     try:
+        if digits := _DIGITS_AND_ZONE.fullmatch(text):
+            form = f"{_COMPACT[len(digits[1])]}%z"
+            return datetime.strptime(text, form)
+        if text[:9].isdigit():  # Python takes the ninth digit for what parts date and time
+            raise ValueError
         return datetime.fromisoformat(text)
-    except ValueError as error:
+    except (ValueError, KeyError) as error:
         raise InputError(
             "the timestamp is neither ISO 8601 nor a number of seconds since 1970", code="no_timestamp"
         ) from error

@@ -99,6 +99,7 @@ def require_columns(found: Iterable[str], settings: ConversationSettings, source
         raise ReadError(
             f"{source}: the table has no column for {named}; found {_name_columns(present)}. "
             "Set these, or move the file out of the folder if it is no chat",
+            frozenset(),
             code="absent_column",
         )
 

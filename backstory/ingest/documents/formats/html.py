@@ -199,7 +199,9 @@ _INNER_LINK: Final = re.compile(
 """A link within its page, as around headings, which leads nowhere in a document."""
 
 
-_RAISED: Final = re.compile(r"<sup\b[^<>]*>\s*([^<>]{1,12}?)\s*</sup\s*>", re.IGNORECASE)
+_RAISED: Final = re.compile(
+    r"<sup\b[^<>]*>\s*(?:<a\b[^<>]*>)?\s*([^<>]{1,12}?)\s*(?:</a\s*>)?\s*</sup\s*>", re.IGNORECASE
+)
 _PLAIN_DIGITS: Final = "0123456789+-−=()n"
 _RAISED_DIGITS: Final = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿ"
 _EXPONENT: Final = re.compile(r"[\w+−-]*[\d+−-][\w+−-]*|[ijkmpqxyz]")
