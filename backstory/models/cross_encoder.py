@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.errors import ModelError, ModelSetupError
-from backstory.models.onnx_text import OnnxText, find_model_folder
+from backstory.models.onnx_text import OnnxText, find_model_folder, share
 from backstory.models.reranker import PROBABILITY, Judgements, RerankRequest, Topic
 from backstory.settings.models import RerankSettings
 
@@ -38,9 +38,10 @@ class CrossEncoderReranker:
             )
         files = find_model_folder(settings.model_dir, "rerank.model_dir")
         self.id = f"cross_encoder:{files.name}:{files.checksum[:12]}:{settings.max_tokens}"
-        self._onnx = OnnxText(
+        onnx = OnnxText(
             files.model, files.tokenizer, limit="rerank.max_tokens", most_tokens=settings.max_tokens
         )
+        self._onnx = share(onnx, files.checksum, settings.max_tokens)
 
     def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
         """Judge every candidate for the query chunks that found it best: a row per query, in the order of the request.

@@ -278,6 +278,18 @@ class OnnxText:
             return self._session
 
 
+_shared: Final[dict[tuple[object, ...], OnnxText]] = {}
+"""The models that this process has opened, by their files and what they run by."""
+
+
+def share(model: OnnxText, *key: object) -> OnnxText:
+    """Return the model of the same path and key that this process has opened, or else this one from now on.
+
+    A model keeps nothing of what it read, so that workspaces of different people may share it.
+    """
+    return _shared.setdefault((model.path, *key), model)
+
+
 def open_session(path: Path, runtime: Runtime | None = None) -> InferenceSession:
     """Load a model of texts, with ``cuda`` for a GPU and never the CPU, with None for a GPU if there is one.
 

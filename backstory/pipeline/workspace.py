@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from backstory.base.environment import SETTINGS_FILE, Keys, find_workspace
 from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold
-from backstory.models.choice import LocalModels, make_embedder
+from backstory.models.choice import make_embedder
 from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.embeddings.protocol import Embedder
 from backstory.pipeline.rendered_pages import EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER
@@ -45,13 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Workspace(WorkspacePaths):
-    """Paths and settings of one workspace, and the resources that all stages share.
-
-    Attributes:
-        models: The models of this machine that it shares with other workspaces; None for models of its own.
-    """
-
-    models: LocalModels | None = field(default=None, repr=False, compare=False)
+    """Paths and settings of one workspace, and the resources that all stages share."""
 
     @property
     def has_chats(self) -> bool:
@@ -186,7 +180,7 @@ class Workspace(WorkspacePaths):
         """The embedder of the settings, opened once."""
         settings = self.located_settings.embedding
         if settings.paid_model is None:
-            return make_embedder(settings) if self.models is None else self.models.open_embedder(settings)
+            return make_embedder(settings)
         from backstory.pipeline.history.record import EMBEDDING
 
         return make_embedder(settings, self.runs.meter(EMBEDDING, settings.paid_model), self.keys)
@@ -199,7 +193,7 @@ class Workspace(WorkspacePaths):
 
         settings = self.located_settings.rerank
         if settings.paid_model is None:
-            return make_reranker(settings) if self.models is None else self.models.open_reranker(settings)
+            return make_reranker(settings)
         return make_reranker(settings, self.runs.meter(RERANKING, settings.paid_model), self.keys)
 
     @cached_property
@@ -309,7 +303,6 @@ def open_workspace(
     *,
     accept_removals: bool = False,
     keys: Keys | None = None,
-    models: LocalModels | None = None,
     follows: bool = True,
 ) -> Workspace:
     """Open the workspace named by the caller, the environment or the current folder.
@@ -320,7 +313,6 @@ def open_workspace(
         path: A folder, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
         accept_removals: Whether a run may drop messages or documents that earlier runs read.
         keys: Its own keys; None for those of the environment.
-        models: The models of this machine that it shares with other workspaces; None for models of its own.
         follows: Whether the folder is brought in step with the store. A caller that does so itself says no.
 
     Raises:
@@ -331,7 +323,7 @@ def open_workspace(
     """
     root = find_workspace(path)
     _require_usable_path(root)
-    workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals, keys, models)
+    workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals, keys)
     _require_folders_apart(workspace)
     if follows:
         workspace.follower.follow()

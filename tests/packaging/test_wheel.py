@@ -116,9 +116,9 @@ def test_a_workspace_is_made_run_and_read_by_the_wheel_alone(
 
 ABSENT = {
     "dagster": "import backstory.interfaces.dagster_specs",
-    "gemini": "from backstory.models.choice import resolve_embedder as make; make('gemini-embedding-001')",
+    "gemini": "from backstory.interfaces.original import embedders; embedders.resolve_embedder('gemini-embedding-001')",
     "ibis": "from backstory.storage.tables.views import connect; from pathlib import Path; connect(Path())",
-    "multilingual": "from backstory.models.choice import resolve_embedder as make; make('multilingual')",
+    "multilingual": "from backstory.interfaces.original import embedders; embedders.resolve_embedder('multilingual')",
 }
 
 

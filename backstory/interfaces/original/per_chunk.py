@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from backstory.base.errors import SearchIndexError
 from backstory.base.telemetry import log_event
+from backstory.interfaces.original.embedders import resolve_embedder
 from backstory.interfaces.original.vector_store import VectorStore
-from backstory.models.choice import resolve_embedder
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Embedder
 

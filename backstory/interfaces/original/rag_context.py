@@ -13,9 +13,9 @@ from backstory.base.telemetry import log_event
 from backstory.interfaces.original.chunking import chunk_markdown
 from backstory.interfaces.original.consolidation import consolidate_messages_to_markdown
 from backstory.interfaces.original.deduplication import deduplicate_by_document
+from backstory.interfaces.original.embedders import resolve_embedder
 from backstory.interfaces.original.per_chunk import query_rag_per_chunk
 from backstory.interfaces.original.vector_store import VectorStore
-from backstory.models.choice import resolve_embedder
 from backstory.models.embeddings.protocol import Embedder
 from backstory.settings.models import ContextSettings, RAGSettings
 from backstory.text.prompts.entries import format_markdown

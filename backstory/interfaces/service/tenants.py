@@ -35,7 +35,6 @@ from backstory.interfaces.service.tenant_places import (
     TenantPlaces,
     name_unknown,
 )
-from backstory.models.choice import LocalModels
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.paths import INDEX_FOLDER, OWNER_ONLY, STATE_FOLDER, init_workspace
 from backstory.settings.storage import StorageSettings
@@ -84,7 +83,6 @@ class Tenants:
         keys: The keys of tenants.
         places: Where they keep what they have beside their folders.
         quotas: What each may take on the disk.
-        models: The models of this machine, which all tenants share.
         maker: Gives what builds the tables of a tenant; None to build them in this process.
     """
 
@@ -93,7 +91,6 @@ class Tenants:
     ) -> None:
         """Name the folder, and what the files of open snapshots may count, those in use aside; nothing is read yet."""
         self.root = root
-        self.models = LocalModels()
         self.maker: Callable[[str], MakeTables] | None = None
         self._folder = root.resolve() / TENANTS_FOLDER
         self.keys = keys
@@ -307,7 +304,7 @@ class Tenants:
                 return self._use(name, entry)
         # Outside of the lock, since it reads files. A library that is not used holds nothing.
         self.places.require(folder)
-        workspace = open_workspace(folder, keys=self.keys.open(name), models=self.models)
+        workspace = open_workspace(folder, keys=self.keys.open(name))
         make = None if self.maker is None else self.maker(name)
         opened = _Open(Library(workspace, make), stamp, _measure(workspace.index))
         with self._lock:

@@ -23,8 +23,6 @@ from backstory.models.embeddings.protocol import (
     require_unit_rows,
     require_within_limit,
 )
-from backstory.settings.embedding import EmbeddingSettings
-from backstory.settings.groups import SERVICES
 from backstory.storage.cache import Cache
 from backstory.storage.state import State
 
@@ -34,9 +32,6 @@ ReportProgress: TypeAlias = Callable[[int, int], None]
 Rows: TypeAlias = NDArray[np.int64]
 
 _NUMBER: Final = np.dtype("<f4")
-_SAMPLE_TOKENS: Final = 4000
-_SAMPLE_TEXTS: Final = 32
-_SECONDS_PER_MINUTE: Final = 60
 
 
 def embedding_key(embedder_id: str, task: Task, text: str) -> bytes:
@@ -210,45 +205,3 @@ def _run_batches(
                     running[pool.submit(bind(run), following)] = following
     if failure is not None:
         raise failure
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How long texts take: the seconds, and where the figure comes from, for a reader."""
-
-    seconds: float
-    basis: str
-
-
-def predict_pace(
-    embedder: Embedder, settings: EmbeddingSettings, texts: Sequence[str], counts: NDArray[np.int64]
-) -> Pace:
-    """Predict how long texts take, by the tokens of each.
-
-    A model on this machine embeds a sample of them, which takes a second or two. For a service the time follows from
-    the limits in the settings, and no call is made; without limits it is the least time that can be.
-    """
-    if not texts:
-        return Pace(0.0, "nothing to embed")
-    if settings.provider in SERVICES:
-        most_texts, most_tokens = settings.per_minute
-        minutes = max(len(texts) / most_texts, float(counts.sum()) / most_tokens)
-        # Gemini's defaults are its quota; those of other servers say nothing about their speed.
-        limited = settings.texts_per_minute is not None or settings.tokens_per_minute is not None
-        is_known = limited or settings.provider == "gemini"
-        basis = (
-            "from the limits per minute in the settings"
-            if is_known
-            else "at best: your server's speed is not known"
-        )
-        return Pace(minutes * _SECONDS_PER_MINUTE, basis)
-    order = np.argsort(counts, kind="stable")  # the sample has texts of all lengths
-    wanted = min(_SAMPLE_TEXTS, len(order), max(1, int(_SAMPLE_TOKENS / counts.mean())))
-    sample = order[(np.arange(wanted) * 2 + 1) * len(order) // (2 * wanted)]
-    sampled = [texts[row] for row in sample]
-    embedder.embed(sampled[:1], task="document")  # loads the model
-    started = time.perf_counter()
-    embedder.embed(sampled, task="document")
-    elapsed = time.perf_counter() - started
-    seconds = elapsed * float(counts.sum()) / float(counts[sample].sum())
-    return Pace(seconds, f"measured now on {len(sampled)} of these texts, at this machine's present load")

@@ -24,7 +24,14 @@ from backstory.models.embeddings.protocol import (
     require_text,
     require_within_limit,
 )
-from backstory.models.onnx_text import OnnxText, ReadOutput, Runtime, find_model_folder, group_by_length
+from backstory.models.onnx_text import (
+    OnnxText,
+    ReadOutput,
+    Runtime,
+    find_model_folder,
+    group_by_length,
+    share,
+)
 
 if TYPE_CHECKING:
     from backstory.models.embeddings.bert_graph import BertModel, Pooling
@@ -134,7 +141,7 @@ def open_pack(
         least_filled=_LEAST_FILLED,
     )
     return LocalEmbedder(
-        onnx,
+        share(onnx, runtime),
         space,
         read=lambda output, _mask: output,
         width=model.hidden_size,
@@ -156,10 +163,11 @@ def open_own_model(settings: EmbeddingSettings) -> LocalEmbedder:
     pooling = _find_pooling(files.model)
     prompts: dict[Task, str] = {"query": settings.query_prefix, "document": settings.document_prefix}
     framed = json.dumps([files.checksum, pooling, prompts, settings.input_limit], sort_keys=True)
+    onnx = OnnxText(
+        files.model, files.tokenizer, limit=_LIMIT, runtime=settings.runtime, least_filled=_LEAST_FILLED
+    )
     return LocalEmbedder(
-        OnnxText(
-            files.model, files.tokenizer, limit=_LIMIT, runtime=settings.runtime, least_filled=_LEAST_FILLED
-        ),
+        share(onnx, files.checksum, settings.runtime),
         f"local:{files.name}:{_hash(framed)[:12]}",
         read=partial(_pool, pooling),
         width=None,

@@ -134,9 +134,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         path.unlink()  # the run writes it anew if its window is still there
     reports = remove_pages(workspace.root)
     if any(workspace.tables.keys(table) for table in TABLES):
-        fresh = open_workspace(
-            workspace.root, accept_removals=True, keys=workspace.keys, models=workspace.models
-        )
+        fresh = open_workspace(workspace.root, accept_removals=True, keys=workspace.keys)
         run = Run(
             workspace.tables.keys("messages"),
             list_tables(fresh),

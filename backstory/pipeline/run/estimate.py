@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from backstory.index.chunks import embedding_texts
-from backstory.models.embeddings.embed import EmbeddingCache, Pace, embedding_key, predict_pace
+from backstory.models.embeddings.embed import EmbeddingCache, embedding_key
 from backstory.models.embeddings.protocol import Embedder, Task
 from backstory.models.llm_reranker import MAX_OUTPUT_TOKENS
 from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS, Reranker
@@ -28,6 +29,7 @@ from backstory.pipeline.stages.posts import PostsStage
 from backstory.pipeline.stages.search_index import SearchIndexStage
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace
+from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.groups import SERVICES
 from backstory.settings.models import Settings
 from backstory.settings.paths import Place
@@ -40,6 +42,8 @@ from backstory.writing.draft import Writer
 _BEFORE_EMBEDDING: Final = ("messages", "windows", "window_chunks", "documents", "document_chunks")
 _SEARCHED: Final = ("hits", "decisions")
 _CHARACTERS_OF_A_TOKEN: Final = 4
+_SAMPLE_TOKENS: Final = 4000
+_SAMPLE_TEXTS: Final = 32
 
 FindWanted = Callable[[Workspace], list[str]]
 
@@ -85,6 +89,14 @@ class CallsToMake:
     tokens_in: int
     tokens_out: int
     cost: float | None
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long texts take: the seconds, and where the figure comes from, for a reader."""
+
+    seconds: float
+    basis: str
 
 
 @dataclass(frozen=True)
@@ -142,7 +154,7 @@ def estimate_run(workspace: Workspace, find_wanted: FindWanted) -> Estimate:
     settings = workspace.settings
     texts = [text for _, missing, _ in found for text in missing]
     counts = np.concatenate([tokens for _, _, tokens in found])
-    pace = predict_pace(workspace.embedder, settings.embedding, texts, counts)
+    pace = _predict_pace(workspace.embedder, settings.embedding, texts, counts)
     return Estimate(
         partitions=wanted,
         embedder=workspace.embedder.id,
@@ -153,6 +165,39 @@ def estimate_run(workspace: Workspace, find_wanted: FindWanted) -> Estimate:
         calls=calls,
         currency=settings.costs.currency,
     )
+
+
+def _predict_pace(
+    embedder: Embedder, settings: EmbeddingSettings, texts: Sequence[str], counts: NDArray[np.int64]
+) -> Pace:
+    """Predict how long texts take, by the tokens of each, without a call of a service.
+
+    A model on this machine embeds a sample of them, which takes a second or two.
+    """
+    if not texts:
+        return Pace(0.0, "nothing to embed")
+    if settings.provider in SERVICES:
+        most_texts, most_tokens = settings.per_minute
+        minutes = max(len(texts) / most_texts, float(counts.sum()) / most_tokens)
+        # Gemini's defaults are its quota; those of other servers say nothing about their speed.
+        limited = settings.texts_per_minute is not None or settings.tokens_per_minute is not None
+        is_known = limited or settings.provider == "gemini"
+        basis = (
+            "from the limits per minute in the settings"
+            if is_known
+            else "at best: your server's speed is not known"
+        )
+        return Pace(minutes * 60, basis)
+    order = np.argsort(counts, kind="stable")  # the sample has texts of all lengths
+    wanted = min(_SAMPLE_TEXTS, len(order), max(1, int(_SAMPLE_TOKENS / counts.mean())))
+    sample = order[(np.arange(wanted) * 2 + 1) * len(order) // (2 * wanted)]
+    sampled = [texts[row] for row in sample]
+    embedder.embed(sampled[:1], task="document")  # loads the model
+    started = time.perf_counter()
+    embedder.embed(sampled, task="document")
+    elapsed = time.perf_counter() - started
+    seconds = elapsed * float(counts.sum()) / float(counts[sample].sum())
+    return Pace(seconds, f"measured now on {len(sampled)} of these texts, at this machine's present load")
 
 
 def _find_searched(scratch: ScratchWorkspace, wanted: Sequence[str], *, documents_change: bool) -> list[str]:
@@ -312,7 +357,6 @@ def open_scratch(workspace: Workspace) -> Iterator[ScratchWorkspace]:
             workspace.settings.model_copy(update={"storage": StorageSettings()}),
             workspace.accept_removals,
             workspace.keys,
-            workspace.models,
             original=workspace,
         )
         is_made = workspace.catalog.state.exists()

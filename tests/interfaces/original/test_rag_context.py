@@ -17,7 +17,7 @@ from backstory import (
     query_rag_per_chunk,
 )
 from backstory.base.errors import SearchIndexError, WorkspaceError
-from backstory.models.choice import resolve_embedder
+from backstory.interfaces.original.embedders import resolve_embedder
 
 TOPICS = {
     "travel": "Paris trip hotel museum train luggage",

@@ -7,7 +7,8 @@ import pytest
 from onnxruntime import InferenceSession
 
 from backstory.base.errors import InputError, ModelSetupError, SettingsError
-from backstory.models.choice import make_embedder, resolve_embedder
+from backstory.interfaces.original.embedders import resolve_embedder
+from backstory.models.choice import make_embedder
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.models.embeddings.local_embedder import LocalEmbedder
 from backstory.models.embeddings.packs import read_e5_pack
@@ -51,6 +52,7 @@ def test_the_settings_choose_the_runtime(
         asked.append(runtime)
         raise SettingsError("enough")
 
+    monkeypatch.setattr("backstory.models.onnx_text._shared", {})
     monkeypatch.setattr("backstory.models.onnx_text.open_session", note)
     with pytest.raises(SettingsError):
         make_embedder(EmbeddingSettings(runtime=runtime)).embed(["ok"], task="query")
@@ -65,12 +67,15 @@ def test_names_of_the_original_design_share_a_model_and_its_limits_but_not_among
     assert {resolve_embedder(name).id for name in names} == {"gemini:gemini-embedding-001:768"}
     assert resolve_embedder("local").id == make_embedder(EmbeddingSettings()).id
     assert resolve_embedder("hashing").id == HashingEmbedder.id
-    assert resolve_embedder("local") is resolve_embedder("local")
-    first = resolve_embedder(names[0])
-    assert resolve_embedder(first) is first is resolve_embedder(names[0])
-    assert api_key not in repr(vars(first))
+    first, second = (make_embedder(EmbeddingSettings()) for _ in range(2))
+    assert isinstance(first, LocalEmbedder)
+    assert isinstance(second, LocalEmbedder)
+    assert first.onnx is second.onnx
+    gemini = resolve_embedder(names[0])
+    assert resolve_embedder(gemini) is gemini is resolve_embedder(names[0])
+    assert api_key not in repr(vars(gemini))
     monkeypatch.setenv("GEMINI_API_KEY", "another")
-    assert resolve_embedder(names[0]) is not first
+    assert resolve_embedder(names[0]) is not gemini
 
 
 @pytest.mark.parametrize(
@@ -106,7 +111,7 @@ def test_a_local_model_is_chosen_by_its_name(monkeypatch: pytest.MonkeyPatch, ti
     monkeypatch.setattr("backstory.models.embeddings.packs.read_e5_pack", lambda: tiny)
 
     assert make_embedder(EmbeddingSettings(model="multilingual")).id == tiny_e5.id
-    assert resolve_embedder("multilingual") is resolve_embedder("multilingual")
+    assert resolve_embedder("multilingual").id == tiny_e5.id
     assert make_embedder(EmbeddingSettings(model="english")).id == make_embedder(EmbeddingSettings()).id
 
 
