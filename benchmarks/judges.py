@@ -80,7 +80,7 @@ class SimulatedRater:
         random = np.random.default_rng(int(digest([self.id, request.window_id], length=16), 16))
         rated = right ^ (random.random(right.shape) < self._error)
         rows = tuple(Topic(topic, ()) for topic in topics)
-        return Judgements(rows, np.where(rated, RATING.most, 0.0), RATING, separate=True)
+        return Judgements(rows, np.where(rated, RATING.most, 0.0), RATING)
 
 
 def cover_most(found: Sequence[str], topics: Mapping[str, Collection[str]], count: int) -> list[str]:

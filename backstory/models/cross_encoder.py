@@ -65,7 +65,7 @@ class CrossEncoderReranker:
             for place in places:
                 values[place] = next(scores)
             topics = tuple(Topic("", (query.query_chunk_id,)) for query in request.queries)
-            results.append(Judgements(topics, values, PROBABILITY, separate=False))
+            results.append(Judgements(topics, values, PROBABILITY))
         return results
 
 

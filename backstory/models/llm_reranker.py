@@ -156,7 +156,7 @@ def read_judgements(answer: Answer, request: RerankRequest) -> Judgements:
     missing = int(np.isnan(values).any(axis=0).sum())
     if missing:
         raise UnusableAnswerError(f"partial ({missing} of {count} documents not rated for every topic)")
-    return Judgements(tuple(_read_topic(entry, request) for entry in named), values, RATING, separate=True)
+    return Judgements(tuple(_read_topic(entry, request) for entry in named), values, RATING)
 
 
 def _read_topic(entry: Any, request: RerankRequest) -> Topic:

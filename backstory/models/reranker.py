@@ -64,17 +64,25 @@ class RerankRequest:
 
 @dataclass(frozen=True)
 class Scale:
-    """The unit of judgements: what a value means, the largest one, and the smallest with which a candidate serves."""
+    """What a value means, the largest one, the smallest with which a candidate serves, and whether rows are topics.
+
+    Rows that are single query chunks may be about the same.
+    """
 
     unit: str
     most: float
     serves_from: float
+    rates_topics: bool
 
 
-RATING: Final = Scale("rating from 0 (has nothing to do with it) to 5 (is about it)", 5.0, 3.0)
+RATING: Final = Scale(
+    "rating from 0 (has nothing to do with it) to 5 (is about it)", 5.0, 3.0, rates_topics=True
+)
 """The scale of language models, with the threshold of LANCER (ECIR 2026)."""
 
-PROBABILITY: Final = Scale("probability that the candidate is relevant to the query chunk", 1.0, 0.0)
+PROBABILITY: Final = Scale(
+    "probability that the candidate is relevant to the query chunk", 1.0, 0.0, rates_topics=False
+)
 """The scale of cross-encoders. What such a model calls probable depends on the texts that it was trained on, so there
 is no threshold: on chats, which are unlike questions to a search engine, it would often leave nothing."""
 
@@ -96,7 +104,6 @@ class Judgements:
         values: Judgement of each candidate for each topic in the unit of ``scale``, shape ``(topics, candidates)``; NaN
             where the rater gave none.
         scale: Unit and threshold of the values.
-        separate: Whether the rows are separate topics. Rows that are single query chunks may be about the same.
         note: Why there are no judgements, such as ``blocked (SAFETY)``; None if there are.
         unsent: Positions of the candidates that the rater was not shown, since their documents are withheld.
     """
@@ -104,14 +111,13 @@ class Judgements:
     topics: tuple[Topic, ...]
     values: Matrix
     scale: Scale
-    separate: bool
     note: str | None = None
     unsent: tuple[int, ...] = ()
 
     @classmethod
     def withheld(cls, candidates: int, scale: Scale, note: str) -> Self:
         """Make the result of a rater that gave no judgements about a number of candidates, and say why."""
-        return cls((), np.empty((0, candidates)), scale, separate=True, note=note)
+        return cls((), np.empty((0, candidates)), scale, note=note)
 
     @property
     def evidence(self) -> Matrix:
@@ -166,8 +172,8 @@ class JudgementCache(Cache):
                 continue
             topics = tuple(Topic(label, tuple(parts)) for label, *parts in fields["topics"])
             values = np.array(fields["values"], np.float64).reshape(len(topics), -1)
-            scale = RATING if fields["unit"] == RATING.unit else PROBABILITY
-            known[key.decode()] = Judgements(topics, values, scale, separate=fields["separate"])
+            scale = next(scale for scale in (RATING, PROBABILITY) if scale.unit == fields["unit"])
+            known[key.decode()] = Judgements(topics, values, scale)
         return known
 
     def put(self, found: Mapping[str, tuple[str, Judgements]]) -> None:
@@ -177,12 +183,8 @@ class JudgementCache(Cache):
             fields = {
                 "request": request,
                 "topics": [[topic.label, *topic.query_chunk_ids] for topic in judgements.topics],
-                "values": [
-                    [None if np.isnan(value) else value for value in row]
-                    for row in judgements.values.tolist()
-                ],
+                "values": judgements.values.tolist(),
                 "unit": judgements.scale.unit,
-                "separate": judgements.separate,
             }
             rows.append((window_id.encode(), window_id.encode(), json.dumps(fields).encode()))
         if rows:

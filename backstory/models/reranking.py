@@ -142,7 +142,7 @@ class Reranking:
 
         It is None without judgements of topics.
         """
-        if judgements.note is not None or not judgements.separate:
+        if judgements.note is not None or not judgements.scale.rates_topics:
             return None
         told = []
         for topic in judgements.uncovered:

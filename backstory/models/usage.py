@@ -100,13 +100,7 @@ class RateLimiter:
                 return self._paused_until - now
             all_units = units + sum(granted for _, granted, _ in self._grants)
             all_tokens = tokens + sum(granted for _, _, granted in self._grants)
-            free_from = now
-            for expires, granted_units, granted_tokens in self._grants:
-                if all_units <= self._units and all_tokens <= self._tokens:
-                    break
-                all_units -= granted_units
-                all_tokens -= granted_tokens
-                free_from = expires
-            if free_from == now:
-                self._grants.append((now + PERIOD_SECONDS, units, tokens))
-            return free_from - now
+            if self._grants and (all_units > self._units or all_tokens > self._tokens):
+                return self._grants[0][0] - now
+            self._grants.append((now + PERIOD_SECONDS, units, tokens))
+            return 0.0

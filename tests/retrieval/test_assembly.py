@@ -31,7 +31,7 @@ class LastOnlyReranker:
 
     def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
         return [
-            Judgements((Topic("all", ()),), np.eye(len(request.candidates))[-1:] * 5, RATING, separate=True)
+            Judgements((Topic("all", ()),), np.eye(len(request.candidates))[-1:] * 5, RATING)
             for request in requests
         ]
 

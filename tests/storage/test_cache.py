@@ -105,7 +105,7 @@ def test_judgements_are_given_back_for_the_same_request_only(state: State) -> No
     assert list(found) == ["w"]
     assert found["w"].topics == RATED.topics
     assert np.array_equal(found["w"].values, RATED.values, equal_nan=True)
-    assert (found["w"].scale, found["w"].separate, found["w"].note) == (RATING, True, None)
+    assert (found["w"].scale, found["w"].note) == (RATING, None)
     cache.put({"w": ("asked again", RATED)})
     assert cache.get({"w": "asked"}) == {}
     assert list(cache.get({"w": "asked again"})) == ["w"]

@@ -20,22 +20,6 @@ FileState: TypeAlias = tuple[int, int, int]
 """Size, and times of the last change of content and of the file, in nanoseconds."""
 
 
-class OutsideError(OSError):
-    """A path leads out of its root."""
-
-    def __init__(self) -> None:
-        """State it in the way of the system's own errors."""
-        super().__init__(errno.EXDEV, "it is a link that leaves the folder")
-
-
-class NoFileError(OSError):
-    """A path leads to something that is no regular file, or to nothing by a link."""
-
-    def __init__(self) -> None:
-        """State it in the way of the system's own errors."""
-        super().__init__(errno.EINVAL, "it is not a file, or it is a link to nothing")
-
-
 class ChangedFileError(OSError):
     """A file changed while it was read."""
 
@@ -51,27 +35,30 @@ def open_contained(root: Path, path: Path) -> BufferedReader:
     may be a link any more, nor the file. What is checked is the open file, which no change of names can replace.
 
     Raises:
-        OutsideError: The path leads out of the folder.
-        NoFileError: There is something else than a regular file.
         FileNotFoundError: There is nothing any more.
-        OSError: The file cannot be opened.
+        OSError: The path leads out of the folder (number ``EXDEV``), there is something else than a regular file
+            (``ENXIO``), or the file cannot be opened.
     """
     try:
         place = Path(os.path.realpath(path))
         if not place.is_relative_to(root):
-            raise OutsideError
+            raise OSError(errno.EXDEV, "it is a link that leaves the folder")
         if place.is_symlink():  # a circle of links, which has no end to resolve to
-            raise NoFileError
+            raise _no_file()
         opened = _open_below(root, place.relative_to(root).parts)
     except FileNotFoundError as error:
         if path.is_symlink():
-            raise NoFileError from error
+            raise _no_file() from error
         raise
     # A folder is none, either, which a file object refuses without closing it.
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)
-        raise NoFileError
+        raise _no_file()
     return os.fdopen(opened, "rb")
+
+
+def _no_file() -> OSError:
+    return OSError(errno.ENXIO, "it is not a file, or it is a link to nothing")
 
 
 def _open_below(root: Path, parts: tuple[str, ...]) -> int:
@@ -84,7 +71,7 @@ def _open_below(root: Path, parts: tuple[str, ...]) -> int:
             here = below
         name = parts[-1] if parts else "."
         if not stat.S_ISREG(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode):
-            raise NoFileError  # opening a pipe or a device may do something
+            raise _no_file()  # opening a pipe or a device may do something
         return os.open(name, _LAST, dir_fd=here)
     finally:
         os.close(here)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Iterator
@@ -15,8 +16,6 @@ from zipfile import ZipInfo
 from backstory.base.errors import ReadError
 from backstory.base.files.safe_open import (
     ChangedFileError,
-    NoFileError,
-    OutsideError,
     hash_unchanged,
     open_contained,
     require_unchanged,
@@ -56,15 +55,16 @@ def open_inside(root: Path, path: Path, *, most_bytes: int | None = None) -> Ite
             yield file
     except FileNotFoundError:
         raise
-    except OutsideError as error:
-        raise ReadError(
-            "this is a link that leaves the folder of documents; copy the file into it", code="outside_link"
-        ) from error
-    except NoFileError as error:
-        raise ReadError(
-            "this is not a file, or it is a link to nothing; replace or remove it", code="no_file"
-        ) from error
     except OSError as error:
+        if error.errno == errno.EXDEV:
+            raise ReadError(
+                "this is a link that leaves the folder of documents; copy the file into it",
+                code="outside_link",
+            ) from error
+        if error.errno == errno.ENXIO:
+            raise ReadError(
+                "this is not a file, or it is a link to nothing; replace or remove it", code="no_file"
+            ) from error
         raise ReadError(
             f"the file cannot be read ({error.strerror}); make it readable, or remove it",
             code="unreadable_file",

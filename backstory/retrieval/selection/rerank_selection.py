@@ -56,7 +56,7 @@ def order_judged(judgements: Judgements, listed: Shortlist, count: int, vectors:
     if not serving.size:
         return _keep_unsent((), judgements, listed, rejected)
     most = min(count, len(serving))
-    if judgements.separate:
+    if judgements.scale.rates_topics:
         chosen = cover_topics(evidence[:, serving], most, weights=count / (count + serving))
     else:
         rows = [query_id for topic in judgements.topics for query_id in topic.query_chunk_ids]

@@ -1,5 +1,6 @@
 """What is opened is a regular file in the root, whatever becomes of the names meanwhile."""
 
+import errno
 import os
 import threading
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import ReadError
-from backstory.base.files.safe_open import NoFileError, open_contained
+from backstory.base.files.safe_open import open_contained
 from backstory.ingest.documents.opening import open_inside
 from tests.errors import raises
 
@@ -94,8 +95,9 @@ def test_what_takes_the_place_of_a_file_after_the_look_at_it_is_closed_again(
     descriptors = sorted(Path("/dev/fd").iterdir())
     with monkeypatch.context() as patched:
         patched.setattr("backstory.base.files.safe_open.os.open", swap_and_open)
-        with pytest.raises(NoFileError):
+        with pytest.raises(OSError) as raised:
             open_contained(root, root / "a.md")
+    assert raised.value.errno == errno.ENXIO
     assert sorted(Path("/dev/fd").iterdir()) == descriptors
 
 

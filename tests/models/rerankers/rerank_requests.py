@@ -20,7 +20,6 @@ RATED = Judgements(
     (Topic("the frost", ("q1", "q2")), Topic("soup", ())),
     np.array([[5.0, np.nan], [0.0, 3.0]]),
     RATING,
-    separate=True,
 )
 
 

@@ -14,12 +14,12 @@ ROWS = (Topic("soup", ("q1",)), Topic("trains", ("q2",)))
 
 def test_what_was_not_asked_or_is_below_the_threshold_is_no_evidence() -> None:
     values = np.array([[np.nan, 5.0, 3.0], [2.0, 0.0, np.nan]])
-    rated = Judgements(ROWS, values, RATING, separate=True)
+    rated = Judgements(ROWS, values, RATING)
     assert np.allclose(rated.evidence, [[0.0, 1.0, 0.6], [0.0, 0.0, 0.0]])
     assert rated.uncovered == (ROWS[1],)
     assert Judgements.withheld(3, RATING, "blocked (SAFETY)").values.shape == (0, 3)
 
-    probable = Judgements(ROWS, values / 10, PROBABILITY, separate=False)
+    probable = Judgements(ROWS, values / 10, PROBABILITY)
     assert np.allclose(probable.evidence, [[0.0, 0.5, 0.3], [0.2, 0.0, 0.0]])
 
 

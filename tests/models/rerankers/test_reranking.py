@@ -65,7 +65,7 @@ class FixedRater:
             for rated in self._ratings.values()
         ]
         topics = tuple(Topic(label, parts) for label in self._ratings)
-        return Judgements(topics, np.array(values, np.float64), RATING, separate=True)
+        return Judgements(topics, np.array(values, np.float64), RATING)
 
 
 class FailingRater(FixedRater):

@@ -18,7 +18,7 @@ CHUNKS = ["a", "b", "c", "d"]
 
 def order(rows: Sequence[Sequence[float]], count: int = 3) -> Order:
     topics = tuple(Topic(f"topic {place}", ()) for place in range(len(rows)))
-    judged = Judgements(topics, np.array(rows, np.float64), RATING, separate=True)
+    judged = Judgements(topics, np.array(rows, np.float64), RATING)
     listed = Shortlist([], CHUNKS, np.empty((0, len(CHUNKS))))
     return order_judged(judged, listed, count, NO_VECTORS)
 
@@ -62,7 +62,7 @@ def test_query_chunks_about_the_same_count_less() -> None:
     # Two query chunks ask for a and b, another one for c, with less certainty.
     values = np.array([[0.9, 0.8, 0.1, 0.1], [0.8, 0.9, 0.1, 0.1], [0.1, 0.1, 0.5, 0.1]])
     rows = tuple(Topic("", (f"q{place}",)) for place in range(3))
-    judged = Judgements(rows, values, PROBABILITY, separate=False)
+    judged = Judgements(rows, values, PROBABILITY)
     listed = Shortlist(["q0", "q1", "q2"], CHUNKS, np.ones((3, 4)))
     vectors = np.array([[1, 0], [1, 0], [0, 1]], np.float32)
     chosen = order_judged(judged, listed, 2, VectorSources(lambda _: vectors, unused))
