@@ -10,7 +10,8 @@ import polars as pl
 import regex
 
 from backstory.base.errors import InputError, ReadError
-from backstory.base.expressions import (
+from backstory.interfaces.library.corpus import Corpus, place_text
+from backstory.interfaces.library.expressions import (
     MEGABYTES,
     FoldedText,
     FoundPlaces,
@@ -18,7 +19,6 @@ from backstory.base.expressions import (
     find_places,
     quote,
 )
-from backstory.interfaces.library.corpus import Corpus, place_text
 from backstory.interfaces.library.names import PlacedText, cite
 from backstory.interfaces.library.results import GrepAnswer, Match
 

@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 
-from backstory.base import expressions
 from backstory.base.errors import InputError
-from backstory.base.expressions import FoldedText, find_limited, find_places
+from backstory.interfaces.library import expressions
+from backstory.interfaces.library.expressions import FoldedText, find_limited, find_places
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.names import PlacedText
 from backstory.interfaces.library.results import Match

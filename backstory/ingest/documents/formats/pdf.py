@@ -11,6 +11,8 @@ import ctypes
 import io
 import math
 import re
+import struct
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Final
@@ -21,7 +23,6 @@ from pypdf.errors import PyPdfError
 from pypdfium2 import raw
 
 from backstory.base.errors import ReadError
-from backstory.base.png import encode_png
 from backstory.ingest.documents.dates import find_last_change
 from backstory.ingest.documents.formats.properties import read_pdf_date, read_title
 from backstory.ingest.documents.page_texts import (
@@ -47,6 +48,7 @@ _SCREEN_PIXELS: Final = 4_000_000
 """A page of A2 at the resolution of a screen; larger ones are drawn at a lower one."""
 
 _FAST: Final = 3
+_RGB: Final = 2
 
 _MOST_SIDE: Final = 32_000
 """Tesseract reads no longer side."""
@@ -138,7 +140,7 @@ def draw_pdf_picture(content: bytes, page: int) -> bytes:
                 f"there is no page {page}: the number of pages is {len(pdf)}", code="unknown_page"
             )
         bitmap = _render(pdf, page, _SCREEN_DPI, _SCREEN_PIXELS, rev_byteorder=True, prefer_bgrx=False)
-        return encode_png(bitmap.width, bitmap.height, _list_rows(bitmap, 3), effort=_FAST)
+        return _encode_png(bitmap)
 
 
 def _render(
@@ -157,6 +159,18 @@ def _render(
         raise ReadError(
             "the page cannot be drawn: the file is damaged; write or export it again", code="damaged_file"
         ) from error
+
+
+def _encode_png(bitmap: pypdfium2.PdfBitmap) -> bytes:
+    header = struct.pack(">IIBBBBB", bitmap.width, bitmap.height, 8, _RGB, 0, 0, 0)
+    # Each line of a PNG begins with its filter, here none.
+    data = zlib.compress(b"".join(b"\0" + row for row in _list_rows(bitmap, 3)), _FAST)
+    chunks = ((b"IHDR", header), (b"IDAT", data), (b"IEND", b""))
+    written = (
+        struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+        for name, content in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(written)
 
 
 def _list_rows(bitmap: pypdfium2.PdfBitmap, bytes_of_pixel: int) -> Iterator[memoryview]:

@@ -28,14 +28,12 @@ class Preview:
         description: A sentence or two; empty for none.
         kind: Type of the page for Open Graph, such as article.
         address: Its address in the web; None if the site has none.
-        picture: Address of its picture in the web; None for none.
         feed: Address of the feed in the web; None for none.
     """
 
     description: str
     kind: str = "website"
     address: str | None = None
-    picture: str | None = None
     feed: str | None = None
 
 

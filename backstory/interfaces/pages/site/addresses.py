@@ -27,11 +27,6 @@ def address_post(slug: str) -> str:
     return f"posts/{name_file(slug)}.html"
 
 
-def address_picture(slug: str) -> str:
-    """Return the picture of a post that previews of links show."""
-    return f"pictures/{name_file(slug)}.png"
-
-
 def address_document(document_id: str) -> str:
     """Return the page of a document."""
     return f"documents/{name_file(document_id)}.html"

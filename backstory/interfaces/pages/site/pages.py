@@ -23,7 +23,6 @@ from backstory.interfaces.pages.site.addresses import (
     address_conversation,
     address_document,
     address_month,
-    address_picture,
     address_post,
     address_tag,
     address_window,
@@ -36,7 +35,6 @@ from backstory.interfaces.pages.site.library import Library, SiteDocument, SiteP
 from backstory.interfaces.pages.site.links import SiteLinks
 from backstory.interfaces.pages.site.markdown import Markdown, Target, begin_markdown
 from backstory.interfaces.pages.site.page import Page
-from backstory.interfaces.pages.site.picture import draw_picture
 from backstory.interfaces.pages.site.search_index import ASK_SCRIPT, SEARCH_SCRIPT, make_search_index
 from backstory.interfaces.pages.site.threads import BASELINE, WIDTH, draw_threads
 
@@ -67,7 +65,7 @@ class Frame:
 def list_pages(
     library: Library, links: SiteLinks, reports: Mapping[str, Page], frame: Frame
 ) -> dict[str, Page]:
-    """List every page of a site, with its feeds, pictures and sitemap if it has an address.
+    """List every page of a site, with its feeds and sitemap if it has an address.
 
     Args:
         library: What the site shows.
@@ -149,9 +147,6 @@ class _Pages:
         changed = {address_post(post.slug): post.window.ended_at for post in self._library.posts}
         places = [(address, changed.get(address)) for address in listed if address != WITHOUT_POST]
         yield SITEMAP, Page(digest([base, repr(places)]), partial(write_sitemap, base, places))
-        for post in self._library.posts:
-            drawn = digest([self._frame.common, repr(post.window.messages), repr(post.cited)])
-            yield address_picture(post.slug), Page(drawn, partial(draw_picture, post))
 
     def _page(
         self,
@@ -180,7 +175,6 @@ class _Pages:
             "" if post else description,
             "article" if post else "website",
             base and f"{base}/{here}",
-            f"{base}/{address_picture(post.slug)}" if base and post else None,
             base and f"{base}/{ATOM}",
         )
         shared = {"title": title, "script": script, "post": post, "site": self._title, **values}

@@ -2,8 +2,6 @@
 
 import json
 import re
-import struct
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -22,7 +20,6 @@ from backstory.interfaces.pages.report.page import render_page
 from backstory.interfaces.pages.site.build import Site, build_site
 from backstory.interfaces.pages.site.library import Library, Quote
 from backstory.interfaces.pages.site.pages import list_pages as list_site
-from backstory.interfaces.pages.site.picture import draw_picture
 from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.pipeline.rendered_pages import list_site_pages, remove_pages
 from backstory.pipeline.run.plan import STAGES
@@ -328,9 +325,6 @@ def test_a_site_with_an_address_has_feeds_a_sitemap_and_previews(published: Path
     for slug in (post.slug for post in site.library.posts):
         html = (published / "posts" / f"{slug}.html").read_text(encoding="utf-8")
         assert f'<link rel="canonical" href="{BASE}/posts/{slug}.html">' in html
-        assert f'<meta property="og:image" content="{BASE}/pictures/{slug}.png">' in html
-        picture = (published / "pictures" / f"{slug}.png").read_bytes()
-        assert struct.unpack(">II", picture[16:24]) == (1200, 630)
     assert not (site.index.parent / "feed.xml").exists()
 
 
@@ -416,14 +410,10 @@ def test_an_export_overwrites_nothing_of_others(workspace: Workspace, tmp_path: 
         export_posts(workspace, "hugo", workspace.root)
 
 
-def test_messages_that_look_the_same_are_drawn_and_counted_each(site: Site) -> None:
+def test_messages_that_look_the_same_are_counted_each(site: Site) -> None:
     post = site.library.posts[-1]
     first = post.window.messages[0]
     same = replace(post.window, messages=(first,) * 4)
     quotes = tuple(Quote(place, first.sent_at, "Somebody", "as readers see it") for place in (1, 2))
     drawn = replace(post, window=same, uses=(replace(post.uses[0], because=quotes, cited=True),))
     assert drawn.served == 2
-    picture = draw_picture(drawn)
-    data = zlib.decompress(picture[picture.index(b"IDAT") + 4 : picture.index(b"IEND") - 8])
-    middle = data[300 * 1201 + 1 :][:1200]
-    assert [middle[60 + 270 * place + 100] > 1 for place in range(4)] == [False, True, True, False]
