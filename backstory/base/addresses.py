@@ -13,11 +13,7 @@ OPENAI_ADDRESS: Final = "https://api.openai.com/v1"
 
 
 def clean_address(value: str) -> str:
-    """Return an address without a slash at its end.
-
-    Raises:
-        SettingsError: It is not one of http or https with a host, or it holds a user, a password, ? or #.
-    """
+    """Return an address without a slash at its end, or raise ``SettingsError`` if it is none or may hold a key."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SettingsError(

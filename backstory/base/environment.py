@@ -24,10 +24,6 @@ SUMMARY_KEY_VARIABLE = "BACKSTORY_SUMMARY_KEY"
 ANSWER_KEY_VARIABLE = "BACKSTORY_ANSWER_KEY"
 EMBEDDING_KEY_VARIABLE = "BACKSTORY_EMBEDDING_KEY"
 OPENAI_KEY_VARIABLE = "OPENAI_API_KEY"
-SERVICE_KEY_VARIABLES = (
-    WRITER_KEY_VARIABLE, RERANK_KEY_VARIABLE, SUMMARY_KEY_VARIABLE, ANSWER_KEY_VARIABLE, EMBEDDING_KEY_VARIABLE,
-    OPENAI_KEY_VARIABLE,
-)  # fmt: skip
 WEBHOOK_VARIABLE = "BACKSTORY_ALERT_WEBHOOK"
 DRIVE_VARIABLE = "BACKSTORY_DRIVE_CREDENTIALS"
 DRIVE_CLIENT_VARIABLE = "BACKSTORY_DRIVE_CLIENT"
@@ -35,11 +31,11 @@ BUCKET_VARIABLE = "BACKSTORY_BUCKET_CREDENTIALS"
 PSEUDONYM_KEY_VARIABLE = "BACKSTORY_PSEUDONYM_KEY"
 FORGOTTEN_KEY_VARIABLE = "BACKSTORY_FORGOTTEN_KEY"
 STORED_VARIABLES = (
-    *KEY_VARIABLES, *SERVICE_KEY_VARIABLES, WEBHOOK_VARIABLE, DRIVE_VARIABLE, DRIVE_CLIENT_VARIABLE, BUCKET_VARIABLE,
-    PSEUDONYM_KEY_VARIABLE, FORGOTTEN_KEY_VARIABLE,
+    *KEY_VARIABLES, WRITER_KEY_VARIABLE, RERANK_KEY_VARIABLE, SUMMARY_KEY_VARIABLE, ANSWER_KEY_VARIABLE,
+    EMBEDDING_KEY_VARIABLE, OPENAI_KEY_VARIABLE, WEBHOOK_VARIABLE, DRIVE_VARIABLE, DRIVE_CLIENT_VARIABLE,
+    BUCKET_VARIABLE, PSEUDONYM_KEY_VARIABLE, FORGOTTEN_KEY_VARIABLE,
 )  # fmt: skip
 """What :data:`Keys` may hold."""
-MCP_VARIABLE = "BACKSTORY_MCP_TOKEN"
 STORE_ADDRESS_VARIABLE = "AWS_ENDPOINT_URL"
 MILVUS_VARIABLE = "MILVUS_TOKEN"
 LOG_FORMAT_VARIABLE = "BACKSTORY_LOG_FORMAT"
@@ -62,7 +58,6 @@ _PROGRAM_VARIABLES: Final = _READER_VARIABLES | frozenset(
 """What commands that settings name get."""
 _HOOK_PREFIXES: Final = ("LC_", "XDG_", "BACKSTORY_HOOK_")
 _READER_THREADS = 4
-_SHORTEST_TOKEN = 16
 
 _DRIVE_FIELDS: Final = {
     "service_account": ("client_email", "private_key", "token_uri"),
@@ -82,17 +77,10 @@ def read_variable(name: str) -> str:
     return os.environ.get(name, "").strip()
 
 
-def find_dagster_home() -> Path | None:
-    """Return the folder of Dagster's history that the environment names; None if it names none."""
-    named = os.environ.get("DAGSTER_HOME")
-    return Path(named) if named else None
-
-
 def find_workspace(path: Path | None = None) -> Path:
     """Find the folder of the workspace: the given one, that of ``BACKSTORY_WORKSPACE``, or the current folder.
 
-    Raises:
-        WorkspaceError: The folder holds no ``backstory.yaml``.
+    A ``WorkspaceError`` means that it holds no ``backstory.yaml``.
     """
     named = os.environ.get(WORKSPACE_VARIABLE)
     folder = (path or (Path(named) if named else Path.cwd())).expanduser().resolve()
@@ -105,27 +93,10 @@ def find_workspace(path: Path | None = None) -> Path:
     return folder
 
 
-def find_settings_of(path: Path) -> Path | None:
-    """Find the workspace whose settings apply to a path, which may be outside any workspace.
-
-    It is the nearest one at or above the path, else the one that ``BACKSTORY_WORKSPACE`` names, else the nearest at or
-    above the current folder; None if there is none.
-    """
-    above = _find_above(path.expanduser().resolve())
-    if above is None and os.environ.get(WORKSPACE_VARIABLE):
-        return find_workspace()
-    return above or _find_above(Path.cwd())
-
-
-def _find_above(path: Path) -> Path | None:
-    return next((folder for folder in (path, *path.parents) if (folder / SETTINGS_FILE).is_file()), None)
-
-
 def find_key(variable: str, keys: Keys | None = None) -> SecretStr | None:
     """Find a key among those of the workspace, or in the environment if it has none of its own; None if it is not set.
 
-    Raises:
-        ModelSetupError: What the variable holds is no key.
+    A ``ModelSetupError`` means that the variable holds no key.
     """
     return read_stored(os.environ.get(variable, ""), variable) if keys is None else keys.get(variable)
 
@@ -145,8 +116,7 @@ def read_api_key(keys: Keys | None = None) -> SecretStr:
 def read_service_key(variable: str, address: str, keys: Keys | None = None) -> SecretStr | None:
     """Read the key of an OpenAI-compatible service: that of its stage, or ``OPENAI_API_KEY`` for OpenAI itself.
 
-    Raises:
-        ModelSetupError: The service is OpenAI, and no variable with a key is set; or what one holds is no key.
+    A ``ModelSetupError`` means that the service is OpenAI and there is no key.
     """
     if key := find_key(variable, keys):
         return key
@@ -166,27 +136,10 @@ def _say_how_to_set(variables: tuple[str, ...], keys: Keys | None) -> str:
     return f"set {names}" if keys is None else f"store {names} for this tenant by `backstory serve key set`"
 
 
-def read_mcp_token() -> SecretStr:
-    """Return the token that clients of the MCP server must send.
-
-    Raises:
-        ModelSetupError: None is set, it is short enough to be guessed, or no header can hold it.
-    """
-    token = find_key(MCP_VARIABLE)
-    if token is None or len(token.get_secret_value()) < _SHORTEST_TOKEN:
-        raise ModelSetupError(
-            f"{MCP_VARIABLE} must hold a token of at least {_SHORTEST_TOKEN} characters, which every client sends; "
-            "`openssl rand -hex 32` makes one",
-            code="missing_key",
-        )
-    return token
-
-
 def read_stored(text: str, variable: str) -> SecretStr | None:
     """Read what a person stores in the place of a variable: a key, or credentials as JSON; None if it is blank.
 
-    Raises:
-        ModelSetupError: The text is no key, or no credentials.
+    A ``ModelSetupError`` means that the text is neither.
     """
     value = text.strip()
     if not value:

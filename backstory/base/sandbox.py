@@ -35,6 +35,7 @@ _WAITS: Final = 5
 _MEGABYTE: Final = 1 << 20
 _RESERVED: Final = 4
 _PAUSE_SECONDS: Final = 0.02
+_NOW, _PEAK = "VmRSS:", "VmHWM:"
 _CODE: Final = "import sys; from backstory.base.sandbox import serve; serve(int(sys.argv[1]))"
 
 
@@ -196,7 +197,7 @@ def serve(megabytes: int) -> None:
         module, _, name = header["task"].partition(":")
         task = getattr(importlib.import_module(module), name)
         # What earlier files left does not count: whether a file can be read must not depend on those before it.
-        held = _held_kibibytes()
+        held = _read_kibibytes(_NOW)
         first = held if first is None else first
         _limit_address_space(megabytes)
         used = resource.getrusage(resource.RUSAGE_SELF)
@@ -205,7 +206,7 @@ def serve(megabytes: int) -> None:
         with _watch_memory(held + megabytes * 1024):
             result = task(content)
         # So that it does not pile up, and no earlier peak passes the limit of a later file.
-        is_last = _peak_kibibytes() > first + megabytes * 1024 // 2
+        is_last = _read_kibibytes(_PEAK) > first + megabytes * 1024 // 2
         _send_frame(outgoing, {"is_last": is_last}, result)
         if is_last:
             return
@@ -229,20 +230,10 @@ def _limit_address_space(megabytes: int) -> None:
         _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + _RESERVED * megabytes * _MEGABYTE)
 
 
-def _peak_kibibytes() -> int:
-    if sys.platform == "linux":  # there, getrusage includes the parent process
-        peak = _status_kibibytes("VmHWM:")
-    else:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    return peak
-
-
-def _held_kibibytes() -> int:
-    """Return the memory that the process holds now; macOS tells a process only its peak."""
-    return _status_kibibytes("VmRSS:") if sys.platform == "linux" else _peak_kibibytes()
-
-
-def _status_kibibytes(field: str) -> int:
+def _read_kibibytes(field: str) -> int:
+    """Return the memory that the process holds now, or held at its peak; macOS tells a process only its peak."""
+    if sys.platform != "linux":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024  # on Linux that includes the parent
     status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     return int(status.partition(field)[2].split(maxsplit=1)[0])
 
@@ -254,7 +245,7 @@ def _watch_memory(most: int) -> Iterator[None]:
 
     def watch() -> None:
         while not is_done.wait(_PAUSE_SECONDS):
-            if _peak_kibibytes() > most:
+            if _read_kibibytes(_PEAK) > most:
                 os._exit(_OUT_OF_MEMORY)
 
     thread = threading.Thread(target=watch, daemon=True)

@@ -77,9 +77,6 @@ def configure_logs(chosen: LogFormat | None = None) -> None:
     """Send the log records of this process to standard error, in a format or that of ``BACKSTORY_LOG_FORMAT``.
 
     Text shows warnings, except the :data:`PRINTED` ones. JSON shows every event of Backstory at level INFO and above.
-
-    Raises:
-        InputError: The variable names no format.
     """
     if chosen is None:
         named = read_variable(LOG_FORMAT_VARIABLE) or "text"

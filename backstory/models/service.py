@@ -84,10 +84,9 @@ class Service:
         self.api_calls = 0
         self._keys = keys
         self._key = key
-        self._given_client = client
         self._wait = wait
         self._limiter = RateLimiter(self.units_per_minute, self.tokens_per_minute, clock=clock, wait=wait)
-        self._client: Any = None
+        self._client: Any = client
         self._connecting = threading.Lock()
 
     def post(
@@ -199,7 +198,7 @@ class Service:
         """Return the client, which is made once: that of Gemini, or one of HTTP."""
         with self._connecting:
             if self._client is None:
-                self._client = self._given_client or self._make_client()
+                self._client = self._make_client()
             return self._client
 
     def _make_client(self) -> Any:

@@ -139,9 +139,6 @@ def fill_from_services(
     """Return settings in which each group holds what the table says of its service, whose kind is its ``provider``.
 
     What is invalid stays, and is found later.
-
-    Raises:
-        ValidationError: A service has no kind or an impossible name, or a group holds settings of a service.
     """
     table = given.get("services") or {}
     if not isinstance(table, Mapping):

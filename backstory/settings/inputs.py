@@ -17,13 +17,13 @@ from backstory.base.errors import SettingsError
 from backstory.base.files.patterns import compile_patterns, compose
 from backstory.settings.groups import InnerPath, SettingsGroup
 
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
-_DRIVE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 _CREDENTIAL: Final = re.compile(r"sig$|signature|token|secret|password|passwd|credential|key|auth")
 _SCHEMES: Final = frozenset(
     ["http", "https", "file", "ftp", "s3", "gs", "abfs", "memory", "zip", "mailto", "data"]
 )
 
+DriveId: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,200}$")]
+"""The long word in the address of a file or folder of Google Drive."""
 DateOrderSetting: TypeAlias = Literal["auto", "dmy", "mdy", "ymd"]
 LanguageName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_/]*$")]
 ChunkerName: TypeAlias = Literal[
@@ -107,18 +107,15 @@ class ConversationSettings(SettingsGroup):
 class DriveSettings(SettingsGroup):
     """Files of Google Drive, by the ids in their addresses."""
 
-    folder: str | None = None
+    folder: DriveId | None = None
     """Id of a folder, whose files and subfolders are read."""
-    files: tuple[str, ...] = ()
+    files: tuple[DriveId, ...] = ()
     """Ids of single files."""
 
     @model_validator(mode="after")
-    def _ids(self) -> Self:
-        ids = self.files if self.folder is None else (*self.files, self.folder)
-        if not ids or not all(map(_DRIVE_ID.fullmatch, ids)):
-            raise ValueError(
-                "drive names a `folder` or `files` by the long word in the address of each, its id"
-            )
+    def _names_any(self) -> Self:
+        if not self.files and self.folder is None:
+            raise ValueError("drive names a `folder` or `files`")
         return self
 
 
@@ -135,7 +132,7 @@ class SourceSettings(SettingsGroup):
     """Address of a text in the web that names further ones, each on a line of its own."""
     drive: DriveSettings | None = None
     """Files of Google Drive."""
-    name: str = ""
+    name: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9._-]{0,39})?$")
     """Short name that begins the uri of every document; empty takes it from the end of the path."""
     include: PathPatterns = ()
     """Files to read, as in `.gitignore`; empty for all."""
@@ -148,12 +145,7 @@ class SourceSettings(SettingsGroup):
 
     @field_validator("name")
     @classmethod
-    def _short_name(cls, value: str) -> str:
-        if value and not _NAME.fullmatch(value):
-            raise ValueError(
-                "the name of a source has 1 to 40 small letters a to z, digits, dots, dashes and underscores, and "
-                "begins with a letter or digit"
-            )
+    def _is_no_scheme(cls, value: str) -> str:
         if value in _SCHEMES:
             raise ValueError(f"addresses of another kind begin with {value}; give the source another name")
         return value

@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Final, Literal
@@ -97,11 +96,6 @@ class WorkspacePaths:
         return self.root / self.settings.writers.folder
 
 
-@cache
-def _read_template() -> Template:
-    return Template(_TEMPLATE.read_text(encoding="utf-8"))
-
-
 def init_workspace(
     folder: Path,
     documents: Path | None = None,
@@ -170,7 +164,7 @@ def _write_settings(documents: Path | None, timezone: str | None, writer: str | 
         zone = check_timezone("UTC" if timezone is None else timezone)
     except ValueError as error:
         raise InputError(str(error), code="unknown_timezone") from error
-    return _read_template().substitute(
+    return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
         timezone=f"{zone:<14}",
         sources="" if documents is None else f"  sources:\n    - path: {_quote_folder(documents)}\n",
         writer=f"{writer or 'none':<12}",

@@ -21,11 +21,9 @@ _FOLDER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9!_.*'()=-]+")
 
 
 def clean_store_address(value: str) -> str:
-    """Return the address of a store of files without a slash at its end.
+    """Return the address of a store of files without a slash at its end, or raise ``SettingsError``.
 
-    Raises:
-        SettingsError: It is none (code ``invalid_address``), or holds a key (``secret_in_address``), which the message
-            does not repeat.
+    No message repeats an address, which may hold a key (code ``secret_in_address``).
     """
     _refuse_secrets(value, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     scheme, _, rest = value.rstrip("/").partition("://")
@@ -42,11 +40,9 @@ def clean_store_address(value: str) -> str:
 
 
 def require_database_address(value: str) -> str:
-    """Return the address of a Postgres database.
+    """Return the address of a Postgres database, or raise ``SettingsError``.
 
-    Raises:
-        SettingsError: It is none (code ``invalid_address``), holds a password (``secret_in_address``), or names another
-            machine without saying whether the connection is encrypted (``unencrypted``).
+    One of another machine must say whether the connection is encrypted (code ``unencrypted``).
     """
     _refuse_secrets(value, "PGPASSWORD or PGPASSFILE")
     try:

@@ -30,8 +30,7 @@ _SUFFIX: Final = ".npy"
 def view_array(content: bytes | mmap.mmap, start: int = 0) -> tuple[NDArray[Any], int]:
     """View an array where it lies, as :func:`numpy.save` writes it, and return the byte after it, too.
 
-    Raises:
-        ValueError: No such array begins there, or it is cut off.
+    A ``ValueError`` means that no such array begins there, or that it is cut off.
     """
     place = start + len(_START)
     numbers = place + 2 + int.from_bytes(content[place : place + 2], "little")
@@ -49,23 +48,13 @@ def view_array(content: bytes | mmap.mmap, start: int = 0) -> tuple[NDArray[Any]
 
 
 def map_array(path: Path) -> NDArray[Any]:
-    """Map the array of a file, so that its numbers are read where they are used.
-
-    Raises:
-        OSError: The file is absent or cannot be read.
-        ValueError: It holds something else, or its end is missing.
-    """
+    """Map the array of a file, so that its numbers are read where they are used; see :func:`view_array`."""
     with path.open("rb") as file:
         array, _ = view_array(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     return array
 
 
 def read_arrays(content: bytes) -> Mapping[str, NDArray[Any]]:
-    """Read the arrays of an archive that :func:`numpy.savez` wrote, by their names.
-
-    Raises:
-        ValueError: A member holds something else than an array of numbers or of texts of one width.
-        zipfile.BadZipFile: It is no archive.
-    """
+    """Read the arrays of an archive that :func:`numpy.savez` wrote, by their names; see :func:`view_array`."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {name.removesuffix(_SUFFIX): view_array(archive.read(name))[0] for name in archive.namelist()}

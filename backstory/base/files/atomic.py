@@ -78,10 +78,7 @@ def require_built_file(path: Path, build: Callable[[], bytes]) -> None:
     """Build a file of the cache folder, such as the graph of a model, unless it is there.
 
     If several processes need it at once, one builds it and the rest wait. The file gets its name only when it is
-    complete and on disk.
-
-    Raises:
-        ModelSetupError: The file cannot be written.
+    complete and on disk. A ``ModelSetupError`` means that it cannot be written.
     """
     if path.exists():
         return

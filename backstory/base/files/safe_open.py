@@ -90,11 +90,9 @@ def require_unchanged(file: BufferedReader, before: FileState) -> None:
 
 
 def hash_unchanged(file: BufferedReader, before: FileState) -> str:
-    """Return the SHA-256 of an open file, in hexadecimal digits, if it is as it was before anything was read of it.
+    """Return the SHA-256 of an open file, in hexadecimal digits, or raise ``ChangedFileError`` as above.
 
-    Raises:
-        ChangedFileError: It was written since, so that the hash may be that of another content than was read.
-        OSError: It cannot be read.
+    The state is that before anything was read of it, so that the hash is that of the content that was read.
     """
     file.seek(0)
     found = hashlib.file_digest(file, "sha256").hexdigest()

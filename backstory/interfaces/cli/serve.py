@@ -173,10 +173,9 @@ def mcp(
         if not over_http:
             server.run("stdio")
             return
-        from backstory.base.environment import read_mcp_token
-        from backstory.interfaces.mcp.http import HOST, PATH, open_socket, serve
+        from backstory.interfaces.mcp.http import HOST, PATH, open_socket, read_token, serve
 
-        token = read_mcp_token()
+        token = read_token()
         listening = open_socket(port)
         url = f"http://{HOST}:{listening.getsockname()[1]}{PATH}"
         open_console(stderr=True).print(f"serving {url}", soft_wrap=True)

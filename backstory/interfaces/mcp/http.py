@@ -14,7 +14,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from backstory.base.errors import InputError
+from backstory.base.environment import find_key
+from backstory.base.errors import InputError, ModelSetupError
 from backstory.interfaces.mcp.http_serving import LOOPBACK_NAMES, serve_app
 
 logger = logging.getLogger(__name__)
@@ -23,6 +24,20 @@ HOST: Final = "127.0.0.1"
 PATH: Final = "/mcp"
 
 _SCHEME: Final = "bearer"
+_VARIABLE: Final = "BACKSTORY_MCP_TOKEN"
+_SHORTEST_TOKEN: Final = 16
+
+
+def read_token() -> SecretStr:
+    """Return the token that clients of the MCP server must send, or raise ``ModelSetupError`` if it may be guessed."""
+    token = find_key(_VARIABLE)
+    if token is None or len(token.get_secret_value()) < _SHORTEST_TOKEN:
+        raise ModelSetupError(
+            f"{_VARIABLE} must hold a token of at least {_SHORTEST_TOKEN} characters, which every client sends; "
+            "`openssl rand -hex 32` makes one",
+            code="missing_key",
+        )
+    return token
 
 
 class BearerOnly:

@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 from pydantic import BaseModel, ConfigDict, computed_field
 
-from backstory.base.environment import SETTINGS_FILE, find_settings_of
+from backstory.base.environment import SETTINGS_FILE, WORKSPACE_VARIABLE, find_workspace, read_variable
 from backstory.base.errors import BackstoryError, InputError, WorkspaceError
 from backstory.base.local_times import localize
 from backstory.base.wording import count, inflect, name_some
@@ -137,7 +137,7 @@ def preview_run(
 def _open(paths: Sequence[Path], given: Path | None) -> Workspace | None:
     if given is not None or not paths:
         return open_workspace(given)
-    roots = {find_settings_of(path) for path in paths}
+    roots = {_find_settings_of(path) for path in paths}
     if len(roots) > 1:
         raise InputError(
             f"{', '.join(map(str, paths))} lie in several workspaces; check them one after another, or name with "
@@ -146,6 +146,18 @@ def _open(paths: Sequence[Path], given: Path | None) -> Workspace | None:
         )
     root = roots.pop()
     return None if root is None else open_workspace(root)
+
+
+def _find_settings_of(path: Path) -> Path | None:
+    """Find the nearest workspace at or above a path, else that of the environment, else the one above this folder."""
+    above = _find_above(path.expanduser().resolve())
+    if above is None and read_variable(WORKSPACE_VARIABLE):
+        return find_workspace()
+    return above or _find_above(Path.cwd())
+
+
+def _find_above(path: Path) -> Path | None:
+    return next((folder for folder in (path, *path.parents) if (folder / SETTINGS_FILE).is_file()), None)
 
 
 def _locate(path: Path) -> Path:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 import polars as pl
 
-from backstory.base.environment import find_dagster_home
+from backstory.base.environment import read_variable
 from backstory.base.errors import ContractError
 from backstory.base.ids import digest, digest_json
 from backstory.ingest.privacy.leaks import find_naming_texts, find_real_names
@@ -301,7 +302,7 @@ def clear_former_names(workspace: Workspace) -> str:
     if deleted:
         notes.append(f"deleted {', '.join(deleted)}")
     # That of the workspace, and that which the environment names.
-    histories = {workspace.dagster_home, find_dagster_home() or workspace.dagster_home}
+    histories = {workspace.dagster_home, Path(read_variable("DAGSTER_HOME") or workspace.dagster_home)}
     notes += [
         f"Dagster's history in {place} may hold some: stop its processes, and delete the folder"
         for place in sorted(histories)

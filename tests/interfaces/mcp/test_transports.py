@@ -16,10 +16,10 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from backstory.base.environment import hook_environment, read_mcp_token
+from backstory.base.environment import hook_environment
 from backstory.base.errors import InputError, ModelSetupError
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.mcp.http import open_socket
+from backstory.interfaces.mcp.http import open_socket, read_token
 from tests.errors import raises
 from tests.started_python import StartedPython
 
@@ -137,10 +137,10 @@ def test_http_needs_a_token_that_is_one(
     if token is not None:
         monkeypatch.setenv("BACKSTORY_MCP_TOKEN", token)
     with raises(ModelSetupError, code):
-        read_mcp_token()
+        read_token()
 
 
 def test_no_hook_gets_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKSTORY_MCP_TOKEN", TOKEN)
     assert TOKEN not in hook_environment().values()
-    assert TOKEN not in repr(read_mcp_token())
+    assert TOKEN not in repr(read_token())
