@@ -18,6 +18,7 @@ from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.tenants import LEAST_BYTES, Tenants
+from backstory.models.embeddings.local_embedder import LocalEmbedder
 from backstory.storage.state import close_idle
 from tests.caches import open_accounts
 from tests.errors import raises
@@ -194,14 +195,17 @@ def test_a_link_in_the_place_of_a_tenant_is_none(root: Path) -> None:
 
 def test_equal_settings_share_one_model_and_other_settings_do_not(root: Path) -> None:
     tenants = open_tenants(root)
-    settings = tenants.folder("cellar") / "backstory.yaml"
-    changed = settings.read_text("utf-8").replace("provider: hashing", "provider: hashing, languages: [de]")
-    settings.write_text(changed, encoding="utf-8")
-    embedders = []
+    models = []
     for name in NAMES:
+        settings = tenants.folder(name) / "backstory.yaml"
+        local = "provider: local, runtime: cuda" if name == "cellar" else "provider: local"
+        changed = settings.read_text("utf-8").replace("provider: hashing", local)
+        settings.write_text(changed, encoding="utf-8")
         with tenants.entering(name) as library:
-            embedders.append(library.workspace.embedder)
-    cellar, garden, kitchen = embedders
+            embedder = library.workspace.embedder
+        assert isinstance(embedder, LocalEmbedder)
+        models.append(embedder.onnx)
+    cellar, garden, kitchen = models
     assert garden is kitchen
     assert cellar is not garden
     tenants.close()
