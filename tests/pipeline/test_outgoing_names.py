@@ -28,7 +28,8 @@ BESIDE = {
     "window_chunks": "chunk_id window_id granularity",
     "decisions": "window_id query_chunk_id chunk_id document_id cause because_of",
     # Documents and their places, which people wrote.
-    "contexts": "window_id document_id revision chunk_id title slug uri also_in tags content passage matched_query_chunks",
+    "contexts": "window_id document_id revision chunk_id title slug uri also_in tags content passage "
+    "matched_query_chunks",
     # The texts are documents, and `serves`, which is searched in `contexts`.
     "window_contexts": "window_id status language text cited_text verdict recommendation embedder_id engine "
     "index_version settings_hash",
