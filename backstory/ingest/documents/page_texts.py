@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Final
@@ -51,11 +51,15 @@ _AND: Final = (
 )
 """Words before the second half of a pair: ``short- and long-term``."""
 
+_PAIR: Final = re.compile(rf"\w[-\u2010] (?:{'|'.join(_AND)}) \Z")
+"""What stands before the second half of a pair."""
+
 _ALWAYS_APART: Final = frozenset(["well", "self", "half", "mid"])
 """First parts that keep their hyphen before a word."""
 
 _LEAST_PART: Final = 4
-_NUMBER: Final = re.compile(r"\d+")
+_PAIR_CHARACTERS: Final = 12
+_NUMBER: Final = re.compile(r"\d+|\A[ivxlc]{1,7}\Z", re.IGNORECASE)
 _LEAST_PAGES: Final = 3
 _SHARE_OF_PAGES: Final = 0.6
 _EDGE_LINES: Final = 2
@@ -119,8 +123,8 @@ def join_hyphenated(pages: Sequence[str]) -> list[str]:
 
     The hyphen is dropped between two lower-case letters, unless it is the word's own: the same pages hold the word with
     a hyphen elsewhere and not without, or another word with the same part (``long-term`` beside ``mid-term``); it is in
-    an address or beside another hyphen; or the word goes on after ``and``. It is kept beside digits and capitals
-    (``COVID-19``). Soft hyphens are dropped everywhere.
+    an address or beside another hyphen; or the word is a half of a pair (``pre- and post-war``). It is kept beside
+    digits and capitals (``COVID-19``). Soft hyphens are dropped everywhere.
     """
     whole = " ".join(pages).lower() if any(_BROKEN.search(page) for page in pages) else ""
     compounds, words = set(_COMPOUND.findall(whole)), set(re.findall(r"\w+", whole))
@@ -139,6 +143,7 @@ def join_hyphenated(pages: Sequence[str]) -> list[str]:
             or len(first) == 1
             or _ADDRESS.search(before + first) is not None
             or not parts.isdisjoint([first.lower(), rest.lower()])
+            or _PAIR.search(found.string, max(0, found.start() - _PAIR_CHARACTERS), found.start()) is not None
             or (first.lower() in _ALWAYS_APART and len(rest) >= _LEAST_PART)
         )
         is_cut = first[-1].islower() and rest[0].islower() and not is_own
@@ -148,13 +153,12 @@ def join_hyphenated(pages: Sequence[str]) -> list[str]:
 
 
 def drop_running_heads(pages: Sequence[str]) -> list[str]:
-    """Leave out the lines that stand at the top or the bottom of most pages, but for their numbers.
+    """Leave out the lines that stand at the top or the bottom of most pages, or of most left or right ones.
 
-    The first page keeps such a line as a paragraph of its own unless it is the number of a page.
+    Lines are compared without their numbers. The first page keeps such a line as a paragraph of its own, unless it is
+    the number of a page.
     """
-    shapes = Counter(shape for page in pages for shape in set(_list_edges(page.split("\n")).values()))
-    least = max(_LEAST_PAGES, _SHARE_OF_PAGES * sum(bool(page.strip()) for page in pages))
-    heads = {shape for shape, number in shapes.items() if number >= least}
+    heads = {shape for side in (pages, pages[::2], pages[1::2]) for shape in _find_heads(side)}
     kept: set[str] = set()
     cleaned = []
     for page in pages if heads else ():
@@ -168,6 +172,12 @@ def drop_running_heads(pages: Sequence[str]) -> list[str]:
                 kept.add(shape)
         cleaned.append(re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip())
     return cleaned or list(pages)
+
+
+def _find_heads(pages: Sequence[str]) -> Iterator[str]:
+    shapes = Counter(shape for page in pages for shape in set(_list_edges(page.split("\n")).values()))
+    least = max(_LEAST_PAGES, _SHARE_OF_PAGES * sum(bool(page.strip()) for page in pages))
+    yield from (shape for shape, number in shapes.items() if number >= least)
 
 
 def _list_edges(lines: Sequence[str]) -> dict[int, str]:

@@ -76,3 +76,14 @@ def test_lines_at_the_edges_of_most_pages_are_no_part_of_the_text() -> None:
     assert drop_running_heads(pages) == [f"Seed Almanac\n\n{bodies[0]}", *bodies[1:]]
     assert drop_running_heads(pages[:2]) == pages[:2]
     assert drop_running_heads(["Text", "Text", "Text"]) == ["Text", "Text", "Text"]
+
+
+def test_heads_of_left_and_right_pages_and_roman_numbers_are_no_part_of_the_text() -> None:
+    bodies = [f"Bed {letter} needs sand.\nIt has {letter}." for letter in "ABCDEF"]
+    heads, numbers = ("Seed Almanac", "Of Soils"), ("i", "ii", "iii", "iv", "v", "vi")
+    pages = [f"{heads[at % 2]}\n{body}\n{numbers[at]}" for at, body in enumerate(bodies)]
+    assert drop_running_heads(pages) == [
+        f"Seed Almanac\n\n{bodies[0]}",
+        f"Of Soils\n\n{bodies[1]}",
+        *bodies[2:],
+    ]

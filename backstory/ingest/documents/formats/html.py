@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.dates import LastChange, parse_date
+from backstory.ingest.documents.formats.properties import read_title
 from backstory.ingest.documents.formats.texts import decode_text, find_title
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.text.encoding import find_encoding
@@ -247,7 +248,7 @@ def read_html(content: bytes, _: str) -> ParsedDocument:
     published_at = head.published_at
     return ParsedDocument(
         text=text,
-        title=head.title or find_title(text),
+        title=read_title(head.title) or find_title(text),
         published_at=published_at,
         change=LastChange(None if published_at else head.updated_at),
         tags=head.tags,

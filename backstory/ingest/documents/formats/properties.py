@@ -27,9 +27,10 @@ _FILE_NAME: Final = re.compile(
     re.IGNORECASE,
 )
 _NO_TITLE: Final = re.compile(
-    r"(?:untitled|no title|title|none|null|unbenannt|sans titre|sin t[ií]tulo|senza titolo|document|dokument|documento"
-    r"|\(?(?:anonymous|unspecified)\)?|unknown|unbekannt|new document|neues dokument"
-    r"|presentation|präsentation|powerpoint presentation|slide|folie|scan|scanned document|layout)[ _-]*\d*",
+    r"(?:untitled(?: document| page)?|no title|title|none|null|unbenannt|sans titre|sin t[ií]tulo|senza titolo"
+    r"|document|dokument|documento|\(?(?:anonymous|unspecified)\)?|unknown|unbekannt|new document|neues dokument"
+    r"|presentation|präsentation|powerpoint presentation|slide|folie|scan|scanned document|print preview|layout"
+    r")[ _-]*\d*",
     re.IGNORECASE,
 )
 
