@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ def run_stages(workspace: Workspace) -> list[Step]:
     keys: list[str] = []
     steps = [_time("find_partitions", lambda: keys.extend(find_partitions(workspace)))]
     resources = RunResources(workspace)
-    steps += [_time(stage.table, partial(stage.make, resources, keys)) for stage in STAGES]
+    steps += [_time(stage.table, stage(resources, keys).build) for stage in STAGES]
     steps.append(_time("views", workspace.publish_tables))
     return steps
 

@@ -53,7 +53,7 @@ def main() -> None:
         partitions = find_partitions(workspace)
         steps: tuple[tuple[str, Callable[[], object] | None], ...] = (
             ("find_partitions", None),
-            ("messages", lambda: MessagesStage.make(RunResources(workspace), partitions)),
+            ("messages", lambda: MessagesStage(RunResources(workspace), partitions).build()),
             ("real names", lambda: find_privacy_breaches(workspace, partitions)),
         )
         for name, step in steps:

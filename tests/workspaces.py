@@ -211,7 +211,7 @@ def start_process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 def build_table(workspace: Workspace, table: str, partitions: Sequence[str] = ()) -> StageResult:
     """Build one table, as a run does, without those before and after it."""
     stage = next(stage for stage in STAGES if stage.table == table)
-    return stage.make(RunResources(workspace), partitions)
+    return stage(RunResources(workspace), partitions).build()
 
 
 def is_stale(workspace: Workspace, table: str, partitions: Sequence[str] = ()) -> bool:

@@ -90,7 +90,7 @@ def materialize_documents_and_index(root: Path) -> None:
     workspace = open_workspace(root)
     for stage in STAGES:
         if stage.table in ("documents", "document_chunks", "search_index"):
-            stage.make(RunResources(workspace), [])
+            stage(RunResources(workspace), []).build()
 
 
 def search(root: Path, question: str) -> SearchAnswer:

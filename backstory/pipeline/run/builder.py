@@ -13,14 +13,16 @@ from backstory.base.errors import (
     RemovalError,
     SettingsError,
     StoppedError,
+    naming_faults_of_system,
 )
+from backstory.base.telemetry import describe_range, observe
 from backstory.index.milvus import require_milvus
 from backstory.ingest.sources.fetching import require_packages
 from backstory.pipeline.checks.cases import find_cases, remember, remembered_cases
 from backstory.pipeline.checks.checks import Check, checks_after
 from backstory.pipeline.incremental.fingerprints import depends_on_model
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.plan import ANSWERS, CHATS, CORPUS, PARTITIONED, STAGES
+from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.run.run import Reasons, Run, RunEvent, RunPosition
 from backstory.pipeline.stages.posts import POSTS
 from backstory.pipeline.stages.stage import RunResources, Stage
@@ -59,7 +61,7 @@ class Builder:
         self._run = run
         self._stages = stages
         self._on_progress = on_progress
-        self._resources = RunResources(workspace, isolates_failures=run.isolates_failures)
+        self.resources = RunResources(workspace, isolates_failures=run.isolates_failures)
 
     def open_models(self) -> bool:
         """Open what the stages call, before any work is done; without the embedder, no table is built."""
@@ -90,48 +92,36 @@ class Builder:
                 workspace.writer  # noqa: B018
         return True
 
-    def build_all(self) -> None:
-        """Build one stage after another; those that search the index share it.
-
-        What the partitions of all runs share, one run at a time makes; those that wait find it up to date.
-        """
-        locked = self._workspace.catalog.state.lock
-        with locked("making of messages"):
-            self._build_each(CHATS[:1])
-        self._build_each(CHATS[1:])
-        with locked("making of documents"):
-            self._build_each(CORPUS)
-        with self._resources.sharing_index():
-            self._build_each(ANSWERS)
-
     def leave(self, stages: Sequence[type[Stage]], reason: Reasons) -> None:
         """Record tables that are not built."""
         for stage in stages:
             for table in (stage.table, *stage.side_outputs):
                 self._run.leave(table, reason)
 
-    def _build_each(self, stages: Sequence[type[Stage]]) -> None:
+    def build_each(self, stages: Sequence[type[Stage]]) -> None:
+        """Build one stage after another for all partitions, as far as they are wanted, and check each table."""
         for stage in filter(self._stages.__contains__, stages):
             if self._run.refused_at:
                 return
-            made = self._build(stage, self._run.partitions if stage.partitioned else [WHOLE])
+            made = self.build(stage, self._run.partitions)
             if made is not None:
-                self._report(stage, made, self._run.partitions if stage.partitioned else [WHOLE])
+                self._report(stage, made, self._run.partitions)
 
-    def _report(self, stage: type[Stage], made: StageResult, partitions: Sequence[str]) -> None:
+    def _report(self, stage: type[Stage], made: StageResult, keys: Sequence[str]) -> None:
         """Tell what was made of a table, and check it."""
         self._run.made[stage.table] = made
         self._on_progress(made)
         for check in checks_after(stage.table):
-            self._check(check, self._run.good(stage.table, partitions), self._on_progress)
+            self._check(stage, check, keys, self._on_progress)
 
     def _locate(self, stage: type[Stage]) -> RunPosition:
         """Return where the run stands when it begins to make a table."""
         return RunPosition(stage.table, self._stages.index(stage), len(self._stages))
 
-    def _build(self, stage: type[Stage], partitions: Sequence[str]) -> StageResult | None:
+    def build(self, stage: type[Stage], keys: Sequence[str]) -> StageResult | None:
         """Build those of the partitions that are not broken, and do not read a broken one; None if none can be."""
         run, workspace = self._run, self._workspace
+        partitions = keys if stage.partitioned else [WHOLE]
         run.leave(stage.table, _find_inherited(workspace, stage, partitions, run))
         wanted = run.good(stage.table, partitions)
         if not wanted:
@@ -139,7 +129,11 @@ class Builder:
         workspace.runs.enter(stage.table)
         self._on_progress(self._locate(stage))
         try:
-            made = stage.make(self._resources, wanted)
+            with observe("stage", stage=stage.table, **describe_range(wanted)) as add:
+                with naming_faults_of_system(workspace.root):
+                    made = stage(self.resources, wanted).build()
+                # Counts may be texts that name files; those stay out of traces.
+                add({name: value for name, value in made.figures.items() if not isinstance(value, str)})
         except BackstoryError as error:
             if not run.isolates_failures:
                 raise
@@ -151,7 +145,7 @@ class Builder:
             else:
                 run.fail(stage.table, dict.fromkeys(wanted, str(error)))
             return None
-        run.partitions = self._resources.widened_to or run.partitions
+        run.partitions = self.resources.widened_to or run.partitions
         run.fail(stage.table, made.failures)
         if made.stopped is not None:
             self._stop(stage, wanted, made.left, made.stopped)
@@ -166,8 +160,10 @@ class Builder:
         self._run.leave(stage.table, dict.fromkeys(left, told))
         self._run.stopped = self._run.stopped or told
 
-    def _check(self, check: Check, partitions: Sequence[str], on_progress: OnProgress) -> None:
+    def _check(self, stage: type[Stage], check: Check, keys: Sequence[str], on_progress: OnProgress) -> None:
+        """Look for the cases of a check in those of the partitions that the stage has made."""
         run, workspace = self._run, self._workspace
+        partitions = run.good(stage.table, keys if stage.partitioned else [WHOLE])
         if not partitions or not run.checks:
             return
         places = [WHOLE] if WHOLE in partitions or check.table not in PARTITIONED else partitions

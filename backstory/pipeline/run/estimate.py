@@ -141,7 +141,7 @@ def estimate_run(workspace: Workspace, find_wanted: FindWanted) -> Estimate:
         resources = RunResources(scratch)
         for stage in STAGES:
             if stage.table in _BEFORE_EMBEDDING:
-                stage.make(resources, wanted)
+                stage(resources, wanted).build()
         documents_change = bool(SearchIndexStage.find_stale(scratch, []))
         searched = _find_searched(scratch, wanted, documents_change=documents_change)
         needed: dict[Task, list[str]] = {

@@ -19,7 +19,7 @@ from backstory.pipeline.incremental.report import CLEARED, StageResult
 from backstory.pipeline.run.builder import Builder, OnProgress, ignore_progress
 from backstory.pipeline.run.differences import compare, look
 from backstory.pipeline.run.pending import is_fresh, record_run
-from backstory.pipeline.run.plan import ALL_TABLES, ANSWERS, CORPUS, STAGES, TABLES_OF_DOCUMENTS
+from backstory.pipeline.run.plan import ALL_TABLES, ANSWERS, CHATS, CORPUS, STAGES, TABLES_OF_DOCUMENTS
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.turns import TurnBuilder
 from backstory.pipeline.sharing import require_keys
@@ -131,7 +131,13 @@ def execute_run(
             if run.fresh:
                 workspace.runs.clear_trouble(run.by, run.partitions)
             else:
-                execute_stages(workspace, run, on_progress)
+                with workspace.runs.record(
+                    run.by, run.partitions, dagster_run_id=run.dagster_run_id
+                ) as finish:
+                    before = look(workspace)
+                    build_tables(workspace, run, on_progress)
+                    run.differences = compare(workspace, before, run.tables)
+                    finish(run.end)
             if report is not None:
                 report(run)
             # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
@@ -144,15 +150,6 @@ def execute_run(
         run.seconds = perf_counter() - started
         _log(run)
     return run
-
-
-def execute_stages(workspace: Workspace, run: Run, on_progress: OnProgress) -> None:
-    """Build the tables of a run in this process, which holds the lock of the workspace, and record the run."""
-    with workspace.runs.record(run.by, run.partitions, dagster_run_id=run.dagster_run_id) as finish:
-        before = look(workspace)
-        build_tables(workspace, run, on_progress)
-        run.differences = compare(workspace, before, run.tables)
-        finish(run.end)
 
 
 def build_tables(workspace: Workspace, run: Run, on_progress: OnProgress = ignore_progress) -> None:
@@ -182,7 +179,18 @@ def build_tables(workspace: Workspace, run: Run, on_progress: OnProgress = ignor
     builder = (TurnBuilder if takes_turns else Builder)(workspace, run, stages, on_progress)
     if not builder.open_models():
         return
-    builder.build_all()
+    if isinstance(builder, TurnBuilder):
+        builder.build_in_turn()
+    else:
+        # What the partitions of all runs share, one run at a time makes; those that wait find it up to date.
+        locked = workspace.catalog.state.lock
+        with locked("making of messages"):
+            builder.build_each(CHATS[:1])
+        builder.build_each(CHATS[1:])
+        with locked("making of documents"):
+            builder.build_each(CORPUS)
+        with builder.resources.sharing_index():
+            builder.build_each(ANSWERS)
     if run.refused_at:
         left = [stage for stage in stages if stage.table not in run.made]
         builder.leave(left, {WHOLE: f"the run stopped at {run.refused_at}"})

@@ -40,9 +40,9 @@ class TurnBuilder(Builder):
         self._left: list[str] = []
         self._chats = [stage for stage in CHATS if stage in stages]
 
-    def build_all(self) -> None:
+    def build_in_turn(self) -> None:
         """Build the tables of the chats and documents, the others in turn, and the index of all posts at last."""
-        self._build_each(CHATS)
+        self.build_each(CHATS)
         run = self._run
         self._left = list(run.partitions)
         self._build_round(CORPUS, [])
@@ -63,7 +63,7 @@ class TurnBuilder(Builder):
 
         After a stop or a failure, too, those that were written are in the index for everybody.
         """
-        resources = self._resources
+        resources = self.resources
         # A name that is found in a document changes contexts of earlier days, which must be made in their turn.
         record_named_documents(self._workspace)
         published = resources.posts = find_added_posts(resources)
@@ -108,16 +108,15 @@ class TurnBuilder(Builder):
         for stage in stages:
             if self._run.refused_at:
                 return None
-            places = keys if stage.partitioned else [WHOLE]
-            made = self._build(stage, places)
+            made = self.build(stage, keys)
             if made is None:
                 continue
             is_first = stage.table not in self._rounds
-            self._rounds.setdefault(stage.table, []).append((places, made))
+            self._rounds.setdefault(stage.table, []).append((keys if stage.partitioned else [WHOLE], made))
             if made.computed and (stage.partitioned or is_first):
                 for check in checks_after(stage.table):
                     if check.blocking and not check.waits:
-                        self._check(check, self._run.good(stage.table, places), ignore_progress)
+                        self._check(stage, check, keys, ignore_progress)
         return made
 
     def _report_rounds(self, stage: type[Stage], rounds: Sequence[tuple[Sequence[str], StageResult]]) -> None:

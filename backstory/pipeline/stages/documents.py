@@ -34,7 +34,7 @@ from backstory.pipeline.incremental.fingerprints import (
     hash_documents,
 )
 from backstory.pipeline.incremental.partitions import is_made_by_this_code, read_previous, write_side_output
-from backstory.pipeline.incremental.report import CLEARED, StageResult, log_unread
+from backstory.pipeline.incremental.report import CLEARED, log_unread
 from backstory.pipeline.stages.stage import TableStage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
@@ -79,15 +79,15 @@ class DocumentsStage(TableStage):
         return super().stale_partitions()
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:  # noqa: ARG002 - there is one
-        """Return the documents that :meth:`build` has read."""
+        """Return the documents that :meth:`begin` has read."""
         return {WHOLE: self._rows}
 
     def inputs_after(self) -> Mapping[str, str]:
         """Return the hash of the files after they were read."""
         return self._inputs_after
 
-    def build(self) -> StageResult:
-        """Read the documents, and write both tables.
+    def begin(self) -> None:
+        """Read the documents, and write ``sources``.
 
         Raises:
             RemovalError: All documents that an earlier run read are gone. Nothing is written.
@@ -122,8 +122,8 @@ class DocumentsStage(TableStage):
         is_settled = self._inputs_after[WHOLE] == inputs
         write_side_output(workspace, "sources", sources, inputs if is_settled else "")
         log_unread(read.sources)
-        is_another = known is None or known.inputs != read.reading
-        if is_another:
+        self._reading = read.reading
+        if known is None or known.inputs != read.reading:
             # A process killed here must not leave documents recorded under the inputs of another reading.
             workspace.catalog.forget(_READING, [WHOLE])
         self.counts |= {**_count_documents(workspace, read), "files_unchanged": unchanged}
@@ -132,10 +132,11 @@ class DocumentsStage(TableStage):
             self.counts["notice"] = "; ".join(notices)
         if cleared is not None:
             self.counts[CLEARED] = cleared
-        report = super().build()
-        if is_another:
-            workspace.catalog.record(_READING, {WHOLE: Entry(read.reading, "", 0)})
-        return report
+
+    def end(self) -> None:
+        """Record the reading by which the documents were read."""
+        if WHOLE not in self.workspace.catalog.read(_READING):
+            self.workspace.catalog.record(_READING, {WHOLE: Entry(self._reading, "", 0)})
 
     @cached_property
     def _hashes(self) -> FileHashes:

@@ -44,7 +44,7 @@ from backstory.pipeline.incremental.partitions import (
     split_by_partition,
     write_side_output,
 )
-from backstory.pipeline.incremental.report import CLEARED, StageResult, log_unread
+from backstory.pipeline.incremental.report import CLEARED, log_unread
 from backstory.pipeline.stages.stage import TableStage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
@@ -205,8 +205,8 @@ class MessagesStage(TableStage):
             return self.inputs
         return dict.fromkeys(self.partitions, self._all_messages.fingerprint)
 
-    def build(self) -> StageResult:
-        """Build the tables from the exports.
+    def begin(self) -> None:
+        """Read the exports if they have changed, and write ``sources`` and ``quarantine``.
 
         Raises:
             WorkspaceError: There are files, but no message can be read. ``sources`` is written nevertheless.
@@ -222,12 +222,14 @@ class MessagesStage(TableStage):
             # Writes `sources`, `quarantine`, and the archive, which is a part of the fingerprint.
             self.partitions = list(self._all_messages.partitions)
             self.resources.widened_to = self.partitions
-        report = super().build()
+
+    def end(self) -> None:
+        """Record which exports the partitions were made from."""
+        workspace = self.workspace
         if _ALL_MESSAGES in vars(self) and self._all_messages.files == self.files:
             # Of other days, some may have been made from the same exports.
             record_files(workspace, self.files, [*self.partitions, *self._list_current()])
         workspace.last_reading.release()
-        return report
 
     def _list_current(self) -> list[str]:
         """List the stored partitions that were made from what was read."""

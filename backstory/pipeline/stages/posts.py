@@ -19,7 +19,7 @@ from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.history.spending import estimate_cost, find_price
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.incremental.partitions import content_of
-from backstory.pipeline.incremental.report import StageResult, add_counts
+from backstory.pipeline.incremental.report import add_counts
 from backstory.pipeline.stages.letters import Assignment, find_neighbours, read_assignment
 from backstory.pipeline.stages.messages import list_chat_partitions
 from backstory.pipeline.stages.post_folder import (
@@ -162,8 +162,8 @@ class PostsStage(TableStage):
         self._note()
         return written
 
-    def build(self) -> StageResult:
-        """Build the table, after files were removed whose windows are gone."""
+    def begin(self) -> None:
+        """Remove files whose windows are gone."""
         workspace = self.workspace
         workspace.catalog.outdate(POSTS, _find_unfinished(workspace, self.partitions))
         self.seen = workspace.catalog.version
@@ -174,7 +174,6 @@ class PostsStage(TableStage):
             *_describe_earlier(workspace, self.partitions),
         ]
         self._note()
-        return super().build()
 
     def _note(self) -> None:
         """Add what stays in the folder of the posts to the figures, as a sentence."""

@@ -27,8 +27,8 @@ from backstory.pipeline.chats.people import read_people, show_chunks, show_messa
 from backstory.pipeline.chats.stored_messages import hash_read_messages, read_with_previous
 from backstory.pipeline.incremental.fingerprints import hash_dependencies, read_by_serving
 from backstory.pipeline.incremental.partitions import content_of, read_table_rows, split_by_partition
-from backstory.pipeline.incremental.report import StageResult, add_counts
-from backstory.pipeline.incremental.visible_documents import record_searched
+from backstory.pipeline.incremental.report import add_counts
+from backstory.pipeline.incremental.visible_documents import Earlier, record_searched
 from backstory.pipeline.stages.stage import RunResources, TableStage
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.assembly import Retrieval
@@ -86,11 +86,6 @@ class RetrievalStage(TableStage):
     def hash_shown(self) -> Mapping[str, Sequence[str]]:
         """Hash by partition how readers see what the stage shows; nothing for a stage that names nobody."""
         return {}
-
-    def build(self) -> StageResult:
-        """Build the table with the index that the run shares, or one that is opened for it."""
-        with self.resources.sharing_index():
-            return super().build()
 
     def retrieval(self) -> Retrieval:
         """Return the search of the index, by the settings."""
@@ -176,13 +171,15 @@ class HitsStage(RetrievalStage):
         add_counts(self.counts, stats.as_counts())
         return split(found.frame, windows, partitions)
 
-    def build(self) -> StageResult:
-        """Build the table, and record which documents each partition could find."""
-        workspace = self.workspace
-        earlier = self.resources.visible.name_earlier(self.partitions) if workspace.feeds_back else {}
-        report = super().build()
-        record_searched(workspace, earlier)
-        return report
+    def begin(self) -> None:
+        """Note which documents each partition can find."""
+        self._earlier: Mapping[str, Earlier] = {}
+        if self.workspace.feeds_back:
+            self._earlier = self.resources.visible.name_earlier(self.partitions)
+
+    def end(self) -> None:
+        """Record which documents each partition could find."""
+        record_searched(self.workspace, self._earlier)
 
 
 class DecisionsStage(RetrievalStage):
@@ -221,11 +218,10 @@ class DecisionsStage(RetrievalStage):
         share = ceil(settings.partitions.rows_at_once / settings.rerank.threads)
         return {key: max(share, rows.get(key, 0)) for key in partitions}
 
-    def build(self) -> StageResult:
-        """Build the table, after the documents that a chat model is sent were searched for names of members."""
+    def begin(self) -> None:
+        """Search the documents that a chat model is sent for names of members."""
         if self.workspace.settings.rerank.paid_model is not None:
             record_named_documents(self.workspace)
-        return super().build()
 
 
 class ContextsStage(RetrievalStage):
@@ -251,11 +247,10 @@ class ContextsStage(RetrievalStage):
         view = DocumentView(self.workspace, conversations)
         return split(self.retrieval().gather(decisions, chunks, shown, view.show), windows, partitions)
 
-    def build(self) -> StageResult:
-        """Build the table, after the documents were searched for names of members."""
+    def begin(self) -> None:
+        """Search the documents for names of members."""
         record_named_documents(self.workspace)
         self.counts.update(describe_named_documents(self.workspace))
-        return super().build()
 
 
 class WindowContextsStage(RetrievalStage):

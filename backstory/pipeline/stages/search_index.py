@@ -318,14 +318,9 @@ class DocumentChunksStage(TableStage):
         self.counts["tokens"] = int(chunks["token_count"].sum())
         return {WHOLE: chunks}
 
-    def build(self) -> StageResult:
-        """Build the table.
-
-        Raises:
-            SettingsError: The setting ``chunks.chunkers`` names a format that no reader has.
-        """
+    def begin(self) -> None:
+        """Raise ``SettingsError`` if the setting ``chunks.chunkers`` names a format that no reader has."""
         _require_formats(self.workspace.settings.chunks.chunkers)
-        return super().build()
 
 
 def _cut(workspace: Workspace, documents: pl.DataFrame, previous: pl.DataFrame | None) -> pl.DataFrame:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar, Final
 
 import polars as pl
@@ -20,7 +22,6 @@ from backstory.base.errors import (
     RemovalError,
     StateError,
     StoppedError,
-    naming_faults_of_system,
 )
 from backstory.base.progress import announce
 from backstory.base.telemetry import describe_range, observe
@@ -155,22 +156,6 @@ class Stage(ABC):
         self.counts: dict[str, int | float | str] = {}
 
     @classmethod
-    def make(cls, resources: RunResources, partitions: Sequence[str]) -> StageResult:
-        """Build the table for some partitions; log and trace it.
-
-        A full disk is named in the error.
-
-        Returns:
-            What was done.
-        """
-        with observe("stage", stage=cls.table, **describe_range(partitions)) as add:
-            with naming_faults_of_system(resources.workspace.root):
-                report = cls(resources, partitions).build()
-            # Counts may be texts that name files; those stay out of traces.
-            add({name: value for name, value in report.figures.items() if not isinstance(value, str)})
-            return report
-
-    @classmethod
     def list_also_read(cls, workspace: Workspace, partitions: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """List the partitions besides its own that each partition is made from; none unless a stage says so."""
         del workspace, partitions
@@ -178,7 +163,7 @@ class Stage(ABC):
 
     @classmethod
     def find_stale(cls, workspace: Workspace, partitions: Sequence[str]) -> list[str]:
-        """List the partitions that :meth:`make` would rebuild, of a table without partitions ``["all"]``."""
+        """List the partitions that :meth:`build` would rebuild, of a table without partitions ``["all"]``."""
         return cls(RunResources(workspace), partitions).stale_partitions()
 
     @abstractmethod
@@ -212,8 +197,6 @@ class TableStage(Stage):
         self.seen = self.workspace.catalog.version
         self.failures: dict[str, str] = {}
         self.stopped: str | None = None
-        self._pending: list[str] = []
-        self._made: list[str] = []
 
     @cached_property
     @abstractmethod
@@ -236,6 +219,12 @@ class TableStage(Stage):
         """Return :attr:`inputs` after the rows were made, for inputs that may change while they are read."""
         return self.inputs
 
+    def begin(self) -> None:
+        """Do what must be done before anything is compared; nothing unless a stage says so."""
+
+    def end(self) -> None:
+        """Do what must be done when the partitions are written; nothing unless a stage says so."""
+
     def build(self) -> StageResult:
         """Rebuild the partitions that are stale.
 
@@ -248,70 +237,69 @@ class TableStage(Stage):
             RemovalError: The run would lose what an earlier run read; no partition may be written.
             BackstoryError: The stage failed as a whole, or failures are not isolated.
         """
-        started = time.perf_counter()
-        workspace, inputs = self.workspace, self.inputs
-        if drop_other_grain(workspace, self.table, inputs):
+        started, workspace = time.perf_counter(), self.workspace
+        self.begin()
+        if drop_other_grain(workspace, self.table, self.inputs):
             self.seen = workspace.catalog.version
-        pending = self._pending = find_stale_partitions(workspace, self.table, inputs)
+        pending = find_stale_partitions(workspace, self.table, self.inputs)
         weights = self.weigh(pending) if pending else {}
-        groups = group_partitions(pending, weights, workspace.settings.partitions.rows_at_once)
-        try:
-            went_on = all(map(self._try, groups))
-        except ConflictError as error:
-            logger.info("made again: %s", error)
-            return type(self)(self.resources, self.partitions).build()
-        left = [] if went_on else [key for key in pending if key not in {*self._made, *self.failures}]
-        if self._made or not pending:
+        groups = deque(group_partitions(pending, weights, workspace.settings.partitions.rows_at_once))
+        made: list[str] = []
+        left: list[str] = []
+        with self.resources.sharing_index():
+            while groups:
+                group = groups.popleft()
+                try:
+                    workspace.runs.advance(self.table, group[0], len(made), len(pending))
+                    with (
+                        observe("partitions", **describe_range(group), count=len(group)),
+                        workspace.runs.pricing(self.counts),
+                    ):
+                        frames = self.compute(group)
+                    self._write(group, frames)
+                except ConflictError as error:
+                    logger.info("made again: %s", error)
+                    return type(self)(self.resources, self.partitions).build()
+                except BackstoryError as error:
+                    if isinstance(error, RemovalError) or not self.resources.isolates_failures:
+                        raise
+                    rest = [*group, *chain.from_iterable(groups)]
+                    if isinstance(error, StoppedError):
+                        self.stopped, left = str(error), rest
+                        break
+                    if isinstance(error, _OF_EVERY_PARTITION):
+                        self.failures |= dict.fromkeys(rest, str(error))
+                        break
+                    if len(group) > 1:
+                        groups.extendleft([key] for key in reversed(group))
+                    else:
+                        self.failures[group[0]] = str(error)
+                else:
+                    made += group
+                    announce(self.table, len(made), len(pending))
+        if made or not pending:
             record_maker(workspace, self.table)
+        self.end()
         known = workspace.catalog.read(self.table)
-        told = [key for key in inputs if key in known and key not in self.failures and key not in left]
+        told = [key for key in self.inputs if key in known and key not in {*self.failures, *left}]
+        if self.stopped and not left:
+            left = type(self)(self.resources, told).stale_partitions()
         report = StageResult(
             table=self.table,
             rows=sum(known[key].rows for key in told),
             partitions=len(told),
-            computed=len(self._made),
+            computed=len(made),
             seconds=time.perf_counter() - started,
             counts=dict(self.counts),
             failures=self.failures,
             stopped=self.stopped,
-            left=type(self)(self.resources, told).stale_partitions() if self.stopped and went_on else left,
+            left=left,
         )
         log_report(report)
         return report
 
-    def _try(self, group: list[str]) -> bool:
-        """Make partitions, and tell which of them fail; return whether others may be made after them."""
-        try:
-            self._make_group(group)
-        except (ConflictError, RemovalError):
-            raise
-        except BackstoryError as error:
-            if not self.resources.isolates_failures:
-                raise
-            if isinstance(error, StoppedError):
-                self.stopped = str(error)
-                return False
-            if isinstance(error, _OF_EVERY_PARTITION):
-                rest = [key for key in self._pending if key not in {*self._made, *self.failures}]
-                self.failures |= dict.fromkeys(rest, str(error))
-                return False
-            if len(group) > 1:
-                return all(self._try([key]) for key in group)
-            self.failures[group[0]] = str(error)
-        return True
-
-    def _make_group(self, group: list[str]) -> None:
-        """Make partitions together, and write and record them."""
-        workspace, inputs = self.workspace, self.inputs
-        workspace.runs.advance(self.table, group[0], len(self._made), len(self._pending))
-        with (
-            observe("partitions", **describe_range(group), count=len(group)),
-            workspace.runs.pricing(self.counts),
-        ):
-            frames = self.compute(group)
-        # A partition whose inputs changed while they were read is written, and rebuilt by the next run.
+    def _write(self, group: Sequence[str], frames: Mapping[str, pl.DataFrame]) -> None:
+        """Write and record partitions. One whose inputs changed while they were read is rebuilt by the next run."""
         after = self.inputs_after()
-        read = {key: inputs[key] if after[key] == inputs[key] else _CHANGED for key in group}
-        write_group(workspace, self.table, {key: frames[key] for key in group}, read, seen=self.seen)
-        self._made += group
-        announce(self.table, len(self._made), len(self._pending))
+        read = {key: self.inputs[key] if after[key] == self.inputs[key] else _CHANGED for key in group}
+        write_group(self.workspace, self.table, {key: frames[key] for key in group}, read, seen=self.seen)

@@ -11,7 +11,6 @@ from backstory.base.ids import digest
 from backstory.pipeline.chats.stored_messages import hash_read_messages, read_with_previous
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.incremental.partitions import content_of, read_table_rows, split_by_partition
-from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.stages.post_folder import remove_posts_of_gone_windows
 from backstory.pipeline.stages.stage import TableStage
 from backstory.retrieval.query_chunks import cut_window_chunks
@@ -45,11 +44,9 @@ class WindowsStage(TableStage):
         )
         return split_by_partition(windows, partitions, keep_key=True)
 
-    def build(self) -> StageResult:
-        """Build the table, then remove the posts of windows that are gone."""
-        report = super().build()
+    def end(self) -> None:
+        """Remove the posts of windows that are gone."""
         remove_posts_of_gone_windows(self.workspace, self.partitions)
-        return report
 
 
 class WindowChunksStage(TableStage):

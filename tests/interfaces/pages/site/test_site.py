@@ -283,7 +283,7 @@ def test_a_site_between_two_stages_of_a_run_leaves_out_windows_without_a_context
     chat.write_text(chat.read_text(encoding="utf-8") + later, encoding="utf-8")
     begun = open_workspace(made.root)
     for stage in STAGES[: [stage.table for stage in STAGES].index("windows") + 1]:
-        stage.make(RunResources(begun), ["2025-03-13", "2025-03-14", "2025-03-15"])
+        stage(RunResources(begun), ["2025-03-13", "2025-03-14", "2025-03-15"]).build()
     library = build_site(begun, windows=True).library
     windows = begun.tables.read("windows")
     assert {post.window.window_id for post in library.posts} < set(windows["window_id"])
