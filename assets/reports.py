@@ -15,7 +15,7 @@ from backstory.pipeline.run.builder import find_broken
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
-from backstory.storage.tables.tables import WHOLE
+from backstory.storage.tables.tables import WHOLE, Tables
 
 PREVIEWED: Final = 31
 """Most partitions for which a run stores a preview, which is ten times as large as the rest of the event."""
@@ -97,10 +97,11 @@ class Reporter:
         if spec.partitions_def is None:
             rows = {WHOLE: sum(rows.values())}
         events = []
+        tables = self.workspace.tables.pin()  # else each preview would ask the database for its partition
         for key in news:
             metadata: Metadata = {"dagster/row_count": rows.get(key, 0)}
             if spec.partitions_def is None or len(news) <= PREVIEWED:
-                metadata |= figures | self._show(table, key)
+                metadata |= figures | self._show(tables, table, key)
             partition = None if spec.partitions_def is None else key
             events.append(
                 dg.AssetMaterialization(spec.key, partition=partition, metadata=metadata, tags=versions[key])
@@ -137,11 +138,11 @@ class Reporter:
             reported += self.report(spec, good, {})
         return reported
 
-    def _show(self, table: str, key: str) -> Metadata:
+    def _show(self, tables: Tables, table: str, key: str) -> Metadata:
         """Return a preview of a partition; none of a table without partitions."""
         if key == WHOLE:
             return {}
-        rows = self.workspace.tables.read(table, [key])
+        rows = tables.read(table, [key])
         return describe_rows(rows) | (describe_posts(self.workspace, rows) if table == _WRITTEN else {})
 
     def _find_failed(self, spec: dg.AssetSpec, *, has_failed: bool) -> set[str]:

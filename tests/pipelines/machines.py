@@ -73,6 +73,7 @@ class Machines:
 
     Attributes:
         folder: Folder of all their folders.
+        inputs: Folder of the chats and posts that each of them has.
         settings: ``backstory.yaml`` of the workspace.
         instance: ``dagster.yaml``.
         worker: The end of the command of a worker.
@@ -81,6 +82,7 @@ class Machines:
     """
 
     folder: Path
+    inputs: Path
     settings: str
     instance: str
     worker: Sequence[str]
@@ -89,11 +91,13 @@ class Machines:
     _users: dict[str, int] = field(default_factory=dict)
 
     def place(self, name: str) -> Path:
-        """Return the folder of a machine, which begins with the two files of settings."""
+        """Return the folder of a machine, which begins with the inputs and the two files of settings."""
         own = self.folder / name
         if not own.exists():
             for folder in ("workspace", "dagster", "tmp", "work"):
                 (own / folder).mkdir(parents=True)
+            for name in ("chats", "posts"):
+                shutil.copytree(self.inputs / name, own / "workspace" / name)
             (own / "workspace" / SETTINGS_FILE).write_text(self.settings, encoding="utf-8")
             (own / "dagster" / "dagster.yaml").write_text(self.instance, encoding="utf-8")
         return own
@@ -287,11 +291,16 @@ def run_broker(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def share(folder: Path, settings: str, server: PostgresServer, bucket: Bucket) -> Iterator[Machines]:
+def share(
+    folder: Path, inputs: Path, settings: str, server: PostgresServer, bucket: Bucket
+) -> Iterator[Machines]:
     """Prepare machines that share a workspace; none runs yet. All are ended at the end.
+
+    This process can then use what they share.
 
     Args:
         folder: An empty folder that everyone may enter.
+        inputs: Folder of the chats and posts that each machine has.
         settings: Settings of the workspace, without those of its storage.
         server: The server of the databases of Dagster and of the workspace.
         bucket: The bucket of the workspace's files.
@@ -309,7 +318,7 @@ def share(folder: Path, settings: str, server: PostgresServer, bucket: Bucket) -
     schema = server.make_address().rpartition("%3D")[2]
     database = f"{server.loopback_address}?options=-csearch_path%3D{schema}"
     storage = f"storage: {{database: '{database}', files: '{bucket.root}/{schema}'}}\n"
-    with run_broker(folder / "broker") as broker:
+    with run_broker(folder / "broker") as broker, pytest.MonkeyPatch.context() as environment:
         shared = {
             **{name: value for name, value in variables.items() if name.startswith("DAGSTER_")},
             **bucket.access,
@@ -318,8 +327,11 @@ def share(folder: Path, settings: str, server: PostgresServer, bucket: Bucket) -
             "PGPASSWORD": "right",
             PSEUDONYM_KEY_VARIABLE: KEY,
         }
+        for name, value in shared.items():
+            environment.setenv(name, value)
         machines = Machines(
             folder,
+            inputs,
             settings + storage,
             instance.replace("backstory_pipelines.", "pipelines."),
             words[words.index("worker") :],

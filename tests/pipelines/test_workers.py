@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
-from shutil import copytree
 from threading import Event, Timer
 from time import process_time
 
@@ -135,42 +134,30 @@ def make_settings(embeddings: Embeddings) -> str:
 @pytest.fixture(name="alone")
 def make_alone(tmp_path: Path, settings: str, embeddings: Embeddings) -> set[str]:
     """Make the tables on one machine, and give the names of their files, which hold hashes."""
-    root = tmp_path / "alone"
-    write_inputs(root)
-    (root / "backstory.yaml").write_text(settings, encoding="utf-8")
-    write_key(root)
-    run_pipeline(open_workspace(root))
+    write_inputs(tmp_path)
+    (tmp_path / "backstory.yaml").write_text(settings, encoding="utf-8")
+    write_key(tmp_path)
+    run_pipeline(open_workspace(tmp_path))
     embeddings.chat.requests.clear()
-    return hash_tables(root)
+    return hash_tables(tmp_path)
 
 
 @pytest.fixture(name="machines")
 def start_machines(
     open_folder: Path,
+    tmp_path: Path,
     alone: set[str],
     settings: str,
     postgres_server: PostgresServer,
     bucket: Bucket,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Machines]:
-    """Give machines over a workspace whose inputs were published; none runs yet, and each begins with the settings."""
+    """Give machines with the inputs of the one that has worked alone; none runs yet."""
     assert alone
-    with share(open_folder, settings, postgres_server, bucket) as machines:
-        write_inputs(machines.workspace("source"))
-        publish(machines, monkeypatch)
+    with share(open_folder, tmp_path, settings, postgres_server, bucket) as machines:
         yield machines
         for name in list(machines.processes):
             machines.kill(name)
         assert machines.find_strays() == []
-
-
-def publish(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give every machine what lies in the folder of the source, and let this process use the servers."""
-    for name, value in machines.shared.items():
-        monkeypatch.setenv(name, value)
-    for name in (*WORKERS, "daemon", "three"):
-        for folder in ("chats", "posts"):
-            copytree(machines.workspace("source") / folder, machines.workspace(name) / folder)
 
 
 def start(machines: Machines) -> None:
@@ -189,7 +176,7 @@ def stop_in_the_middle(machines: Machines, embeddings: Embeddings) -> None:
 
 
 def fetch_tables(machines: Machines) -> set[str]:
-    """Read the tables as a further machine does, which begins with the settings alone."""
+    """Read the tables as a further machine does, which has made none of them."""
     return hash_tables(machines.workspace("reader"))
 
 
@@ -287,11 +274,7 @@ def test_two_backfills_and_a_command_at_the_same_time_make_what_one_run_makes(
 
 
 def test_a_year_of_two_workers_is_that_of_one_machine(
-    tmp_path: Path,
-    open_folder: Path,
-    postgres_server: PostgresServer,
-    bucket: Bucket,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, open_folder: Path, postgres_server: PostgresServer, bucket: Bucket
 ) -> None:
     root = tmp_path / "alone"
     write_year(root, Size(windows=365, messages=50, documents=400), embedder="hashing", export="whatsapp")
@@ -299,12 +282,8 @@ def test_a_year_of_two_workers_is_that_of_one_machine(
     settings = settings.replace("2025-01-01", "2025-01-01, days_per_run: 31")
     (root / "backstory.yaml").write_text(settings, encoding="utf-8")
     write_key(root)
-    with share(open_folder, settings, postgres_server, bucket) as machines:
-        for folder in ("chats", "posts"):
-            copytree(root / folder, machines.workspace("source") / folder)
-        publish(machines, monkeypatch)
-        days = find_partitions(open_workspace(root))
-        machines.backfill(days)
+    with share(open_folder, root, settings, postgres_server, bucket) as machines:
+        machines.backfill(find_partitions(open_workspace(root)))
         start(machines)
         machines.wait_until_ended(12)
         used = [machines.kill(name) for name in WORKERS]
