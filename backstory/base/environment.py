@@ -205,17 +205,6 @@ _CREDENTIALS: Final = {
 """What is kept of credentials in JSON, and what is said of others."""
 
 
-def read_bucket_credentials(keys: Keys | None) -> Mapping[str, Mapping[str, object]] | None:
-    """Read the credentials of buckets by kind of address; None without keys of its own, so that fsspec finds others."""
-    if keys is None:
-        return None
-    stored = keys.get(BUCKET_VARIABLE)
-    found: Mapping[str, Mapping[str, object]] = (
-        {} if stored is None else json.loads(stored.get_secret_value())
-    )
-    return found
-
-
 def cache_folder() -> Path:
     """Return the folder of cached models: ``BACKSTORY_CACHE_DIR``, else the user's cache folder."""
     named = os.environ.get(CACHE_VARIABLE)

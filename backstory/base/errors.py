@@ -40,10 +40,6 @@ class BackstoryError(Exception):
         code: Name of the cause, in snake case: that of the class without "Error", or a narrower one. It stays the same
             when the message changes.
         status: Status of HTTP that the service answers with: below 500 where the caller can mend it.
-
-    Args:
-        message: What is wrong, where, and what to do.
-        code: A narrower code than that of the class.
     """
 
     code: str = "backstory"

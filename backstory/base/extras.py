@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib.util import find_spec
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from backstory.base.errors import MissingExtraError
 
@@ -40,10 +41,6 @@ MODULES: dict[Extra, tuple[str, ...]] = {
 """The modules that each extra installs."""
 
 
-_found: Final[set[str]] = set()
-"""The modules that were found: a run asks for the same ones many times, and each time all folders of packages."""
-
-
 def is_installed(extra: Extra) -> bool:
     """Return whether every module of an extra can be imported, without loading any."""
     return not _absent_modules(extra)
@@ -63,15 +60,17 @@ def require_extra(extra: Extra, feature: str, otherwise: str) -> None:
 
 
 def _absent_modules(extra: Extra) -> list[str]:
-    return [module for module in MODULES[extra] if not _can_be_found(module)]
+    return [
+        module
+        for module in MODULES[extra]
+        if sys.modules.get(module, module) is None or not _can_be_found(module)
+    ]
 
 
+@cache
 def _can_be_found(module: str) -> bool:
-    if module not in _found or sys.modules.get(module, _found) is None:
-        try:
-            if find_spec(module) is None:
-                return False
-        except ModuleNotFoundError:  # the parent of a dotted name is absent
-            return False
-        _found.add(module)
-    return True
+    """Look in all folders of packages, once: a run asks for the same modules many times."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the parent of a dotted name is absent
+        return False

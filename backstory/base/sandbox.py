@@ -103,10 +103,11 @@ class _Worker:
             env=reader_environment(),
             start_new_session=True,  # a keyboard interrupt must reach the parent only
         )
+        assert self._process.stdout is not None and self._process.stdin is not None  # noqa: S101, PT018
+        self._incoming, self._outgoing = self._process.stdout, self._process.stdin
 
     def run(self, task: str, content: bytes, limits: ReadingLimits, size: int) -> tuple[bytes, bool]:
         """Run a task; return its result, and whether the process can be reused."""
-        incoming, outgoing = self._pipes()
         seconds = limits.processor_seconds(size)
         is_late = threading.Event()
 
@@ -116,10 +117,10 @@ class _Worker:
 
         timer = threading.Timer(limits.wall_seconds(size), end)
         try:
-            _send_frame(outgoing, {"task": task, "seconds": seconds}, content)
-            _receive_frame(incoming)  # the code is loaded: the file's time limit starts now
+            _send_frame(self._outgoing, {"task": task, "seconds": seconds}, content)
+            _receive_frame(self._incoming)  # the code is loaded: the file's time limit starts now
             timer.start()
-            header, result = _receive_frame(incoming)
+            header, result = _receive_frame(self._incoming)
         except (BrokenPipeError, EOFError):
             raise self._explain(limits, seconds, is_late=is_late.is_set()) from None
         finally:
@@ -129,7 +130,7 @@ class _Worker:
     def close(self) -> None:
         """Kill the process, and every program that it has started."""
         self._kill()
-        for pipe in self._pipes():
+        for pipe in (self._incoming, self._outgoing):
             with suppress(BrokenPipeError):  # unsent data is no longer needed
                 pipe.close()
         self._process.wait()
@@ -138,11 +139,6 @@ class _Worker:
         # If all have ended, Linux raises the first, and macOS the second.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-
-    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
-        incoming, outgoing = self._process.stdout, self._process.stdin
-        assert incoming is not None and outgoing is not None  # noqa: S101, PT018 - both were asked for
-        return incoming, outgoing
 
     def _explain(self, limits: ReadingLimits, seconds: int, *, is_late: bool) -> ReadError:
         code = self._process.wait()

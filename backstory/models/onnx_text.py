@@ -65,12 +65,7 @@ class Tokens(NamedTuple):
 
 
 class TextTokenizer:
-    """A tokenizer that encodes the spelling of a special token as ordinary text, and pads nothing.
-
-    Attributes:
-        special: Spellings of the special tokens.
-        padding: Token that fills up a row.
-    """
+    """A tokenizer that encodes the spelling of a special token as ordinary text, and pads nothing."""
 
     def __init__(self, content: bytes, most_tokens: int | None = None) -> None:
         """Load a ``tokenizer.json``, or raise ``ValueError``; a pair is cut to the most tokens, longer text first."""
@@ -158,14 +153,10 @@ def find_model_folder(folder: str, setting: str) -> ModelFolder:
     path = Path(folder).expanduser().resolve()
     models = [path / name for name in MODEL_FILES if (path / name).is_file()]
     tokenizer = path / TOKENIZER_FILE
-    missing = [
-        *([] if models else [" or ".join(MODEL_FILES)]),
-        *([] if tokenizer.is_file() else [TOKENIZER_FILE]),
-    ]
-    if missing:
+    if not models or not tokenizer.is_file():
         raise ModelSetupError(
-            f"{path} holds no {', no '.join(missing)}; `{setting}` must name a folder with an ONNX model and its "
-            "tokenizer, as `optimum-cli export onnx` writes it",
+            f"{path} does not hold {' or '.join(MODEL_FILES)}, and {TOKENIZER_FILE}; `{setting}` must name a folder "
+            "with an ONNX model and its tokenizer, as `optimum-cli export onnx` writes it",
             code="absent_file",
         )
     state = hashlib.sha256()
@@ -179,10 +170,6 @@ class OnnxText:
     """Tokenizes texts and runs a model over them in batches. Nothing is loaded before it is used.
 
     One session uses all cores that the process may use; threads may share it.
-
-    Attributes:
-        path: The ONNX file.
-        padded_tokens: Most tokens of a batch, padding included.
     """
 
     def __init__(

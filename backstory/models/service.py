@@ -42,13 +42,8 @@ Result = TypeVar("Result")
 class Service:
     """Sends requests to one model of a service, from any number of threads, within limits that they share.
 
-    Attributes:
-        model: Name of the model at the service.
-        address: Address of the API if the service is not Gemini.
-        name: The service, as the subject of a sentence.
-        units_per_minute: Most texts or requests per minute, whichever the quota counts.
-        tokens_per_minute: Most tokens sent per minute.
-        api_calls: Requests sent so far, retries included.
+    Its name is that of the service, as the subject of a sentence. The units per minute are texts or requests, whichever
+    the quota counts, and the calls are the requests that were sent so far, retries included.
     """
 
     def __init__(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Final
 
-from backstory.base.environment import Keys, read_bucket_credentials
+from backstory.base.environment import BUCKET_VARIABLE, Keys
 from backstory.base.sandbox import ReadingLimits
 from backstory.base.telemetry import log_event
 from backstory.ingest.documents.file_rules import make_rules
@@ -59,7 +60,10 @@ def _make_remote(source: Source, keys: Keys | None) -> Remote:
     if settings.drive is not None:
         return DriveRemote(settings.drive.files, settings.drive.folder, DriveCalls(keys=keys))
     if settings.url is not None:
-        return AddressRemote(settings.url, read_bucket_credentials(keys))
+        stored = None if keys is None else keys.get(BUCKET_VARIABLE)
+        own = {} if stored is None else json.loads(stored.get_secret_value())
+        # Without keys of its own, fsspec finds others.
+        return AddressRemote(settings.url, None if keys is None else own)
     return PagesRemote(settings.urls, settings.url_list)
 
 

@@ -47,12 +47,7 @@ class EmbeddingCache(Cache):
         super().__init__(state, "vector")
 
     def get(self, keys: Sequence[bytes], dimension: int) -> tuple[NDArray[np.bool_], Vectors]:
-        """Look up many distinct keys at once.
-
-        Returns:
-            A mask of the known keys, shape ``(len(keys),)``, and the vectors, shape ``(len(keys), dimension)``.
-            The rows of unknown keys are undefined.
-        """
+        """Look up many distinct keys at once: a mask of the known ones, and a row for each, undefined where unknown."""
         known = np.zeros(len(keys), np.bool_)
         vectors = np.empty((len(keys), dimension), np.float32)
         positions = {key: position for position, key in enumerate(keys)}
@@ -118,7 +113,9 @@ def embed_texts(
     row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     unique = list(row_of)
     keys = [embedding_key(embedder.id, task, text) for text in unique] if cache else []
-    known, vectors = _look_up(embedder, keys, len(unique), cache)
+    known, vectors = np.zeros(len(unique), np.bool_), np.empty((len(unique), embedder.dimension), np.float32)
+    if cache:
+        known, vectors = cache.get(keys, embedder.dimension)
     missing = np.flatnonzero(~known)
     report = progress or (lambda _done, _total: None)
     report(int(known.sum()), len(unique))
@@ -132,8 +129,10 @@ def embed_texts(
 
     def find_left(batch: Rows) -> Rows:
         """Take what another process has stored meanwhile, and return the rest of a batch."""
+        if cache is None or len(batches) == 1:
+            return batch
         rows = missing[batch]
-        stored, found = _look_up(embedder, [keys[row] for row in rows], len(rows), cache)
+        stored, found = cache.get([keys[row] for row in rows], embedder.dimension)
         vectors[rows[stored]] = found[stored]
         known[rows[stored]] = True
         return batch[~stored]
@@ -151,8 +150,7 @@ def embed_texts(
         # enough.
         turn = int(np.random.default_rng().integers(1, len(batches)))
         batches = [batches[0], *batches[turn:], *batches[1:turn]]
-    left = map(find_left, batches) if cache and len(batches) > 1 else iter(batches)
-    for batch, computed in _run_batches(run, left, embedder.workers):
+    for batch, computed in _run_batches(run, map(find_left, batches), embedder.workers):
         rows = missing[batch]
         if cache:
             cache.put(embedder.id, [keys[row] for row in rows], computed)
@@ -170,14 +168,6 @@ def embed_texts(
     )
     log_event(logger, "embedded", vars(stats), embedder=embedder.id, task=task)
     return EmbeddedTexts(vectors if len(unique) == len(texts) else vectors[order], stats)
-
-
-def _look_up(
-    embedder: Embedder, keys: list[bytes], count: int, cache: EmbeddingCache | None
-) -> tuple[NDArray[np.bool_], Vectors]:
-    if cache is None:
-        return np.zeros(count, np.bool_), np.empty((count, embedder.dimension), np.float32)
-    return cache.get(keys, embedder.dimension)
 
 
 def _run_batches(
