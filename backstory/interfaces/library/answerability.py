@@ -75,10 +75,15 @@ def evaluate(
         is_on_subject = is_close and (overlap > 0 or is_alike)
     finding = judge_answer(question, texts, stemmer) if is_on_subject else None
     is_sufficient = _SUFFICIENT[finding] if finding else False
+    confidence: Confidence = "medium"
+    if is_sufficient is None:
+        confidence = "low"
+    elif (overlap >= _MOST_WORDS and is_close) if is_sufficient else (overlap < _FEW_WORDS and is_far):
+        confidence = "high"
     return Evaluation(
         question=question,
         sufficient=is_sufficient,
-        confidence=_tell_confidence(overlap, is_sufficient, is_close=is_close, is_far=is_far),
+        confidence=confidence,
         keyword_overlap=round(overlap, 4),
         similarity=None if similarity is None else round(similarity, 4),
         missing=missing,
@@ -123,20 +128,6 @@ def _cut(text: str) -> list[str]:
         for start in range(0, len(part), _PASSAGE_CHARACTERS)
         if part[start : start + _PASSAGE_CHARACTERS].strip()
     ]
-
-
-def _tell_confidence(
-    overlap: float,
-    is_sufficient: bool | None,
-    *,
-    is_close: bool,
-    is_far: bool,
-) -> Confidence:
-    if is_sufficient is None:
-        return "low"
-    if is_sufficient:
-        return "high" if overlap >= _MOST_WORDS and is_close else "medium"
-    return "high" if is_far and overlap < _FEW_WORDS else "medium"
 
 
 def _recommend(texts: Sequence[str], missing: Sequence[str], is_sufficient: bool | None) -> str:

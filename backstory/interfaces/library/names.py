@@ -102,10 +102,11 @@ def find_matching(documents: Sequence[NamedDocument], pattern: str) -> list[Name
         )
     ]
     if not found:
-        raise InputError(
-            f"no document matches the glob {pattern!r}{_suggest_paths(documents, pattern)}",
-            code="unmatched_pattern",
+        near = get_close_matches(pattern.replace("*", ""), [document.uri for document in documents], 3, 0.0)
+        told = (
+            f"the nearest paths are {name_some(near, _LISTED)}" if near else "the library holds no document"
         )
+        raise InputError(f"no document matches the glob {pattern!r}; {told}", code="unmatched_pattern")
     return found
 
 
@@ -140,21 +141,12 @@ def _suggest(documents: Sequence[NamedDocument], name: str) -> str:
     if not documents:
         return "; the library holds no document"
     names = {PurePosixPath(document.uri).name: document for document in documents}
-    names |= {document.title: document for document in documents} | {
-        document.uri: document for document in documents
-    }
+    names |= {document.title: document for document in documents}
+    names |= {document.uri: document for document in documents}
     close = get_close_matches(name, names, n=3, cutoff=0.6)
     close += [other for other in names if name.casefold() in other.casefold()][: 3 - len(close)]
     found = list({names[other].document_id: names[other] for other in close}.values())
     return f"; did you mean {_list(found)}?" if found else "; `backstory documents` lists all"
-
-
-def _suggest_paths(documents: Sequence[NamedDocument], pattern: str) -> str:
-    """Name the documents whose paths are nearest to a glob, however far they are."""
-    near = get_close_matches(pattern.replace("*", ""), [document.uri for document in documents], 3, 0.0)
-    return (
-        f"; the nearest paths are {name_some(near, _LISTED)}" if near else "; the library holds no document"
-    )
 
 
 def list_all_files(workspace: Workspace) -> FolderListing:

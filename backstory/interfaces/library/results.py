@@ -74,25 +74,33 @@ class NamedDocument(Result):
     title: str = Field(description="Title of the document.")
 
 
-class TextPlace(Result):
-    """A place in the text of a document."""
+class Span(Result):
+    """Some characters of the text of a document."""
+
+    char_start: int = Field(description="First character in the document's text, from 0.")
+    char_end: int = Field(description="Character after the last one.")
+
+
+class PagedSpan(Span):
+    """Some characters of the text of a document, with their pages."""
 
     page_start: int | None = Field(description="First page; null for a document without pages.")
     page_end: int | None = Field(description="Last page, inclusive; null for a document without pages.")
+
+
+class TextPlace(PagedSpan):
+    """A place in the text of a document that can be quoted."""
+
     line_start: int | None = Field(description="First line in the document's text, from 1.")
     line_end: int | None = Field(description="Last line, inclusive.")
-    char_start: int = Field(description="First character in the document's text, from 0.")
-    char_end: int = Field(description="Character after the last one.")
     cite: str = Field(description="The one string under which this place may be quoted.")
 
 
-class Chunk(Result):
+class Chunk(Span):
     """One chunk of a document, as the tables have it."""
 
     document_id: str = Field(description="Id of its document.")
     index: int = Field(description="Number of the chunk in its document, from 0.")
-    char_start: int = Field(description="First character in the document's text, from 0.")
-    char_end: int = Field(description="Character after the last one.")
     text: str = Field(description="Text of the chunk.")
 
 
@@ -145,14 +153,11 @@ class DocumentList(Result):
     unread: tuple[FileOutcome, ...] = Field(description="Files that were not read, and why.")
 
 
-class DocumentText(Result):
+class DocumentText(PagedSpan):
     """The text of a document, or of some of its pages."""
 
     document: DocumentEntry = Field(description="The document.")
     text: str = Field(description="The text.")
-    page_start: int | None = Field(description="First page of the text; null for a document without pages.")
-    page_end: int | None = Field(description="Last page of the text, inclusive.")
-    char_start: int = Field(description="First character in the document's text, from 0.")
     char_end: int = Field(description="Character after the last one.")
 
 
@@ -165,15 +170,11 @@ class Dump(Result):
     pages: int | None = Field(description="Number of pages of the document; null without pages.")
 
 
-class SectionSummary(Result):
+class SectionSummary(PagedSpan):
     """One section of a summarized document."""
 
     section: int = Field(description="Number of the section, from 1.")
     heading: str = Field(description='Headings above the section, joined by " > ".')
-    page_start: int | None = Field(description="First page; null for a document without pages.")
-    page_end: int | None = Field(description="Last page, inclusive; null for a document without pages.")
-    char_start: int = Field(description="First character in the document's text, from 0.")
-    char_end: int = Field(description="Character after the last one.")
     words: int = Field(description="Words of the section, those that it shares with the one before included.")
     summary: str = Field(description="Its summary, Markdown; empty if it failed.")
     status: Literal["success", "failed"] = Field(description="Whether it was summarized.")
@@ -212,14 +213,12 @@ class Summary(Result):
     )
 
 
-class Match(NamedDocument):
+class Match(NamedDocument, Span):
     """One place of a document that a pattern matches."""
 
     page: int | None = Field(description="Page of the match; null for a document without pages.")
     line: int = Field(description="Line of the match in the document's text, from 1.")
     column: int = Field(description="Character of the line at which the match begins, from 1.")
-    char_start: int = Field(description="First character of the match in the document's text, from 0.")
-    char_end: int = Field(description="Character after the last one.")
     match: str = Field(description="The matched text.")
     text: str = Field(description="The line, shortened around the match if it is long.")
     text_start: int = Field(description="Character of text at which the match begins, from 0.")

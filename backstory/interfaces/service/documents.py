@@ -17,7 +17,7 @@ from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.mutations import exclude_document
 from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
-from backstory.interfaces.library.results import DocumentEntry, Result
+from backstory.interfaces.library.results import DocumentEntry, NamedDocument, PagedSpan, Result
 from backstory.interfaces.library.status import FileState
 from backstory.interfaces.service.authentication import DESCRIBED, Access, Editor, Reader, Served
 from backstory.interfaces.service.multipart import list_uploads, read_form
@@ -58,18 +58,12 @@ class DocumentPage(Result):
     job: Job | None = Field(description="The index job that is pending or under way; null without one.")
 
 
-class PageText(Result):
+class PageText(NamedDocument, PagedSpan):
     """The text of a document, or of some of its pages."""
 
-    document_id: str = Field(description="Id of the document.")
-    title: str = Field(description="Its title.")
-    uri: str = Field(description="Its path.")
     revision: str = Field(description="Revision of the text.")
     text: str = Field(description="The text.")
     pages: int | None = Field(description="Number of pages of the document; null without pages.")
-    page_start: int | None = Field(description="First page of the text; null without pages.")
-    page_end: int | None = Field(description="Last page of the text, inclusive.")
-    char_start: int = Field(description="First character in the document's text, from 0.")
     char_end: int = Field(description="Character after the last one.")
 
 
