@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from backstory.base.errors import BackstoryError
 from backstory.base.wording import count
 from backstory.interfaces.cli.options import WorkspaceOption
-from backstory.interfaces.cli.terminal import open_console, plain
+from backstory.interfaces.cli.terminal import open_console, plain, print_page
 from backstory.interfaces.pages.export.formats import FormatName
 
 
@@ -53,9 +50,7 @@ def site(
             + ("" if opened.settings.site.base_url else " For feeds and a sitemap, set site.base_url.")
         )
     )
-    sys.stdout.write(f"{built.index}\n")  # alone on its stream, for scripts
-    if open_page and not webbrowser.open(built.index.resolve().as_uri()):
-        raise BackstoryError(f"no browser could be started; open {built.index} yourself")
+    print_page(built.index, opens=open_page)
 
 
 def prompt(
@@ -100,4 +95,4 @@ def export(
             f"{made.written.removed} removed."
         )
     )
-    sys.stdout.write(f"{made.folder}\n")  # alone on its stream, for scripts
+    print_page(made.folder)

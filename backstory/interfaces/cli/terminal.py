@@ -15,6 +15,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from backstory.base.errors import BackstoryError
+
 # C0 (except tab and line feed), DEL and C1, with which a text could move the cursor, or recolour or rename the
 # terminal; the separators of lines that some terminals break; and the marks that change the direction of text.
 _SEPARATORS_AND_MARKS: Final = r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
@@ -133,6 +135,16 @@ def print_lines(console: Console, lines: Iterable[str]) -> None:
 def print_record(record: Any, lines: Iterable[str], *, as_json: bool) -> None:
     """Print what a command did: as JSON, or in lines for people."""
     print_result(record, lambda console: print_lines(console, lines), as_json=as_json)
+
+
+def print_page(page: Path, *, opens: bool = False) -> None:
+    """Print where a page is, alone on standard output, for scripts; and open it in a browser if that is wanted."""
+    sys.stdout.write(f"{page}\n")
+    if opens:
+        import webbrowser  # few commands need it
+
+        if not webbrowser.open(page.resolve().as_uri()):
+            raise BackstoryError(f"no browser starts on this machine; open {page} yourself")
 
 
 def print_json(record: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import webbrowser
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
@@ -13,10 +12,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from backstory.base.errors import BackstoryError
 from backstory.base.wording import count
 from backstory.interfaces.cli.options import JsonOption, WindowArgument, WorkspaceOption, read_day
-from backstory.interfaces.cli.terminal import plain, plain_line, print_result, print_table
+from backstory.interfaces.cli.terminal import plain, plain_line, print_page, print_result, print_table
 
 if TYPE_CHECKING:
     from backstory.interfaces.library.answers import ExplainedDocument, Explanation
@@ -126,9 +124,7 @@ def report(
     from backstory.pipeline.workspace import open_workspace
 
     page = write_window_page(open_workspace(workspace), window, output)
-    sys.stdout.write(f"{page}\n")  # alone on its line, for scripts
-    if open_page and not webbrowser.open(page.resolve().as_uri()):
-        raise BackstoryError(f"no browser starts on this machine; open {page} yourself")
+    print_page(page, opens=open_page)
 
 
 def print_windows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
