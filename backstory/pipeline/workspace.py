@@ -125,7 +125,7 @@ class Workspace(WorkspacePaths):
             if self.settings.storage.files is None:
                 write_views(self.tables)
             if self.tables.collect(older_than, discarded=discarded) and older_than < KEPT:
-                self.catalog.compact()
+                self.catalog.state.compact()
 
     @cached_property
     def last_reading(self) -> LastReading:

@@ -144,7 +144,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         )
         execute_run(fresh, run, holds_lock=True)
     workspace.tables.collect(timedelta(0))
-    workspace.catalog.compact()
+    workspace.catalog.state.compact()
     prune(workspace.index)
     current = current_version(workspace.index)
     old = sorted(path.name for path in workspace.index.iterdir() if path.is_dir() and path.name != current)

@@ -23,9 +23,10 @@ Changes: TypeAlias = dict[Key, "Entry | None"]
 _Look: TypeAlias = Callable[[], None]
 
 _COUNTER: Final = ("", "")
-"""Key of the row that counts the changes, and names the catalog that they were made to."""
-_GONE: Final = -1
-"""Number of rows of an entry that was removed."""
+"""Key of the row that counts the changes.
+
+It has a name, which changes when entries are removed: nothing else would tell other processes of that.
+"""
 _CHANGED: Final = (
     "SELECT table_name, partition, inputs, content, rows, version FROM partitions "
     "WHERE version > ? OR table_name = ''"
@@ -94,15 +95,6 @@ class Catalog:
         known = self.read(table)
         self.record(table, {key: replace(known[key], inputs="") for key in keys if key in known})
 
-    def compact(self) -> None:
-        """Leave no trace on the disk of what was removed."""
-        with self._lock, self.state.begin() as session:
-            self._take_changes(session)
-            session.execute("DELETE FROM partitions WHERE rows = ?", (_GONE,))
-            # Under another name, others read everything again, since nothing tells them what was removed.
-            self.state.upsert(session, PARTITIONS, [(*_COUNTER, uuid4().hex, "", 0, self._version + 1)])
-        self.state.compact()
-
     def pending(self, table: str, inputs: Mapping[str, str], contents: Mapping[str, str]) -> list[str]:
         """List the keys of whose present inputs or content the hash is not the recorded one."""
         known = self.read(table)
@@ -133,12 +125,14 @@ class Catalog:
             if not changes:
                 return
             version = self._version + 1
-            rows = [(*_COUNTER, self._name or uuid4().hex, "", 0, version)]
-            for key, entry in changes.items():
-                if entry is not None:
-                    rows.append((*key, entry.inputs, entry.content, entry.rows, version))
-                elif key in self._versions:
-                    rows.append((*key, "", "", _GONE, version))
+            gone = [key for key, entry in changes.items() if entry is None and key in self._versions]
+            session.executemany("DELETE FROM partitions WHERE table_name = ? AND partition = ?", gone)
+            rows = [(*_COUNTER, uuid4().hex if gone or not self._name else self._name, "", 0, version)]
+            rows += [
+                (*key, entry.inputs, entry.content, entry.rows, version)
+                for key, entry in changes.items()
+                if entry is not None
+            ]
             self.state.upsert(session, PARTITIONS, rows)
 
     def _look(self) -> None:
@@ -151,7 +145,7 @@ class Catalog:
         rows = session.execute(_CHANGED, (self._version,)).fetchall()
         name, version = next(((row[2], row[5]) for row in rows if row[:2] == _COUNTER), ("", 0))
         if name != self._name or version < self._version:
-            # It is the first reading, or another catalog is in the same place.
+            # It is the first reading, entries were removed, or another catalog is in the same place.
             self._entries, self._versions = {}, {}
             rows = session.execute(_CHANGED, (0,)).fetchall() if self._version else rows
         self._name, self._version = name, version
@@ -161,9 +155,6 @@ class Catalog:
                 continue
             if table not in copied:
                 copied[table] = dict(self._entries.get(table, {}))
-            if count == _GONE:
-                copied[table].pop(key, None)
-            else:
-                copied[table][key] = Entry(inputs, content, count)
+            copied[table][key] = Entry(inputs, content, count)
             self._versions[table, key] = changed
         self._entries |= copied

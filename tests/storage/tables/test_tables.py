@@ -272,6 +272,17 @@ def test_files_are_deleted_by_the_clock_that_machines_share(
     assert tables.collect(timedelta(0)) == 1
 
 
+def test_what_another_process_removes_is_gone(tmp_path: Path) -> None:
+    first, second = open_tables(tmp_path), open_tables(tmp_path)
+    write(first, "a", 1)
+    write(first, "b", 2)
+    assert second.keys(TABLE) == ["a", "b"]
+    first.commit({(TABLE, "c"): Made(make_rows(3), "")}, without=[(TABLE, "a")])
+    assert second.keys(TABLE) == first.keys(TABLE) == ["b", "c"]
+    with first.catalog.state.reading() as session:
+        assert session.execute("SELECT partition FROM partitions WHERE partition = 'a'").fetchall() == []
+
+
 def test_entries_of_another_catalog_in_the_same_place_are_not_mixed(tmp_path: Path) -> None:
     tables = open_tables(tmp_path)
     write(tables, "a", 1)
