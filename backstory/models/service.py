@@ -82,7 +82,7 @@ class Service:
         self._wait = wait
         self._limiter = RateLimiter(self.units_per_minute, self.tokens_per_minute, clock=clock, wait=wait)
         self._client: Any = client
-        self._connecting = threading.Lock()
+        self._connection_lock = threading.Lock()
 
     def post(
         self, path: str, body: Mapping[str, Any], read: Callable[[dict[str, Any]], Result], *, most: Usage
@@ -126,7 +126,7 @@ class Service:
             settle = self._meter.reserve(most, seconds=self.settings.seconds + _SETTLING_SECONDS)
             used = most  # an attempt without an answer may have been billed; one that was refused was not
             try:
-                with self._connecting:
+                with self._connection_lock:
                     self.api_calls += 1
                 with observe(f"{self.settings.provider} request", units=most.texts, tokens=most.tokens_in):
                     response = send(client)
@@ -191,7 +191,7 @@ class Service:
 
     def _connect(self) -> Any:
         """Return the client, which is made once: that of Gemini, or one of HTTP."""
-        with self._connecting:
+        with self._connection_lock:
             if self._client is None:
                 self._client = self._make_client()
             return self._client

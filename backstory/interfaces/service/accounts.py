@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from backstory.base.errors import InputError
-from backstory.interfaces.service.account_rows import forget_tenant
 from backstory.interfaces.service.names import (
     Role,
     includes,
@@ -117,11 +116,6 @@ class Accounts:
             session.execute("INSERT INTO users VALUES (?, ?, ?)", (user_id, name, _write_time(now)))
         return user_id
 
-    def find_user(self, name: str) -> str:
-        """Return the id of a user."""
-        with self.state.reading() as session:
-            return _find_user(session, name)
-
     def remove_user(self, name: str) -> None:
         """Remove a user with all tokens and roles."""
         with self.state.begin() as session:
@@ -157,11 +151,6 @@ class Accounts:
                 f"{user} has no role in {tenant!r}; `backstory serve user list` shows all roles",
                 code="no_role",
             )
-
-    def forget_tenant(self, tenant: str) -> None:
-        """Remove all roles in a tenant and its keys, so that a later one of the same name begins with none."""
-        with self.state.begin() as session:
-            forget_tenant(session, tenant)
 
     def make_token(self, user: str, *, days: int | None = None, now: datetime | None = None) -> str:
         """Make a token of a user, which ends after some days if any are given.

@@ -178,7 +178,7 @@ def test_a_removed_users_conversations_go_and_those_of_others_stay(root: Path) -
     store = ConversationStore(opened.tenants.open_state("garden"))
     file = Path(opened.tenants.open_state("garden").place)
     opened.accounts.add_user("ben")
-    ids = {name: opened.accounts.find_user(name) for name in ("anna", "ben")}
+    ids = {user.name: user.user_id for user in opened.accounts.list_users()}
     for name, user_id in ids.items():
         store.begin(user_id, f"what did {name} ask?", 0.0)
     assert call(root, "user", "remove", "anna").exit_code == 0

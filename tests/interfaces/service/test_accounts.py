@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import InputError, StateError
+from backstory.interfaces.service.account_rows import forget_tenant
 from backstory.interfaces.service.accounts import SESSION_HOURS, TOKEN_PREFIX, Accounts
 from backstory.storage.schema import ACCOUNTS
 from backstory.storage.state_sqlite import SqliteState
@@ -154,7 +155,8 @@ def test_a_later_tenant_of_the_same_name_begins_without_roles(accounts: Accounts
     for user in ("anna", "ben"):
         accounts.grant(user, "garden", "owner")
         accounts.grant(user, "kitchen", "reader")
-    accounts.forget_tenant("garden")
+    with accounts.state.begin() as session:
+        forget_tenant(session, "garden")
     assert [dict(user.roles) for user in accounts.list_users()] == [{"kitchen": "reader"}] * 2
 
 

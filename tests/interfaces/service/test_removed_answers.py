@@ -173,7 +173,8 @@ def test_a_user_who_is_kept_out_while_a_question_is_answered_keeps_the_conversat
 ) -> None:
     accounts, answer = served.service.accounts, Library.answer
     kept = served.service.conversations("garden")
-    before = kept.begin(accounts.find_user("ben"), "What did I ask?", 1.0)
+    [ben] = [user.user_id for user in accounts.list_users() if user.name == "ben"]
+    before = kept.begin(ben, "What did I ask?", 1.0)
 
     def answer_late(self: Library, question: str, **named: Any) -> Any:
         answered = answer(self, question, **named)
@@ -185,4 +186,4 @@ def test_a_user_who_is_kept_out_while_a_question_is_answered_keeps_the_conversat
         asked = client.post("/api/chat/message", json={"question": QUESTION})
     assert asked.json()["error"]["code"] == "unknown_conversation"
     assert kept.count() == 1
-    assert kept.find(before, accounts.find_user("ben")) is not None
+    assert kept.find(before, ben) is not None

@@ -66,7 +66,8 @@ def begin(opened: ServiceFolder, user: str) -> None:
     store = Service(opened.accounts, opened.tenants, IndexJobs(opened.tenants, threads=0)).conversations(
         "garden"
     )
-    store.begin(opened.accounts.find_user(user), f"What does the {MARK} say?", 1.0)
+    [user_id] = [one.user_id for one in opened.accounts.list_users() if one.name == user]
+    store.begin(user_id, f"What does the {MARK} say?", 1.0)
 
 
 def test_a_removal_that_stops_amid_its_places_shows_and_goes_on(machines: Machines) -> None:
