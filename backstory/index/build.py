@@ -126,9 +126,6 @@ def arrange(
     ``vectors`` are unit rows of float32 in the order of ``document_chunks``. ``languages`` has the language of each
     document by id, ISO 639-1, None if unclear; without it they are detected. For the posts over a snapshot,
     ``main_stemmer`` is that of the snapshot; else it follows from the documents.
-
-    Raises:
-        InputError: The vectors do not fit the chunks, or are not finite unit rows.
     """
     stray = find_stray_vector(vectors)
     if len(vectors) != document_chunks.height or stray is not None:
@@ -178,10 +175,6 @@ def publish_content(folder: Path, content: Content, calibration: Calibration) ->
 
     The version is a hash of content and settings. The snapshot is built in a hidden folder, and published in one step:
     a process that is killed at any point leaves the earlier snapshot current and whole.
-
-    Raises:
-        SettingsError: There is no stemmer for the language.
-        SearchIndexError: A Milvus server cannot be used, or the extension of DuckDB is not installed.
     """
     started = time.perf_counter()
     version = content.hash(calibration.model_dump_json())

@@ -56,9 +56,6 @@ def cut_document_chunks(
     the tokenizer ``counter_id`` counts them. ``token_count`` counts ``text`` alone. ``heading`` is empty for a document
     whose title and headings would take half of the maximum. Chunks of ``previous``, the table of the last run, are
     reused where the revision was cut in the same way.
-
-    Raises:
-        InputError: The title of a document leaves no room for text.
     """
     current = documents.filter(pl.col("status") == "ok").select(*_KEY, *_READ)
     names = [
@@ -90,9 +87,6 @@ def embedding_texts(chunks: pl.DataFrame, documents: pl.DataFrame) -> list[str]:
     """Build the texts to embed for chunks: title, headings, an empty line, text.
 
     A heading that repeats the title is omitted. The last heading is omitted if the text begins with it.
-
-    Raises:
-        InputError: A chunk's document is not in the table.
     """
     titled = chunks.select("document_id", "revision", "heading", "text").join(
         documents.select("document_id", "revision", "title"),

@@ -165,13 +165,9 @@ class VssGraph(Graph):
             self._connection.close()
 
     def _fetch(
-        self,
-        queries: Vectors,
-        waiting: NDArray[np.int64],
-        fetch: int,
-        request: SearchRequest,
-        scope: Scope,  # noqa: ARG002 - DuckDB takes no filter
+        self, queries: Vectors, waiting: NDArray[np.int64], fetch: int, request: SearchRequest, scope: Scope
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        del scope  # DuckDB takes no filter
         with self._lock:
             _store(self._connection, "TEMP TABLE queries", queries[waiting])
             self._connection.execute(f"SET hnsw_ef_search = {int(self._ef_of(request))}")

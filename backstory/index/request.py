@@ -153,11 +153,7 @@ class Scope:
 
 
 def scope_of(filters: Filters, documents: pl.DataFrame, chunks: pl.DataFrame, query_count: int) -> Scope:
-    """Resolve filters into rows, which have the position of their document, and pages if the filters name any.
-
-    Raises:
-        InputError: The number of as-of times is not the number of queries.
-    """
+    """Resolve filters into rows, which have the position of their document, and pages if the filters name any."""
     row_documents = chunks["document"].to_numpy()
     stop = np.full(query_count, len(row_documents), np.int64)
     if filters.as_of is not None:

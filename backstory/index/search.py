@@ -64,9 +64,7 @@ class SearchResult:
 def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
     """Open the current snapshot of the search index in a folder, and compare the sizes of its files.
 
-    Raises:
-        NoIndexError: No snapshot is published.
-        SearchIndexError: It is damaged, or holds vectors of another space than that of ``embedder_id``.
+    Vectors of another space than that of ``embedder_id`` are an error, as is damage.
     """
     index = SearchIndex(open_current(folder))
     made_by = index.manifest.embedder_id
@@ -139,10 +137,6 @@ class SearchIndex:
 
         ``queries`` are unit rows of float32, shape ``(queries, dimension)``. Every ranking but ``dense`` needs their
         ``texts``. Equal scores are ordered by similarity, then by date of publication and chunk id.
-
-        Raises:
-            InputError: The queries are not finite unit rows, or there is not one text or time per query.
-            SearchIndexError: The queries are of another width, a file is damaged, or a Milvus server does not answer.
         """
         started = time.perf_counter()
         manifest = self.manifest

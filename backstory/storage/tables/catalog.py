@@ -108,8 +108,7 @@ class Catalog:
     def changing(self, seen: int | None = None) -> Iterator[tuple[Entries, Changes]]:
         """Hold a transaction, which excludes every other change: lend the present entries, and take their changes.
 
-        Raises:
-            ConflictError: One of them was changed after the version that was seen; nothing is written.
+        Nothing is written if one of these was changed after the version that was seen.
         """
         changes: Changes = {}
         with self._lock, self.state.begin() as session:

@@ -63,11 +63,7 @@ def conform(frame: pl.DataFrame, model: type[Table]) -> pl.DataFrame:
 
 
 def validate(frame: pl.DataFrame, model: type[Table]) -> pl.DataFrame:
-    """Check a frame against its contract, and return it unchanged.
-
-    Raises:
-        ContractError: The contract is broken. The error lists the failed checks and some of the values.
-    """
+    """Check a frame against its contract, and return it unchanged; the error lists what fails, and some values."""
     if keeps_contract(frame, model):
         return frame
     from pandera.errors import SchemaErrors

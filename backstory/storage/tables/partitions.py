@@ -33,11 +33,7 @@ _KEY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:T([0-9]{2}))?")
 
 
 def partition_key(moment: datetime, grain: Grain, timezone: str = "UTC") -> str:
-    """Return the key of the partition that contains a moment, by the calendar of a time zone.
-
-    Raises:
-        InputError: The datetime has no time zone (code ``no_time_zone``).
-    """
+    """Return the key of the partition that contains a moment, by the calendar of a time zone."""
     if moment.tzinfo is None:
         raise InputError(
             f"{moment.isoformat()} has no time zone; give one, such as tzinfo=datetime.UTC",
@@ -66,11 +62,7 @@ def next_partition(key: str, grain: Grain) -> str:
 
 
 def partition_range(first: str, last: str, grain: Grain) -> list[str]:
-    """List the keys from one to another, both included, without gaps.
-
-    Raises:
-        InputError: The range ends before it begins (code ``swapped_range``).
-    """
+    """List the keys from one to another, both included, without gaps."""
     if _parse(last, grain) < _parse(first, grain):
         raise InputError(
             f"the range from {first} to {last} ends before it begins; swap the two", code="swapped_range"

@@ -126,9 +126,7 @@ class Tables:
     ) -> dict[Key, Entry]:
         """Replace partitions of any tables, and remove others, all of them or none; return the new entries.
 
-        Raises:
-            ContractError: Rows break the contract of their table.
-            ConflictError: Another process has replaced one of them since the version of the catalog that was seen.
+        A :class:`ConflictError` says that one was replaced since the version of the catalog that was seen.
         """
         for table, key in made:
             _require_key(table, key)

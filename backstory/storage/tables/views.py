@@ -105,9 +105,6 @@ def write_views(tables: Tables) -> Path:
     It is replaced by renaming, so that a process that has it open blocks nobody. It stays as it is if its views are
     those of the present files, and if one of these is absent or damaged, over which no view can be made; a warning
     says so.
-
-    Raises:
-        OSError: The disk is full.
     """
     path = Path(tables.store.locate(VIEWS_FILE))
     views, made_of = _list_beside(path, tables)
