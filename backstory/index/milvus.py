@@ -314,11 +314,11 @@ def choose_collection(folder: Path, settings: IndexSettings, embedder_id: str, d
     address, name = read_collection(folder)
     if address != settings.uri or not name.endswith(f"_{kind}"):
         release_collection(folder)
-    elif _is_free(Collection(settings, name), current_version(folder)):
-        return name
-    else:
+        name = ""
+    elif not _is_free(Collection(settings, name), current_version(folder)):
         logger.warning("%s at %s is left to another folder, such as a copy of %s", name, address, folder)
-    name = f"backstory_{secrets.token_hex(8)}_{kind}"
+        name = ""
+    name = name or f"backstory_{secrets.token_hex(8)}_{kind}"
     write_file(folder / COLLECTION_FILE, f"{settings.uri} {name}".encode())
     return name
 
