@@ -62,7 +62,7 @@ def read_export(path: Path) -> None:
     """Read an export, and print what was read, seconds, and the peak memory of this process."""
     started = time.perf_counter()
     read = read_file(ListedFile(path, path.name), ConversationSettings())
-    told = {"status": read.status, "reason": read.reason, "messages": read.rows}
+    told = {"status": read.status, "reason": read.reason, "messages": len(read.rows)}
     measured = {
         "seconds": round(time.perf_counter() - started),
         "caller_MB": peak_megabytes(resource.RUSAGE_SELF),

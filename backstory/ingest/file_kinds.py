@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -170,9 +171,9 @@ def describe_foreign(content: bytes) -> str | None:
     return None
 
 
-def describe_unread_chat(content: bytes, name: str) -> str:
-    """Describe a file among chats that no reader supports, and say what to do."""
-    kind, advice = _find_kind(content, name)
+def describe_unread_chat(content: bytes, name: str, parts: Iterable[str]) -> str:
+    """Describe a file among chats that no reader supports, and say what to do; ``parts`` are those of an archive."""
+    kind, advice = _find_kind(content, name, parts)
     return f"{kind}; Backstory {VERSION} has no reader for it (known: {_READ_AS}). {advice}"
 
 
@@ -189,15 +190,13 @@ def names_chat(description: str | None) -> bool:
     return description is not None and description.startswith(_CHATS)
 
 
-def _find_kind(content: bytes, name: str) -> tuple[str, str]:
+def _find_kind(content: bytes, name: str, parts: Iterable[str]) -> tuple[str, str]:
     head = content[:_CHAT_HEAD_BYTES]
     if _BACKUP.fullmatch(name):
         return "an encrypted backup of WhatsApp", _EXPORT_AS_TEXT
     if content.startswith(_ZIP):
-        if b"users.json" in content:  # the names of members stand in an archive as they are
+        if any(PurePosixPath(part).name == "users.json" for part in parts):
             return SLACK_WITHOUT_LISTS, "Export the workspace again"
-        if b"[Content_Types].xml" in content:
-            return "a Microsoft Office document", _EXPORT_AS_TEXT
         return "a ZIP archive without a chat", "Unpack it and put the chat's text here"
     if (kind := name_binary_kind(head)) is not None:
         return kind, _EXPORT_AS_TEXT

@@ -1,15 +1,20 @@
-"""Decoding a text file into lines, in any encoding; in UTF-8, single lines may be undecodable."""
+"""The lines of a text: of a whole file in one encoding, or of a stream in which each line may have its own."""
 
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import IO, Final
 
 import polars as pl
 
 from backstory.text.encoding import UTF8, find_encoding, find_iso_2022
 
+MOST_LINE_BYTES: Final = 1 << 20
+"""Maximum length of a line of a stream."""
 _HEAD_BYTES = 65_536
+_WINDOWS: Final = "cp1252"
 _BLOCK_BYTES = 16 * 2**20
 _LETTER_BYTES = bytes(range(0x80, 0x100))
 _MOST_NULLS = 0.001
@@ -62,7 +67,7 @@ def decode_head(content: bytes) -> list[str]:
     A text may contain a few null bytes; many of them indicate a binary file.
     """
     head = _end_lines(content[:_HEAD_BYTES])
-    is_cut = len(content) > len(head)
+    is_cut = len(content) >= _HEAD_BYTES
     # A character cut in half would look like another encoding.
     encoding = find_encoding(head.rstrip(_LETTER_BYTES) if is_cut else head)
     if encoding == UTF8 and head.count(0) > 1 + _MOST_NULLS * len(head):
@@ -120,3 +125,44 @@ def _find_undecodable(content: bytes) -> dict[int, str]:
                 "save the file as UTF-8"
             )
     return undecodable
+
+
+def read_lines(file: IO[bytes]) -> Iterator[tuple[int, str | None]]:
+    """Yield number, from 1, and text of each line, without its end; None for a line that is longer than 1 MiB."""
+    number = 0
+    while line := file.readline(MOST_LINE_BYTES):
+        number += 1
+        if len(line) == MOST_LINE_BYTES and not line.endswith(b"\n"):
+            skip_line(file)
+            yield number, None
+        else:
+            yield number, decode_line(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
+
+
+def split_head(head: bytes) -> list[str]:
+    """Return the complete lines of the first bytes of a file, each decoded by itself; none for a binary file."""
+    if b"\0" in head:
+        return []
+    lines = head.removeprefix(codecs.BOM_UTF8).split(b"\n")
+    return [decode_line(line) for line in (lines[:-1] if len(head) == _HEAD_BYTES else lines)]
+
+
+def decode_line(line: bytes) -> str:
+    """Decode one line, since in the logs of some programs each line has its own encoding.
+
+    It is read as ISO-2022-JP if it has the escape sequences of that, else as UTF-8, else as Windows-1252.
+    """
+    ended = line.removesuffix(b"\n").removesuffix(b"\r")
+    escaped = find_iso_2022(ended)
+    if escaped is not None:
+        return ended.decode(escaped, "replace")
+    try:
+        return ended.decode()
+    except UnicodeDecodeError:
+        return ended.decode(_WINDOWS, "replace")
+
+
+def skip_line(file: IO[bytes]) -> None:
+    """Go to the end of a line in steps of 1 MiB."""
+    while (part := file.readline(MOST_LINE_BYTES)) and not part.endswith(b"\n"):
+        pass

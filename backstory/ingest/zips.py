@@ -117,12 +117,17 @@ def leads_out(name: str) -> bool:
     return not parts or name.startswith("/") or ".." in parts or ":" in parts[0] or not name.isprintable()
 
 
+def is_encrypted(info: zipfile.ZipInfo) -> bool:
+    """Return whether a member is protected by a password."""
+    return bool(info.flag_bits & _ENCRYPTED)
+
+
 def _find_problem(name: str, info: zipfile.ZipInfo) -> str | None:
     if leads_out(name):
         return "its name points outside the archive or cannot be displayed; rename it"
     if stat.S_ISLNK(info.external_attr >> 16):
         return "this is a link, and Backstory follows no links in archives; pack the file itself"
-    if info.flag_bits & _ENCRYPTED:
+    if is_encrypted(info):
         return "this is protected by a password; unpack the archive with it, or save the file without one"
     if info.file_size > _SMALL and info.file_size > MOST_RATIO * info.compress_size:
         return f"this would grow to more than {MOST_RATIO} times its packed size; unpack it if you trust it"

@@ -34,7 +34,7 @@ from backstory.storage.tables.tables import KEPT, Tables
 if TYPE_CHECKING:
     import polars as pl
 
-    from backstory.ingest.chats.last_reading import LastReading
+    from backstory.ingest.chats.exports import LastReading
     from backstory.models.reranker import JudgementCache, Reranker
     from backstory.pipeline.history.history import RunHistory
     from backstory.writing.answers.choice import AnswerModels
@@ -130,7 +130,7 @@ class Workspace(WorkspacePaths):
     @cached_property
     def last_reading(self) -> LastReading:
         """The exports as this process read them last."""
-        from backstory.ingest.chats.last_reading import LastReading
+        from backstory.ingest.chats.exports import LastReading
 
         return LastReading()
 

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
+from backstory.ingest.chats.export import complete_rows
 from backstory.ingest.chats.exports import RAW_SCHEMA
-from backstory.ingest.chats.reader import complete_rows
 from backstory.storage.tables.schemas import Messages
 from tests.builders.rows import Row, make_rows
 

@@ -1,135 +1,45 @@
-"""Interface of the reader of one chat platform, and the items that it reads from an export."""
+"""The interface of the reader of one format of chat exports."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final, TypeAlias
+from pathlib import PurePosixPath
+from typing import Final
 
-from backstory.ingest.chats.export_parts import ExportParts
+from backstory.ingest.chats.export import Export
+from backstory.ingest.chats.items import Item
+from backstory.ingest.chats.opened import Opened
 
-_UNFIT: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
-_LONGEST_NAME: Final = 80
-
-
-@dataclass(frozen=True, slots=True)
-class Chat:
-    """A chat of an export. It comes before its messages.
-
-    Attributes:
-        key: Platform and id of the chat, the same in every export.
-        name: Name of its conversation in the tables; see :func:`name_chat`.
-    """
-
-    key: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """Someone whom the export names, whether or not they wrote.
-
-    Attributes:
-        name: Name as an author.
-        aliases: Further names of the same person.
-        identifier: Id of the account, if the platform gives ids to people whose names may be alike.
-    """
-
-    name: str
-    aliases: tuple[str, ...] = ()
-    identifier: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ChatMessage:
-    """One message.
-
-    Attributes:
-        sent: Time of sending; without a time zone, a time on the clock of the export.
-        author: Name as the export shows it; None for lines of the app.
-        text: Text with mentions as ``@name``; None for media without a caption.
-        kind: ``message``, ``media`` or ``system``.
-        chat: Key of the chat; None if the export names none, so that its file is the conversation.
-        key: Id of the message, the same in every export that holds it; None if the platform has none.
-        reply_to: Key of the message in this chat that it answers.
-        reactions: Emoji (of a custom one ``:name:``) and how many people chose it.
-        is_edited: Whether the text was changed after sending.
-        edited: Time of the last change, if it is known; in the form of ``sent``.
-        author_id: Id of the author, as that of a :class:`Person`.
-    """
-
-    sent: datetime
-    author: str | None
-    text: str | None
-    kind: str = "message"
-    chat: str | None = None
-    key: str | None = None
-    reply_to: str | None = None
-    reactions: tuple[tuple[str, int], ...] = ()
-    is_edited: bool = False
-    edited: datetime | None = None
-    author_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Deleted:
-    """A message of an export was deleted on the platform: no table holds it, wherever the export does."""
-
-    chat: str | None
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """A record that cannot be read, with the reason, which never quotes the record."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wordless:
-    """A record of a kind that no table holds and in which no words were found, such as a vote; kinds are counted."""
-
-    kind: str
-
-
-Item: TypeAlias = Chat | Person | ChatMessage | Deleted | Unread | Wordless
+_JSON_NAME: Final = re.compile(r".*\.json", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class ChatFormat:
-    """The reader of one platform's exports.
+    """The reader of exports of one format.
 
     Attributes:
         name: Name of the format in the table ``sources``.
         find: Returns the parts of an export that the reader reads, by names and content; none if the export has
             another format.
-        read: Reads those parts of the export as a stream of items. Each message, deletion and unread record counts as
-            one record.
+        read: Reads these parts: as a stream of items, each message, deletion and unread record of which counts as one
+            record; or as a whole. It raises ``ReadError`` if the export is ambiguous; the message names the
+            setting that resolves it; and ``ReadError`` if it cannot be read.
     """
 
     name: str
-    find: Callable[[ExportParts], list[str]]
-    read: Callable[[ExportParts, list[str]], Iterator[Item]]
+    find: Callable[[Opened], list[str]]
+    read: Callable[[Opened, list[str]], Iterator[Item] | Export]
 
 
-def name_chat(name: str | None, identifier: str) -> str:
-    """Name the conversation of a chat by its name, if it has one, and its id, so that two never have one name."""
-    parts = (_UNFIT.sub(" ", part or "").strip()[:_LONGEST_NAME].strip() for part in (name, identifier))
-    return "-".join(filter(None, parts)) or "chat"
-
-
-def read_each(records: Iterable[Any], read: Callable[[Mapping[str, Any]], Item | None]) -> Iterator[Item]:
-    """Read records one by one; a record for which ``read`` raises ``ValueError`` is unread for that reason."""
-    for record in records:
-        if not isinstance(record, dict):
-            yield Unread("the record is no object")
-            continue
-        try:
-            item = read(record)
-        except ValueError as error:
-            item = Unread(str(error))
-        if item is not None:
-            yield item
+def find_marked(
+    opened: Opened, *, marks: Collection[frozenset[str]], named: re.Pattern[str] = _JSON_NAME
+) -> list[str]:
+    """Return the parts that hold all paths of one of the marks near their beginning."""
+    return [
+        name
+        for name in opened.names
+        if (opened.is_single or named.fullmatch(PurePosixPath(name).name))
+        and any(mark <= opened.json_paths(name) for mark in marks)
+    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -12,17 +11,17 @@ from pathlib import Path
 from typing import Final
 
 from backstory.base.errors import WorkspaceError
-from backstory.ingest.chats.export_parts import (
+from backstory.ingest.chats.opened import (
     MAILDIR_FOLDERS,
+    hash_file,
     hash_folder,
     is_export_folder,
     is_maildir,
     is_part,
     is_slack_folder,
     list_parts,
-    open_export,
 )
-from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
+from backstory.ingest.chats.times import KNOWN_YEAR
 from backstory.ingest.file_kinds import kind_in_chats
 
 _SUFFIXES: Final = frozenset([".txt", ".zip", ".csv", ".tsv", ".jsonl", ".json", ".parquet"])
@@ -37,16 +36,9 @@ _MEDIA_NAME: Final = re.compile(
 _OF_MAIL_PROGRAM: Final = re.compile(r"dovecot.*|[^.]*")
 """Files beside mails: ``dovecot.index.log``, and names without a suffix, such as ``maildirfolder``."""
 
-_KEPT_BY_MAIL_PROGRAM: Final = "a file of the mail program"
-_NOT_ARRIVED: Final = "a mail whose delivery is not complete"
-_HIDDEN_MAIL: Final = "a hidden file"
-_LINKED_MAIL: Final = (
-    "a link, and Backstory follows no links among mails; copy the mail here, or remove the link"
-)
-_NO_MAIL: Final = "not a mail; move it out of this folder of mails"
-_HIDDEN_MAILDIR: Final = "a hidden folder; copy it under a name without the dot to have its mails read"
-_LINKED_IN_MAILDIR: Final = (
-    "a link to a folder, and Backstory follows no links among mails; copy the folder, or remove the link"
+_NO_MAIL: Final = (
+    "no mail that has arrived: it is hidden, a link, a folder, or not delivered whole; copy it here as a file if it is "
+    "a mail, else move it out"
 )
 
 
@@ -116,9 +108,7 @@ def hash_export(listed: ListedFile) -> tuple[str, int]:
     try:
         if listed.path.is_dir():
             return hash_folder(listed.path, listed.root), KNOWN_YEAR
-        with open_export(listed.path, listed.root) as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            return sha256, latest_year_of(os.fstat(file.fileno()).st_mtime)
+        return hash_file(listed.path, listed.root)
     except OSError as error:
         return str(error.strerror), KNOWN_YEAR
 
@@ -175,24 +165,28 @@ def describe_file(path: Path, source: str) -> ListedFile:
 def _walk(folder: Path) -> Iterator[ListedFile]:
     errors: list[OSError] = []
     root = Path(os.path.realpath(folder))
-    exports: set[Path] = set()
+    slack: set[Path] = set()
+    maildirs: set[Path] = set()
     for place, folders, names in os.walk(folder, onerror=errors.append):
-        if is_maildir([name for name in folders if not (Path(place) / name).is_symlink()]):
-            yield ListedFile(Path(place), f"{_source_of(Path(place), folder)}/", root=root)
-            yield from _list_beside_mails(Path(place), folders, names, folder, root)
-            folders[:] = [name for name in folders if name not in MAILDIR_FOLDERS and name[0] != "."]
+        here = Path(place)
+        if here.parent in maildirs and here.name in MAILDIR_FOLDERS:
+            yield from _list_no_mails(here, [*folders, *names], folder)
+            folders.clear()
             continue
-        if is_slack_folder(names):
-            exports.add(Path(place))
-            yield ListedFile(Path(place), f"{_source_of(Path(place), folder)}/", root=root)
-        if not exports.isdisjoint([Path(place), Path(place).parent]):
-            names = [name for name in names if not is_part(Path(place) / name)]
-        paths = {name: Path(place) / name for name in [*folders, *names]}
+        if is_maildir([name for name in folders if not (here / name).is_symlink()]):
+            maildirs.add(here)
+        elif is_slack_folder(names):
+            slack.add(here)
+        if here in slack | maildirs:
+            yield ListedFile(here, f"{_source_of(here, folder)}/", root=root)
         for name in names:
-            source = _source_of(paths[name], folder)
-            yield _refuse_outside(describe_file(paths[name], source), root)
+            path, source = here / name, _source_of(here / name, folder)
+            if here in maildirs and _OF_MAIL_PROGRAM.fullmatch(name):
+                yield ListedFile(path, source, "ignored", "a file of the mail program")
+            elif slack.isdisjoint([here, here.parent]) or not is_part(path):
+                yield _refuse_outside(describe_file(path, source), root)
         for name in folders:
-            described = _describe_folder(paths[name], f"{_source_of(paths[name], folder)}/", root)
+            described = _describe_folder(here / name, f"{_source_of(here / name, folder)}/", root)
             if described is not None:
                 yield described
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -204,42 +198,15 @@ def _walk(folder: Path) -> Iterator[ListedFile]:
         yield ListedFile(path, f"{_source_of(path, folder)}/", "failed", reason)
 
 
-def _list_beside_mails(
-    place: Path, folders: Sequence[str], names: Sequence[str], folder: Path, root: Path
-) -> Iterator[ListedFile]:
-    """List what lies in a Maildir beside its mails."""
-    for name in names:
-        source = _source_of(place / name, folder)
-        if _OF_MAIL_PROGRAM.fullmatch(name) is not None:
-            yield ListedFile(place / name, source, "ignored", _KEPT_BY_MAIL_PROGRAM)
-        else:
-            yield _refuse_outside(describe_file(place / name, source), root)
+def _list_no_mails(here: Path, names: Sequence[str], folder: Path) -> Iterator[ListedFile]:
+    """List what lies in a folder of a Maildir and is none of its mails."""
     with suppress(OSError):  # reading the mails says that a folder cannot be opened
-        mails = set(list_parts(place))
-        for name in sorted(MAILDIR_FOLDERS.intersection(folders)):
-            for path in (place / name).iterdir():
-                if path not in mails:
-                    yield _describe_no_mail(path, _source_of(path, folder))
-    for name in folders:
-        source = f"{_source_of(place / name, folder)}/"
-        if name.startswith("."):
-            yield ListedFile(place / name, source, "ignored", _HIDDEN_MAILDIR)
-        elif (place / name).is_symlink():
-            yield ListedFile(place / name, source, "failed", _LINKED_IN_MAILDIR)
-
-
-def _describe_no_mail(path: Path, source: str) -> ListedFile:
-    """Describe what lies in the folders of a Maildir and is none of its mails."""
-    if path.is_symlink():
-        return ListedFile(path, source, "failed", _LINKED_MAIL)
-    if path.is_dir():
-        hidden = path.name.startswith(".")
-        return ListedFile(
-            path, f"{source}/", *(("ignored", _HIDDEN_MAILDIR) if hidden else ("failed", _NO_MAIL))
-        )
-    if path.name.startswith("."):
-        return ListedFile(path, source, "ignored", _HIDDEN_MAIL)
-    return ListedFile(path, source, "ignored", _NOT_ARRIVED if path.parent.name == "tmp" else _NO_MAIL)
+        mails = set(list_parts(here.parent))
+        for path in (here / name for name in names if here / name not in mails):
+            is_folder = path.is_dir() and not path.is_symlink()
+            is_expected = path.name.startswith(".") or (here.name == "tmp" and not path.is_symlink())
+            source = f"{_source_of(path, folder)}{'/' if is_folder else ''}"
+            yield ListedFile(path, source, "ignored" if is_expected else "failed", _NO_MAIL)
 
 
 def _source_of(path: Path, folder: Path) -> str:
@@ -256,7 +223,8 @@ def _refuse_outside(file: ListedFile, root: Path) -> ListedFile:
 def _describe_folder(path: Path, source: str, root: Path) -> ListedFile | None:
     """Describe a folder that is not listed, or that is named like a file; None for any other folder."""
     if path.name.startswith("."):
-        return ListedFile(path, source, "ignored", "a hidden folder")
+        reason = "a hidden folder; copy it under a name without the dot to have it read"
+        return ListedFile(path, source, "ignored", reason)
     if path.is_symlink() and Path(os.path.realpath(path)).is_relative_to(root):
         reason = "a link to a folder; its files are read at their own place"
         return ListedFile(path, source, "ignored", reason)

@@ -12,16 +12,30 @@ from typing import Any, Final
 
 import polars as pl
 
-from backstory.base.errors import ReadError
 from backstory.base.files.patterns import compose
+from backstory.base.ids import digest_json
 from backstory.base.telemetry import log_event
-from backstory.ingest.chats.chat_rows import split_aliases, tell_apart
-from backstory.ingest.chats.export_files import ExportFile, ListedFile, hash_export, is_media_name, list_files
-from backstory.ingest.chats.export_parts import conversation_of
-from backstory.ingest.chats.file_reading import ReadFile, read_file
+from backstory.ingest.chats.export import (
+    CHAT_SCHEMA,
+    ROW_SCHEMA,
+    Export,
+    complete_rows,
+    split_aliases,
+    tell_apart,
+    unread_frame,
+)
+from backstory.ingest.chats.export_files import (
+    ExportFile,
+    ListedFile,
+    find_exports,
+    hash_export,
+    is_media_name,
+    list_files,
+)
+from backstory.ingest.chats.file_reading import read_file
 from backstory.ingest.chats.merging.export_groups import Merge, MergedExports
 from backstory.ingest.chats.merging.merged_exports import merge_exports
-from backstory.ingest.chats.reader import CHAT_SCHEMA, ROW_SCHEMA, complete_rows, unread_frame
+from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.file_kinds import describe_sent_file
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.contracts import conform, empty
@@ -29,7 +43,7 @@ from backstory.storage.tables.schemas import Quarantine, Sources
 from backstory.text.languages import detect_language
 
 
-def name_chats(read: Sequence[ReadFile]) -> dict[str, str]:
+def name_chats(read: Sequence[Export]) -> dict[str, str]:
     """Name each chat as the export with its latest message does, so that a renamed chat stays one conversation."""
     latest = [
         row.rows.filter(pl.col("chat").is_not_null())
@@ -168,23 +182,6 @@ def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSett
     return result
 
 
-def read_export(
-    path: Path, settings: ConversationSettings, *, source: str | None = None
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Read one chat export.
-
-    It returns messages in the columns of ``RAW_SCHEMA``, and unreadable lines in the columns of ``Quarantine``. It
-    raises ``ReadError`` if the file is ambiguous; the message names the setting that resolves it. It raises
-    ``ReadError`` if the file as a whole cannot be read, or no reader supports its format.
-    """
-    source = source or path.name
-    read = read_file(ListedFile(path, source), settings)
-    if read.is_refused:
-        authors = frozenset(read.people) if read.status == "set_aside" else None
-        raise ReadError(f"{source}: {read.reason}", authors, code=read.code or read.status)
-    return _with_source(read.rows, source, read.chats), _with_unread_source(read.unread, source)
-
-
 def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl.Series:
     """Replace the file paths that the reasons in ``sources`` mention.
 
@@ -198,7 +195,7 @@ def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl
     return texts.str.replace_many(longest["before"].to_list(), longest["after"].to_list(), leftmost=True)
 
 
-def _sign(listed: ListedFile, read: ReadFile) -> ExportFile:
+def _sign(listed: ListedFile, read: Export) -> ExportFile:
     sha256, latest_year = read.sha256, read.latest_year
     if listed.status != "candidate":
         sha256 = ""
@@ -207,7 +204,7 @@ def _sign(listed: ListedFile, read: ReadFile) -> ExportFile:
     return ExportFile(listed.path, listed.source, sha256, latest_year)
 
 
-def _judge_media(read: Sequence[ReadFile]) -> None:
+def _judge_media(read: Sequence[Export]) -> None:
     """Set the status of media files: attachments of a chat, or files that someone expected to be read."""
     folders = (
         PurePosixPath(row.source) / "part" if row.source.endswith("/") else PurePosixPath(row.source)
@@ -226,7 +223,7 @@ def _judge_media(read: Sequence[ReadFile]) -> None:
                 row.unread = unread_frame({0: row.reason})
 
 
-def _tell_people_apart(read: Sequence[ReadFile]) -> None:
+def _tell_people_apart(read: Sequence[Export]) -> None:
     """Give people of one platform who are shown under one name in different files names of their own.
 
     Whoever wrote first keeps the name.
@@ -242,12 +239,12 @@ def _tell_people_apart(read: Sequence[ReadFile]) -> None:
             row.aliases = {alias: told.get(name, name) for alias, name in row.aliases.items()}
 
 
-def _first_moment(row: ReadFile) -> tuple[bool, Any, str]:
+def _first_moment(row: Export) -> tuple[bool, Any, str]:
     first = row.rows["timestamp"].min()
     return first is None, first, row.source
 
 
-def _make_sources(read: Sequence[ReadFile], merges: Sequence[Merge], folder: str) -> pl.DataFrame:
+def _make_sources(read: Sequence[Export], merges: Sequence[Merge], folder: str) -> pl.DataFrame:
     merged = {merge.source: merge.describe(_name(folder, merge.into)) for merge in merges}
     rows = [
         {
@@ -290,7 +287,7 @@ def _with_source(rows: pl.DataFrame, source: str, chats: Mapping[str, str]) -> p
     )
 
 
-def _list_aliases(read: Sequence[ReadFile], merged: MergedExports) -> tuple[dict[str, str], frozenset[str]]:
+def _list_aliases(read: Sequence[Export], merged: MergedExports) -> tuple[dict[str, str], frozenset[str]]:
     """List further names of one person, and those of several; a name under which somebody writes is neither."""
     claimed: dict[str, set[str]] = {}
     for row in read:
@@ -303,3 +300,50 @@ def _list_aliases(read: Sequence[ReadFile], merged: MergedExports) -> tuple[dict
 
 def _with_unread_source(unread: pl.DataFrame, source: str) -> pl.DataFrame:
     return conform(unread.with_columns(pl.lit(source).alias("source")), Quarantine)
+
+
+class LastReading:
+    """Reads a folder of exports again only if a file or a setting has changed.
+
+    Every byte of the files is hashed at each call; sizes and modification times are not trusted.
+    """
+
+    def __init__(self) -> None:
+        self._key = ""
+        self._read: ExportRead | None = None
+        self._names = pl.Series(dtype=pl.String)
+        self._aliases: Mapping[str, str] = {}
+
+    def read(self, folder: Path, settings: ConversationSettings) -> tuple[ExportRead, tuple[ExportFile, ...]]:
+        """Read all exports of a folder, or return the last result.
+
+        It returns what was read, and the files with the hashes of the bytes that were read. A caller that compares
+        them with the files of before knows whether a file changed meanwhile.
+        """
+        files = find_exports(folder)
+        if self._read is not None and self._key == _hash(folder, settings, files):
+            return self._read, files
+        read = read_exports(folder, settings)
+        self._key = _hash(folder, settings, read.files)
+        self._read, self._names, self._aliases = read, read.names, read.aliases
+        return read, read.files
+
+    def read_names(self, folder: Path, settings: ConversationSettings) -> pl.Series:
+        """Return all names of people as written in the exports, sorted; they are known after :meth:`release`."""
+        if self._key and self._key == _hash(folder, settings, find_exports(folder)):
+            return self._names
+        return self.read(folder, settings)[0].names
+
+    def read_aliases(self, folder: Path, settings: ConversationSettings) -> Mapping[str, str]:
+        """Return further names of authors, each with the author's name in the messages, as long as the names."""
+        self.read_names(folder, settings)
+        return self._aliases
+
+    def release(self) -> None:
+        """Drop the messages, which may take much memory."""
+        self._read = None
+
+
+def _hash(folder: Path, settings: ConversationSettings, files: Sequence[ExportFile]) -> str:
+    how = settings.model_dump(mode="json")
+    return digest_json([str(folder), how, [file.fingerprint for file in files]])

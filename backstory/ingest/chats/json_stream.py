@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import codecs
 import io
-import re
+import sys
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import PurePosixPath
 from typing import IO, Any, Final, TypeAlias
 
 import ijson
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.export_parts import ExportParts
 from backstory.ingest.zips import DAMAGED
 
 Events: TypeAlias = Iterator[tuple[str, Any]]
@@ -20,10 +18,8 @@ Events: TypeAlias = Iterator[tuple[str, Any]]
 OPENED: Final = object()
 """Stands for an object whose content follows."""
 
-_JSON_NAME: Final = re.compile(r".*\.json", re.IGNORECASE)
 _MOST_DEPTH: Final = 64
 _BUFFER_BYTES: Final = 1 << 16
-_HEAD_BYTES: Final = 1 << 16
 
 
 class BrokenJsonError(ReadError):
@@ -72,12 +68,7 @@ def find_paths(head: bytes) -> frozenset[str]:
             paths.add(path)
     except BrokenJsonError:  # the head ends in the middle of a value
         pass
-    return frozenset(paths)
-
-
-def read_head(file: IO[bytes]) -> bytes:
-    """Read as much of a file as :func:`find_paths` needs."""
-    return file.read(_HEAD_BYTES)
+    return frozenset(map(sys.intern, paths))
 
 
 def _read_events(file: IO[bytes]) -> Events:
@@ -137,24 +128,6 @@ def _too_deep() -> BrokenJsonError:
 def stream_records(file: IO[bytes], path: str) -> Iterator[Any]:
     """Yield the values at one path; see :func:`stream_json`."""
     return (value for found, value in stream_json(file, {path}) if found == path)
-
-
-def find_marked(
-    parts: ExportParts, *, marks: Collection[frozenset[str]], named: re.Pattern[str] | None = None
-) -> list[str]:
-    """Return the parts that hold all paths of one of the marks.
-
-    :func:`backstory.ingest.chats.json_stream.find_paths` finds the paths.
-    """
-    found = []
-    for name in parts.names:
-        if not parts.is_single and not (named or _JSON_NAME).fullmatch(PurePosixPath(name).name):
-            continue
-        with parts.open(name) as file:
-            paths = find_paths(read_head(file))
-        if any(mark <= paths for mark in marks):
-            found.append(name)
-    return found
 
 
 def as_object(value: Any) -> Mapping[str, Any]:

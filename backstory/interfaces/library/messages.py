@@ -14,14 +14,13 @@ import regex
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from backstory.base.errors import InputError, ReadError
-from backstory.ingest.chats.chat_rows import collect_items
-from backstory.ingest.chats.export_parts import ZIP_MAGIC, open_parts
-from backstory.ingest.chats.formats.csv_table import CSV
+from backstory.ingest.chats.export import Export, collect_items
 from backstory.ingest.chats.formats.mail import MAIL
-from backstory.ingest.chats.formats.registry import find_format
-from backstory.ingest.chats.formats.whatsapp_markers import classify_messages
-from backstory.ingest.chats.reader import ParsedExport
-from backstory.ingest.chats.times import KNOWN_YEAR
+from backstory.ingest.chats.formats.registry import CHAT_FORMATS, find_format
+from backstory.ingest.chats.formats.tables import CSV
+from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
+from backstory.ingest.chats.opened import open_parts
+from backstory.ingest.zips import MAGIC
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.layout import are_messages, join_wrapped, list_lines
 from backstory.text.message_markdown import find_markdown_messages
@@ -156,7 +155,7 @@ def _read_json(text: str) -> list[_Row] | None:
 def _read_export(text: str, settings: ConversationSettings) -> pl.DataFrame | None:
     """Read an export of a chat app or a table, if every record of it can be read."""
     content = text.encode()
-    if content.startswith(ZIP_MAGIC):
+    if content.startswith(MAGIC):
         return None
     try:
         parsed = _parse_export(content, settings)
@@ -168,15 +167,14 @@ def _read_export(text: str, settings: ConversationSettings) -> pl.DataFrame | No
     return None if by_people.is_empty() else _fold(by_people)
 
 
-def _parse_export(content: bytes, settings: ConversationSettings) -> ParsedExport | None:
-    with open_parts(io.BytesIO(content), _SOURCE) as parts:
-        found = find_format(parts)
-        if found is not None and found[0].name != MAIL.name:  # a mail is prose
-            chat_format, names = found
-            return collect_items(chat_format.read(parts, names), settings.timezone)
-    return (
-        CSV.read(content, settings, _SOURCE, KNOWN_YEAR) if CSV.detects(content, _SOURCE, settings) else None
-    )
+def _parse_export(content: bytes, settings: ConversationSettings) -> Export | None:
+    with open_parts(io.BytesIO(content), _SOURCE, settings) as opened:
+        found = find_format(opened, (*CHAT_FORMATS, CSV))
+        if found is None or found[0] is MAIL:  # a mail is prose
+            return None
+        chat_format, names = found
+        read = chat_format.read(opened, names)
+        return read if isinstance(read, Export) else collect_items(read, settings.timezone)
 
 
 def _read_lines(text: str) -> list[_Row] | None:

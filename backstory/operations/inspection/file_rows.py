@@ -7,10 +7,10 @@ from typing import Any, Final, TypeAlias
 
 import polars as pl
 
-from backstory.ingest.chats.export_parts import MAILDIR_FOLDERS
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.chats.formats.registry import CHAT_FORMATS
 from backstory.ingest.chats.formats.slack import SLACK
+from backstory.ingest.chats.opened import MAILDIR_FOLDERS
 from backstory.ingest.documents.folder import DocumentRead
 from backstory.ingest.documents.formats.texts import PLAIN_TEXT
 from backstory.ingest.documents.opening import is_archive

@@ -10,7 +10,7 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.local_times import read_clocks
-from backstory.ingest.chats.export_parts import conversation_of
+from backstory.ingest.chats.opened import conversation_of
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import conform
 from backstory.storage.tables.schemas import Messages

@@ -14,7 +14,7 @@ import polars as pl
 from backstory.base.errors import WorkspaceError
 from backstory.ingest.chats.archive import ARCHIVE_SCHEMA, drop_archived, read_archive, write_archive
 from backstory.ingest.chats.export_files import ExportFile
-from backstory.ingest.chats.export_parts import conversation_of
+from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, pseudonymize_messages
 from backstory.pipeline.chats.exports_reading import (

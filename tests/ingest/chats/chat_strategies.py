@@ -6,7 +6,7 @@ from datetime import datetime
 
 from hypothesis import strategies as st
 
-from backstory.ingest.chats.formats.media_placeholders import split_caption
+from backstory.ingest.chats.formats.whatsapp_phrases import split_caption
 
 Message = tuple[datetime, str, str]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.ingest.chats.exports import read_export
 from backstory.settings.inputs import ConversationSettings
+from tests.ingest.chats.single_exports import read_export
 
 ReadText = Callable[..., tuple[pl.DataFrame, pl.DataFrame]]
 

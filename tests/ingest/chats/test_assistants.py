@@ -9,12 +9,13 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import InputError
-from backstory.ingest.chats.exports import read_export, read_exports
+from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.formats.assistants import follow_branch
 from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
 from tests.errors import raises
+from tests.ingest.chats.single_exports import read_export
 
 SETTINGS = ConversationSettings()
 START = 1_705_352_700

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from backstory.ingest.chats import chat_rows
-from backstory.ingest.chats.chat_format import ChatMessage, Deleted, Item
-from backstory.ingest.chats.chat_rows import collect_items
-from backstory.ingest.chats.export_parts import open_parts
-from backstory.ingest.chats.formats.registry import find_format
+from backstory.ingest.chats import export
+from backstory.ingest.chats.export import Export, collect_items
+from backstory.ingest.chats.formats.registry import CHAT_FORMATS, find_format
+from backstory.ingest.chats.items import ChatMessage, Deleted, Item
 from backstory.ingest.chats.json_stream import BrokenJsonError
+from backstory.ingest.chats.opened import open_parts
+from backstory.settings.inputs import ConversationSettings
 from tests.ingest.chats.chat_samples import SAMPLES, TEXT_SAMPLES, write_sample
 from tests.long_tests import each_of
 
@@ -25,12 +26,14 @@ ODD: tuple[Any, ...] = (None, True, 7, -1e300, "", "\0", "9" * 40, [], {}, [[], 
 def read(content: bytes, name: str = "export.json") -> tuple[str | None, list[Item]]:
     """Give the format of an export and what is read of it before it breaks off."""
     items: list[Item] = []
-    with open_parts(io.BytesIO(content), name) as parts:
-        found = find_format(parts)
+    with open_parts(io.BytesIO(content), name, ConversationSettings()) as opened:
+        found = find_format(opened, CHAT_FORMATS)
         if found is None:
             return None, items
         with contextlib.suppress(BrokenJsonError):
-            items.extend(found[0].read(parts, found[1]))
+            read = found[0].read(opened, found[1])
+            assert not isinstance(read, Export)
+            items.extend(read)
     return found[0].name, items
 
 
@@ -72,7 +75,7 @@ def test_a_text_is_read_whole_and_as_its_format(name: str) -> None:
 
 
 def test_the_last_record_of_a_message_counts_in_a_large_export_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_rows, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(export, "_ROWS_AT_ONCE", 2)
     sent = datetime(2024, 5, 1, tzinfo=UTC)
     keys = ["a", "b", None, "a", None, "c", "b", "a"]
     said = [ChatMessage(sent, "Ann", str(place), chat="x", key=key) for place, key in enumerate(keys)]

@@ -14,16 +14,16 @@ from backstory.base.errors import ReadError, WorkspaceError
 from backstory.ingest.chats.export_files import find_exports, list_files
 from backstory.ingest.chats.exports import (
     RAW_SCHEMA,
-    read_export,
     read_exports,
     read_listed_exports,
     replace_sources,
 )
-from backstory.ingest.chats.file_reading import TABLE_FORMATS
+from backstory.ingest.chats.formats.registry import TABLE_FORMATS
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Quarantine, Sources
 from tests.errors import raises
+from tests.ingest.chats.single_exports import read_export
 
 SETTINGS = ConversationSettings()
 CHAT = "15.01.24, 21:05 - Ann: hello\n"

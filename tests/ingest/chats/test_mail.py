@@ -12,13 +12,12 @@ import polars as pl
 import pytest
 
 from backstory.ingest.chats.export_files import find_exports
-from backstory.ingest.chats.export_parts import folder_parts
 from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.file_reading import read_folder
-from backstory.ingest.chats.formats.mail_html import read_html
-from backstory.ingest.chats.formats.mail_text import cut_quotes
-from backstory.ingest.chats.formats.mbox_stream import split_mailbox
+from backstory.ingest.chats.file_reading import read_opened
+from backstory.ingest.chats.formats.mail import split_mailbox
+from backstory.ingest.chats.formats.mail_text import cut_quotes, read_html
 from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.chats.opened import open_folder
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.operations.inspection.preview import preview_run
@@ -111,9 +110,9 @@ def test_a_mail_that_is_seen_or_new_or_gone_is_noticed(tmp_path: Path) -> None:
 
 def test_a_mail_that_goes_while_its_folder_is_read_costs_only_itself(tmp_path: Path) -> None:
     keep(tmp_path / "inbox")
-    parts = folder_parts(tmp_path / "inbox", "inbox/", tmp_path.resolve())
+    parts = open_folder(tmp_path / "inbox", "inbox/", SETTINGS, tmp_path.resolve())
     (tmp_path / "inbox" / parts.names[0]).unlink()
-    read = read_folder(parts, SETTINGS)
+    read = read_opened(parts)
     assert (len(read.rows), read.status) == (1, "read")
     assert "moved or removed while the folder was read" in read.unread["reason"][0]
 
@@ -121,10 +120,10 @@ def test_a_mail_that_goes_while_its_folder_is_read_costs_only_itself(tmp_path: P
 def test_a_mail_that_a_link_replaces_costs_only_itself(tmp_path: Path) -> None:
     keep(tmp_path / "inbox")
     (tmp_path / "secret").write_text(mail(7), encoding="utf-8")
-    parts = folder_parts(tmp_path / "inbox", "inbox/", (tmp_path / "inbox").resolve())
+    parts = open_folder(tmp_path / "inbox", "inbox/", SETTINGS, (tmp_path / "inbox").resolve())
     (tmp_path / "inbox" / parts.names[0]).unlink()
     (tmp_path / "inbox" / parts.names[0]).symlink_to(tmp_path / "secret")
-    read = read_folder(parts, SETTINGS)
+    read = read_opened(parts)
     assert (len(read.rows), read.status) == (1, "read")
     [reason] = read.unread["reason"]
     assert reason.startswith(f"{parts.names[0]}: ")

@@ -6,11 +6,12 @@ from typing import Any
 
 import polars as pl
 
-from backstory.ingest.chats.exports import read_export, read_exports
+from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
+from tests.ingest.chats.single_exports import read_export
 
 SETTINGS = ConversationSettings()
 ANN, BEN, ZOE = "@ann:a.example", "@ben:b.example", "@zoe:b.example"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from backstory.ingest.chats.formats.media_placeholders import split_caption
-from backstory.ingest.chats.formats.whatsapp_phrases import list_phrases
+from backstory.ingest.chats.formats.whatsapp_phrases import list_phrases, split_caption
 from tests.ingest.chats.conftest import ReadText
 
 MARKS = ("", "\u200e", "\u200f", "\u202a", "\u2068")

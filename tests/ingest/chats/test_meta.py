@@ -7,12 +7,13 @@ from typing import Any
 
 import polars as pl
 
-from backstory.ingest.chats.exports import read_export, read_exports
+from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.formats.meta import repair_text
 from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
+from tests.ingest.chats.single_exports import read_export
 
 SETTINGS = ConversationSettings()
 START = 1_705_352_700_123

@@ -37,7 +37,7 @@ def is_read(rendering: Rendering, messages: Messages) -> bool:
     """Say whether a rendered chat is read, which must be rightly; False if it is asked about."""
     lines = decode_lines(rendering.render(messages).encode())
     try:
-        parsed = parse_whatsapp(lines, ConversationSettings(), "chat.txt")
+        parsed = parse_whatsapp(lines, ConversationSettings())
     except ReadError:
         return False
     assert [

@@ -8,12 +8,13 @@ from typing import Any
 import polars as pl
 
 from backstory.ingest.chats.export_files import find_exports
-from backstory.ingest.chats.exports import read_export, read_exports
-from backstory.ingest.chats.formats.slack_text import read_markup
+from backstory.ingest.chats.exports import read_exports
+from backstory.ingest.chats.formats.slack import read_markup
 from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
+from tests.ingest.chats.single_exports import read_export
 
 SETTINGS = ConversationSettings()
 USERS = [

@@ -91,7 +91,7 @@ def days(
 def test_months_of_a_chat_tell_every_order(start: date, order: str, separator: str) -> None:
     dates = days(*range(0, 60, 2), start=start, order=order)
 
-    assert decide_date_order(dates, "auto", "chat.txt", separator=separator) == order
+    assert decide_date_order(dates, "auto", separator=separator) == order
 
 
 def test_short_years_first_are_not_read_as_13_years(read_text: ReadText) -> None:
@@ -105,14 +105,14 @@ def test_short_years_first_are_not_read_as_13_years(read_text: ReadText) -> None
 @pytest.mark.parametrize("separator", ["-", "/"])
 def test_two_short_readings_are_a_question_with_both_dates(separator: str) -> None:
     with pytest.raises(ReadError) as caught:
-        decide_date_order([((21, 5, 20), 9)], "auto", "chat.txt", separator=separator)
+        decide_date_order([((21, 5, 20), 9)], "auto", separator=separator)
 
     assert {"2021-05-20", "2020-05-21"} <= set(re.findall(r"\d{4}-\d\d-\d\d", str(caught.value)))
     assert "`conversations.overrides`" in str(caught.value)
 
 
 def test_a_short_year_is_read_last_where_no_place_writes_it_first() -> None:
-    assert decide_date_order([((15, 1, 24), 1)], "auto", "chat.txt", separator=".") == "dmy"
+    assert decide_date_order([((15, 1, 24), 1)], "auto", separator=".") == "dmy"
 
 
 @given(
@@ -130,7 +130,7 @@ def test_a_long_chat_is_read_rightly_or_asked_about(
     latest = start.year + 2
 
     try:
-        decided = decide_date_order(dates, "auto", "chat.txt", latest_year=latest, separator=separator)
+        decided = decide_date_order(dates, "auto", latest_year=latest, separator=separator)
     except ReadError:
         return
     assert [read_date(parts, decided) for parts, _ in dates] == [
@@ -174,9 +174,9 @@ def test_the_latest_year_is_that_of_the_file_and_never_before_this_version() -> 
 def test_a_later_copy_of_a_file_allows_later_years() -> None:
     dates = [((28, 11, 20), 1)]
 
-    assert decide_date_order(dates, "auto", "chat.txt", latest_year=2026, separator="-") == "dmy"
+    assert decide_date_order(dates, "auto", latest_year=2026, separator="-") == "dmy"
     with raises(ReadError, "ambiguous_dates"):
-        decide_date_order(dates, "auto", "chat.txt", latest_year=2030, separator="-")
+        decide_date_order(dates, "auto", latest_year=2030, separator="-")
 
 
 def test_one_line_in_another_order_is_quarantined(read_text: ReadText) -> None:

@@ -281,7 +281,7 @@ def test_times_are_local_to_the_setting(read_text: ReadText) -> None:
 def test_no_line_of_a_long_chat_is_read_twice_or_dropped() -> None:
     lines = [f"15.01.24, 21:05 - Ann: {number}" if number % 3 else f"line {number}" for number in range(3000)]
 
-    parsed = parse_whatsapp(decode_lines("\n".join(lines).encode()), ConversationSettings(), "chat.txt")
+    parsed = parse_whatsapp(decode_lines("\n".join(lines).encode()), ConversationSettings())
 
     assert sum(text.count("\n") + 1 for text in parsed.rows["text"]) + len(parsed.unread) == 3000
 

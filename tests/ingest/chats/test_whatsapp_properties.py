@@ -28,7 +28,7 @@ def in_order_of(style: Style) -> ConversationSettings:
 def test_conversation_reads_back_exactly(style: Style, messages: list[Message], end: str) -> None:
     content = style.write(messages, end=end).encode()
 
-    parsed = parse_whatsapp(decode_lines(content), in_order_of(style), "chat.txt")
+    parsed = parse_whatsapp(decode_lines(content), in_order_of(style))
 
     read = parsed.rows.select("timestamp", "author", "text").rows()
     assert [(moment.replace(tzinfo=None), author, text) for moment, author, text in read] == [
@@ -53,7 +53,7 @@ def test_quoted_headers_of_another_style_stay_text(
     moment, author, text = messages[position]
     messages[position] = (moment, author, f"{text}:\n{quoted.write([(moment, 'Ben', 'quoted')])}")
 
-    parsed = parse_whatsapp(decode_lines(style.write(messages).encode()), in_order_of(style), "chat.txt")
+    parsed = parse_whatsapp(decode_lines(style.write(messages).encode()), in_order_of(style))
 
     assert parsed.rows["text"].to_list() == [text for _, _, text in messages]
 
@@ -77,7 +77,7 @@ def test_every_line_is_in_a_message_or_in_quarantine(
     decoded = decode_lines(b"\n".join(lines))
     assume(not find_headers(pl.Series(decoded.lines, dtype=pl.String)).is_empty())
 
-    parsed = parse_whatsapp(decoded, in_order_of(style), "chat.txt")
+    parsed = parse_whatsapp(decoded, in_order_of(style))
 
     quarantined = set(parsed.unread["line"])
     kept = "\n".join(text or "" for text in parsed.rows["text"])

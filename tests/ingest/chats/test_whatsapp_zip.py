@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats import file_reading
+from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.times import KNOWN_YEAR
+from backstory.ingest.chats.file_reading import read_stream
 from backstory.settings.inputs import ConversationSettings
 from tests.errors import raises
 from tests.ingest.chats.conftest import ReadText
@@ -58,9 +58,8 @@ def test_archive_without_a_chat_is_no_export(read_text: ReadText) -> None:
 
 @pytest.mark.parametrize("most", [len(CHAT), len(CHAT) - 1])
 def test_text_over_the_limit_is_not_unpacked(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_reading, "MOST_ARCHIVED_BYTES", most)
-    content = io.BytesIO(archive_of({"_chat.txt": CHAT}))
-    read = file_reading.read_opened(content, "a.zip", "a.zip", ConversationSettings(), KNOWN_YEAR)
+    monkeypatch.setattr(ReadingLimits, "most_bytes", most)
+    read = read_stream(io.BytesIO(archive_of({"_chat.txt": CHAT})), "a.zip", ConversationSettings())
     assert (read.code, len(read.rows)) == ((None, 1) if most == len(CHAT) else ("too_large", 0))
 
 
@@ -73,7 +72,7 @@ def test_damaged_archive_is_reported_and_costs_only_itself(tmp_path: Path) -> No
 
     assert read.messages["source"].unique().to_list() == ["good.zip"]
     assert read.quarantine.select("source", "line").rows() == [("broken.zip", 0)]
-    assert "damaged ZIP archive" in read.quarantine["reason"][0]
+    assert "damaged or not complete" in read.quarantine["reason"][0]
 
 
 def test_archive_with_a_password_is_reported(read_text: ReadText) -> None:

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.ingest.chats.exports import read_export
 from backstory.ingest.chats.merging.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import make_pseudonym, pseudonymize_messages, pseudonymize_sources
 from backstory.settings.inputs import ConversationSettings
 from tests.builders.messages import raw_messages
 from tests.ingest.chats.chat_strategies import AUTHORS, TEXTS
+from tests.ingest.chats.single_exports import read_export
 from tests.long_tests import some
 
 SECRET = bytes(range(32))

@@ -12,25 +12,17 @@ from functools import partial
 from typing import Any, Final
 
 from backstory.base.errors import InputError
-from backstory.ingest.chats.chat_format import (
-    Chat,
-    ChatFormat,
-    ChatMessage,
-    Item,
-    Unread,
-    name_chat,
-    read_each,
-)
-from backstory.ingest.chats.export_parts import ExportParts
+from backstory.ingest.chats.chat_format import ChatFormat, find_marked
 from backstory.ingest.chats.formats.table_values import read_timestamp
+from backstory.ingest.chats.items import Chat, ChatMessage, Item, Unread, name_chat, read_each
 from backstory.ingest.chats.json_stream import (
     as_object,
-    find_marked,
     first_text,
     list_objects,
     read_content,
     stream_records,
 )
+from backstory.ingest.chats.opened import Opened
 
 _RECORDS: Final = "item"
 _CHATGPT_AUTHORS: Final = {"user": "ChatGPT user", "assistant": "ChatGPT assistant"}
@@ -63,10 +55,10 @@ class _Assistant:
     list_messages: Callable[[Mapping[str, Any]], Sequence[Any]]
     read_message: Callable[[Mapping[str, Any], str], ChatMessage | None]
 
-    def read(self, parts: ExportParts, found: list[str]) -> Iterator[Item]:
-        """Read all conversations; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
+    def read(self, opened: Opened, found: list[str]) -> Iterator[Item]:
+        """Read all conversations."""
         for name in found:
-            with parts.open(name) as file:
+            with opened.open(name) as file:
                 for value in stream_records(file, _RECORDS):
                     yield from self._read_conversation(as_object(value))
 

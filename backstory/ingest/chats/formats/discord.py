@@ -7,25 +7,11 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import IO, Any, Final
 
-from backstory.ingest.chats.chat_format import (
-    Chat,
-    ChatFormat,
-    ChatMessage,
-    Item,
-    Person,
-    name_chat,
-    read_each,
-)
-from backstory.ingest.chats.export_parts import ExportParts
+from backstory.ingest.chats.chat_format import ChatFormat, find_marked
 from backstory.ingest.chats.formats.table_values import read_timestamp
-from backstory.ingest.chats.json_stream import (
-    as_object,
-    find_marked,
-    first_text,
-    list_objects,
-    read_content,
-    stream_json,
-)
+from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, name_chat, read_each
+from backstory.ingest.chats.json_stream import as_object, first_text, list_objects, read_content, stream_json
+from backstory.ingest.chats.opened import Opened
 
 _RECORDS: Final = "messages.item"
 _MARKS: Final = (frozenset(["guild.id", "channel.id", "channel.type"]),)
@@ -39,17 +25,16 @@ _MENTION: Final = re.compile(r"<@!?(\d{1,20})>")
 _EMOJI: Final = re.compile(r"<a?(:\w{1,40}:)\d{1,20}>")
 
 
-def read_discord(parts: ExportParts, found: list[str]) -> Iterator[Item]:
-    """Read the messages of all channels; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
+def read_discord(opened: Opened, found: list[str]) -> Iterator[Item]:
+    """Read the messages of all channels."""
     for name in found:
-        with parts.open(name) as file:
+        with opened.open(name) as file:
             yield from _read_file(file)
 
 
 def _read_file(file: IO[bytes]) -> Iterator[Item]:
     channel: dict[str, str] = {}
     chat: Chat | None = None
-    reported: set[Person] = set()
     for path, value in stream_json(file, {_RECORDS}):
         if path.startswith("channel.") and isinstance(value, str):
             channel[path.removeprefix("channel.")] = value
@@ -57,10 +42,7 @@ def _read_file(file: IO[bytes]) -> Iterator[Item]:
             continue
         if chat is None and (chat := _describe(channel)) is not None:
             yield chat
-        for person in _list_people(as_object(value)):
-            if person not in reported:
-                reported.add(person)
-                yield person
+        yield from _list_people(as_object(value))
         yield from read_each([value], partial(_read_message, chat=chat.key if chat else None))
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import MAXYEAR, MINYEAR, date, datetime
+from datetime import MAXYEAR, MINYEAR, date, datetime, time
 from pathlib import PurePosixPath
 from typing import Final
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.chat_format import Chat, ChatFormat, ChatMessage, Item, Person, Unread, name_chat
-from backstory.ingest.chats.dated_names import find_day, without_day
-from backstory.ingest.chats.export_parts import ExportParts
-from backstory.ingest.chats.formats.irc_lines import IRSSI, PROGRAMS, IrcLine, IrcProgram
-from backstory.ingest.chats.line_stream import read_first_lines, read_lines
+from backstory.ingest.chats.chat_format import ChatFormat
+from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, Unread, name_chat
+from backstory.ingest.chats.opened import Opened
+from backstory.ingest.chats.times import find_day, without_day
+from backstory.ingest.text_lines import read_lines
 
 _LEAST_KNOWN: Final = 0.8
 _LINES_TRIED: Final = 200
@@ -38,33 +38,31 @@ class _Log:
         chat: The channel.
         day: Day of the next line; None if it is not known.
         people: First nick of the people who changed it, by the nick that they have.
-        reported: People whose rows were already yielded.
         unknown_day: Why the day is not known.
     """
 
     chat: Chat
     day: date | None
     people: dict[str, str] = field(default_factory=dict)
-    reported: set[Person] = field(default_factory=set)
     unknown_day: str = "no line before it states the day"
 
 
-def find_irc(parts: ExportParts) -> list[str]:
-    """Return a log; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
-    return list(parts.names) if parts.is_single and _find_program(parts) else []
+def find_irc(opened: Opened) -> list[str]:
+    """Return a log."""
+    return list(opened.names) if opened.is_single and _find_program(opened) else []
 
 
-def read_irc(parts: ExportParts, found: list[str]) -> Iterator[Item]:
-    """Read the lines of a log; see :class:`backstory.ingest.chats.chat_format.ChatFormat`.
+def read_irc(opened: Opened, found: list[str]) -> Iterator[Item]:
+    """Read the lines of a log.
 
     It raises ``ReadError`` if neither a line nor the path says the day.
     """
-    program = _find_program(parts) or IRSSI
-    name = name_conversation(parts.source)
-    log = _Log(Chat(f"irc/{name}", name_chat(name, "")), find_day(parts.source))
+    program = _find_program(opened) or IRSSI
+    name = name_conversation(opened.source)
+    log = _Log(Chat(f"irc/{name}", name_chat(name, "")), find_day(opened.source))
     knows_day = log.day is not None
     yield log.chat
-    with parts.open(found[0]) as file:
+    with opened.open(found[0]) as file:
         for number, text in read_lines(file):
             if text == "":
                 continue
@@ -76,7 +74,7 @@ def read_irc(parts: ExportParts, found: list[str]) -> Iterator[Item]:
             for item in _read_line(line, log):
                 yield Unread(f"line {number}: {item.reason}") if isinstance(item, Unread) else item
     if not knows_day:
-        raise ReadError(_NO_DAY, frozenset(_list_names(log.reported)), code="no_day")
+        raise ReadError(_NO_DAY, frozenset(), code="no_day")
 
 
 def name_conversation(source: str) -> str:
@@ -97,9 +95,8 @@ def name_conversation(source: str) -> str:
     return folder or last or path.stem
 
 
-def _find_program(parts: ExportParts) -> IrcProgram | None:
-    with parts.open(parts.names[0]) as file:
-        lines = [line for line in read_first_lines(file) if line][:_LINES_TRIED]
+def _find_program(opened: Opened) -> IrcProgram | None:
+    lines = list(filter(None, opened.head().lines))[:_LINES_TRIED]
     return next((program for program in PROGRAMS if _is_known(program, lines)), None)
 
 
@@ -125,7 +122,7 @@ def _read_line(line: IrcLine, log: _Log) -> Iterator[Item]:
         if line.day is None:
             log.unknown_day = "the line before it that states the day is not in English"
         return
-    yield from _tell(_list_people(line, log), log)
+    yield from _list_people(line, log)
     day = line.day or log.day
     if day is None or line.clock is None or not MINYEAR < day.year < MAXYEAR:
         _follow(line, log)
@@ -164,13 +161,6 @@ def _list_people(line: IrcLine, log: _Log) -> Iterator[Person]:
         yield Person(first, () if first == line.other else (line.other,))
 
 
-def _tell(people: Iterator[Person], log: _Log) -> Iterator[Person]:
-    for person in people:
-        if person not in log.reported:
-            log.reported.add(person)
-            yield person
-
-
 def _follow(line: IrcLine, log: _Log) -> None:
     """Note who has which nick after a line: a nick that was left may be taken by somebody else."""
     if line.what == "renamed" and line.nick and line.other:
@@ -181,9 +171,166 @@ def _follow(line: IrcLine, log: _Log) -> None:
         log.people.pop(line.other, None)
 
 
-def _list_names(people: set[Person]) -> Iterator[str]:
-    for person in people:
-        yield from (person.name, *person.aliases)
-
-
 IRC: Final = ChatFormat("irc", find_irc, read_irc)
+
+
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+_WRITTEN: Final = re.compile(
+    r"\w{2,4}\.?,? (?P<month>\w{3}) +(?P<day>\d{1,2})(?: \d\d:\d\d(?::\d\d)?)?(?: [A-Z]{2,5})? (?P<year>\d{4})"
+)
+
+
+_NUMBERS: Final = re.compile(r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?:[ T].*)?")
+
+
+def read_english_day(written: str) -> date | None:
+    """Read a date with an English month, or in ISO 8601; None for any other."""
+    found = _WRITTEN.fullmatch(written.strip()) or _NUMBERS.fullmatch(written.strip())
+    if found is None:
+        return None
+    month = found["month"]
+    if not month.isdigit() and month not in _MONTHS:
+        return None
+    number = int(month) if month.isdigit() else _MONTHS.index(month) + 1
+    try:
+        return date(int(found["year"]), number, int(found["day"]))
+    except ValueError:
+        return None
+
+
+_CLOCK: Final = r"(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d))?"
+_DAY: Final = r"(?P<day>\d{4}-\d\d-\d\d)"
+_NICK: Final = r"(?P<nick>[^\s<>]{1,64})"
+_SIGNS: Final = "~&@%+!* "
+"""Marks of rank before a nick."""
+
+
+@dataclass(frozen=True, slots=True)
+class IrcLine:
+    """What a line of a log says.
+
+    Attributes:
+        what: ``said``, ``done`` (an action), ``joined``, ``left``, ``kicked``, ``renamed``, ``topic``, ``mode``,
+            ``day`` (that of the following lines), ``end`` (of the log for now) or ``note`` (of the program).
+        day: Day of the line; None if the line does not tell.
+        clock: Time of day; None for a line that only tells the day.
+        nick: Who said or did it.
+        other: The new nick, or who was kicked.
+        text: What was said, or the topic.
+    """
+
+    what: str
+    day: date | None = None
+    clock: time | None = None
+    nick: str | None = None
+    other: str | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class IrcProgram:
+    """How one program writes its logs.
+
+    Attributes:
+        name: Its name.
+        head: Time at the beginning of a line; the group ``rest`` is what follows.
+        bodies: What may follow the time: kind of line and pattern, in the order in which they are tried.
+        day: A line that tells the day, if there are such lines.
+    """
+
+    name: str
+    head: re.Pattern[str]
+    bodies: tuple[tuple[str, re.Pattern[str]], ...]
+    day: re.Pattern[str] | None = None
+
+    def read(self, line: str) -> IrcLine | None:
+        """Read a line; None if the program does not write such lines."""
+        dated = self.day.fullmatch(line) if self.day else None
+        if dated is not None:
+            return IrcLine(
+                "end" if dated["what"] == "Log closed" else "day", read_english_day(dated["moment"])
+            )
+        found = self.head.match(line)
+        if found is None:
+            return None
+        try:
+            clock = time(int(found["hour"]), int(found["minute"]), int(found["second"] or 0))
+            day = date.fromisoformat(found["day"]) if found["day"] else None
+        except ValueError:
+            return None
+        for what, pattern in self.bodies:
+            body = pattern.fullmatch(found["rest"])
+            if body is not None:
+                parts = body.groupdict()
+                nick = (parts.get("nick") or "").lstrip(_SIGNS) or None
+                return IrcLine(what, day, clock, nick, parts.get("other"), parts.get("text") or "")
+        return None
+
+
+def _compile(**bodies: str | tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple(
+        (what, re.compile(pattern, re.DOTALL))
+        for what, patterns in bodies.items()
+        for pattern in ((patterns,) if isinstance(patterns, str) else patterns)
+    )
+
+
+IRSSI: Final = IrcProgram(
+    "irssi",
+    re.compile(rf"(?:{_DAY}[ T])?{_CLOCK} (?P<rest>.*)", re.DOTALL),
+    _compile(
+        said=(
+            rf"<[{_SIGNS}]?{_NICK}> ?(?P<text>.*)",
+            r"-(?P<nick>[^\s:(!-]{1,64})[:(][^\s]{1,128}- (?P<text>.*)",
+        ),
+        done=rf" \* {_NICK}(?: (?P<text>.*))?",
+        joined=rf"-!- {_NICK} \[.*\] has joined \S+.*",
+        left=(rf"-!- {_NICK} \[.*\] has left .*", rf"-!- {_NICK} \[.*\] has quit .*"),
+        kicked=r"-!- (?P<other>\S{1,64}) was kicked from \S+ by (?P<nick>\S{1,64}).*",
+        renamed=rf"-!- {_NICK} is now known as (?P<other>\S{{1,64}})",
+        topic=rf"-!- {_NICK} changed the topic of \S+ to: (?P<text>.*)",
+        mode=r"-!- (?:ServerMode|mode)/\S+ \[.*\] by (?P<nick>\S{1,64}).*",
+        note=r"-!- .*",
+    ),
+    re.compile(r"--- (?P<what>Log opened|Log closed|Day changed) (?P<moment>.{1,80})"),
+)
+
+WEECHAT: Final = IrcProgram(
+    "WeeChat",
+    re.compile(rf"{_DAY} {_CLOCK}\t(?P<rest>[^\t]{{0,80}}\t.*)", re.DOTALL),
+    _compile(
+        done=rf" ?\*\t{_NICK}(?: (?P<text>.*))?",
+        joined=rf"-->\t{_NICK} .*has joined \S+.*",
+        kicked=r"<--\t(?P<nick>\S{1,64}) has kicked (?P<other>\S{1,64}).*",
+        left=rf"<--\t{_NICK} .*has (?:left|quit).*",
+        renamed=rf"--\t{_NICK} is now known as (?P<other>\S{{1,64}})",
+        topic=rf'--\t{_NICK} has changed topic for \S+ (?:from ".*" )?to "(?P<text>.*)"',
+        mode=r"--\tMode \S+ \[.*\] by (?P<nick>\S{1,64})",
+        said=(
+            r"--\tNotice\((?P<nick>[^)\s]{1,64})\)[^:]{0,80}: (?P<text>.*)",
+            rf"(?!-->|<--|--|=!=){_NICK}\t(?P<text>.*)",
+        ),
+        note=r"[^\t]*\t.*",
+    ),
+)
+
+ZNC: Final = IrcProgram(
+    "ZNC",
+    re.compile(rf"\[(?:{_DAY} )?{_CLOCK}\] (?P<rest>.*)", re.DOTALL),
+    _compile(
+        said=(rf"<{_NICK}> ?(?P<text>.*)", r"-(?P<nick>[^\s-][^\s]{0,63})- (?P<text>.*)"),
+        joined=rf"\*\*\* Joins: {_NICK} \(.*\)",
+        left=rf"\*\*\* (?:Parts|Quits): {_NICK} \(.*\)",
+        kicked=r"\*\*\* (?P<other>\S{1,64}) was kicked by (?P<nick>\S{1,64}).*",
+        renamed=rf"\*\*\* {_NICK} is now known as (?P<other>\S{{1,64}})",
+        topic=rf"\*\*\* {_NICK} changes topic to '(?P<text>.*)'",
+        mode=rf"\*\*\* {_NICK} sets mode: .*",
+        note=r"\*\*\* .*",
+        done=rf"\* {_NICK}(?: (?P<text>.*))?",
+    ),
+)
+
+PROGRAMS: Final = (IRSSI, WEECHAT, ZNC)
+"""The programs, in the order in which they are tried."""

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from email.message import Message
 from pathlib import PurePosixPath
-from typing import Final
+from typing import IO, Final
 
-from backstory.ingest.chats.chat_format import Chat, ChatFormat, ChatMessage, Item, Person, Unread, name_chat
-from backstory.ingest.chats.export_parts import ExportParts
+from backstory.ingest.chats.chat_format import ChatFormat
 from backstory.ingest.chats.formats.mail_text import cut_quotes
 from backstory.ingest.chats.formats.mail_values import (
     decode_words,
@@ -19,9 +18,9 @@ from backstory.ingest.chats.formats.mail_values import (
     read_headers,
     read_people,
 )
-from backstory.ingest.chats.formats.mbox_stream import MOST_MAIL_BYTES, is_mail, is_mailbox, split_mailbox
+from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, Unread, name_chat
+from backstory.ingest.chats.opened import Opened
 
-_HEAD_BYTES: Final = 1 << 16
 _LIST: Final = re.compile(r"<(?P<id>[^<>\s]{1,255})>\s*$")
 _ID: Final = re.compile(r"<(?P<id>[^<>\s]{1,998})>")
 _ANSWER: Final = re.compile(r"(?:\w{1,4}(?:\[\d+\])?\s?[:\uff1a]\s*)+", re.IGNORECASE)
@@ -36,46 +35,43 @@ _TO: Final = ("to", "cc", "reply-to", "sender")
 _MOVED: Final = (
     "the mail was moved or removed while the folder was read; the next run reads it where it is then"
 )
+MOST_MAIL_BYTES: Final = 64 << 20
+"""Maximum size of a mail with its attachments."""
 _TOO_LARGE: Final = f"it has more than {MOST_MAIL_BYTES >> 20} MiB"
 
 
-def find_mail(parts: ExportParts) -> list[str]:
-    """Return mailboxes, or mails; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
-    if parts.is_maildir:
-        return list(parts.names)
+def find_mail(opened: Opened) -> list[str]:
+    """Return mailboxes, or mails."""
+    if opened.is_maildir:
+        return list(opened.names)
     found = []
-    for name in parts.names:
-        if parts.is_single or PurePosixPath(name).suffix.lower() == ".mbox":
-            with parts.open(name) as file:
-                head = file.read(_HEAD_BYTES)
-            if is_mailbox(head) or (parts.is_single and is_mail(head)):
+    for name in opened.names:
+        if opened.is_single or PurePosixPath(name).suffix.lower() == ".mbox":
+            head = opened.head(name).content
+            if is_mailbox(head) or (opened.is_single and is_mail(head)):
                 found.append(name)
     return found
 
 
-def read_mail(parts: ExportParts, found: list[str]) -> Iterator[Item]:
-    """Read all mails; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
-    reported: set[Chat | Person] = set()
+def read_mail(opened: Opened, found: list[str]) -> Iterator[Item]:
+    """Read all mails."""
     for name in found:
-        for item in _read_mailbox(parts, name):
-            if isinstance(item, Unread) and parts.is_maildir:
+        for item in _read_mailbox(opened, name):
+            if isinstance(item, Unread) and opened.is_maildir:
                 yield Unread(f"{name}: {item.reason}")
-            elif not isinstance(item, Chat | Person):
-                yield item
-            elif item not in reported:
-                reported.add(item)
+            else:
                 yield item
 
 
-def _read_mailbox(parts: ExportParts, name: str) -> Iterator[Item]:
+def _read_mailbox(opened: Opened, name: str) -> Iterator[Item]:
     try:
-        for content in _split(parts, name):
+        for content in _split(opened, name):
             if content is None:
                 yield Unread(_TOO_LARGE)
             else:
-                yield from _read(content, parts.conversation)
+                yield from _read(content, opened.conversation)
     except OSError as error:
-        if not parts.is_maildir:
+        if not opened.is_maildir:
             raise
         is_gone = isinstance(error, FileNotFoundError)
         yield Unread(
@@ -83,10 +79,9 @@ def _read_mailbox(parts: ExportParts, name: str) -> Iterator[Item]:
         )
 
 
-def _split(parts: ExportParts, name: str) -> Iterator[bytes | None]:
-    with parts.open(name) as file:
-        is_many = is_mailbox(file.read(_HEAD_BYTES))
-    with parts.open(name) as file:
+def _split(opened: Opened, name: str) -> Iterator[bytes | None]:
+    is_many = is_mailbox(opened.head(name).content)
+    with opened.open(name) as file:
         if is_many:
             yield from split_mailbox(file)
         else:
@@ -180,3 +175,76 @@ def _find_id(written: str, *, last: bool) -> str | None:
 
 
 MAIL: Final = ChatFormat("mail", find_mail, read_mail)
+
+
+_BEGINNING: Final = re.compile(rb"From \S.{0,300}\d\d:\d\d.{0,40}\d{4}\s*", re.DOTALL)
+_ESCAPED: Final = re.compile(rb">+From ")
+_MOST_LINE_BYTES: Final = 1 << 20
+_HEAD_BYTES: Final = 1 << 16
+_LEAST_HEADERS: Final = 2
+_HEADER: Final = re.compile(rb"(?P<name>[!-9;-~]{1,80}):")
+_BARE: Final = re.compile(rb"From(?: \S{1,300})?\s*")
+"""Line between mails, as some programs write it without the time."""
+
+_COMMON: Final = frozenset(
+    b"from to date subject message-id received return-path delivered-to mime-version".split()
+)
+
+
+def is_mailbox(head: bytes) -> bool:
+    """Return whether a file begins as a mailbox (mbox) does."""
+    line, _, rest = head[:_HEAD_BYTES].partition(b"\n")
+    return _begins(line, rest, is_apart=True)
+
+
+def is_mail(head: bytes) -> bool:
+    """Return whether a file begins as a single mail does: with the headers of one."""
+    names: list[bytes] = []
+    for line in head[:_HEAD_BYTES].split(b"\n"):
+        if not line.strip():
+            break
+        found = _HEADER.match(line)
+        if found is None and not (names and line[:1] in b" \t"):
+            return False
+        if found is not None:
+            names.append(found["name"].lower())
+    return b"from" in names and len(_COMMON.intersection(names)) > _LEAST_HEADERS
+
+
+def _begins(line: bytes, below: bytes, *, is_apart: bool) -> bool:
+    """Return whether a mail begins at a line, by the line below it and by whether the one above it is empty."""
+    if _BEGINNING.fullmatch(line):
+        return is_apart or _begins_headers(below)
+    return is_apart and _BARE.fullmatch(line) is not None and _begins_headers(below)
+
+
+def _begins_headers(line: bytes) -> bool:
+    found = _HEADER.match(line)
+    return found is not None and (found["name"].lower() in _COMMON or found["name"].lower().startswith(b"x-"))
+
+
+def split_mailbox(file: IO[bytes]) -> Iterator[bytes | None]:
+    """Yield each mail of a mailbox; None for one of more than 64 MiB.
+
+    A mail begins at a line ``From address date`` after an empty line, or above the first line of headers. In mails,
+    such a line has a ``>`` before it, which is taken off.
+    """
+    buffer: list[bytes] | None = None
+    size, is_blank = 0, True
+    following = file.readline(_MOST_LINE_BYTES)
+    while line := following:
+        following = file.readline(_MOST_LINE_BYTES)
+        if line.startswith(b"From") and _begins(line, following, is_apart=is_blank):
+            if buffer is not None:
+                yield b"".join(buffer) if size <= MOST_MAIL_BYTES else None
+            buffer, size = [], 0
+            is_blank = False
+            continue
+        is_blank = not line.strip()
+        size += len(line)
+        if buffer is not None and size <= MOST_MAIL_BYTES:
+            buffer.append(line[1:] if _ESCAPED.match(line) else line)
+        elif buffer is not None:
+            buffer.clear()
+    if buffer is not None:
+        yield b"".join(buffer) if size <= MOST_MAIL_BYTES else None

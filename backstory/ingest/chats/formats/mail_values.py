@@ -11,7 +11,7 @@ from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
 from typing import Final
 
-from backstory.ingest.chats.formats.mail_html import read_html
+from backstory.ingest.chats.formats.mail_text import read_html
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.text.encoding import find_iso_2022
 

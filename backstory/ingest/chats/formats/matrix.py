@@ -10,9 +10,10 @@ from datetime import datetime
 from functools import partial
 from typing import IO, Any, Final
 
-from backstory.ingest.chats.chat_format import (
+from backstory.ingest.chats.chat_format import ChatFormat, find_marked
+from backstory.ingest.chats.formats.table_values import read_timestamp
+from backstory.ingest.chats.items import (
     Chat,
-    ChatFormat,
     ChatMessage,
     Deleted,
     Item,
@@ -22,18 +23,16 @@ from backstory.ingest.chats.chat_format import (
     name_chat,
     read_each,
 )
-from backstory.ingest.chats.export_parts import ExportParts
-from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.json_stream import (
     BrokenJsonError,
     as_object,
-    find_marked,
     first_text,
     list_objects,
     read_content,
     stream_json,
     stream_records,
 )
+from backstory.ingest.chats.opened import Opened
 
 _RECORDS: Final = "messages.item"
 _MARKS: Final = (
@@ -74,7 +73,6 @@ class _Room:
         counts: Number of reactions per emoji, by the ids of the events reacted to.
         edits: The last change per sender by the ids of the changed events, as far as these were not read yet. Only
             that of the author counts.
-        reported: Rooms and people that were already yielded.
     """
 
     head: dict[str, str] = field(default_factory=dict)
@@ -82,7 +80,6 @@ class _Room:
     reactions: dict[str, tuple[str, str]] = field(default_factory=dict)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     edits: dict[str, dict[str, _Edit]] = field(default_factory=dict)
-    reported: set[Chat | Person] = field(default_factory=set)
 
     @property
     def name(self) -> str | None:
@@ -90,13 +87,13 @@ class _Room:
         return None if len(self.people) < _LEAST_GROUP else self.head.get("room_name")
 
 
-def read_matrix(parts: ExportParts, found: list[str]) -> Iterator[Item]:
-    """Read the messages of all rooms; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
+def read_matrix(opened: Opened, found: list[str]) -> Iterator[Item]:
+    """Read the messages of all rooms."""
     for name in found:
-        with parts.open(name) as file:
+        with opened.open(name) as file:
             room = _read_room(file)
         yield from (Person(room.head[role]) for role in ("room_creator", "exported_by") if role in room.head)
-        with parts.open(name) as file:
+        with opened.open(name) as file:
             for value in stream_records(file, _RECORDS):
                 yield from _read_event(value, room)
         for _ in room.edits:
@@ -166,10 +163,7 @@ def _find_redacted(event: Mapping[str, Any]) -> str | None:
 
 
 def _read_event(event: Any, room: _Room) -> Iterator[Item]:
-    for item in _describe(as_object(event), room):
-        if item not in room.reported:
-            room.reported.add(item)
-            yield item
+    yield from _describe(as_object(event), room)
     yield from read_each([event], partial(_read_message, room=room))
 
 

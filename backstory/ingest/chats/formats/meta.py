@@ -8,27 +8,19 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import IO, Any, Final
 
-from backstory.ingest.chats.chat_format import (
-    Chat,
-    ChatFormat,
-    ChatMessage,
-    Item,
-    Person,
-    name_chat,
-    read_each,
-)
-from backstory.ingest.chats.export_parts import ExportParts
+from backstory.ingest.chats.chat_format import ChatFormat, find_marked
 from backstory.ingest.chats.formats.table_values import read_timestamp
+from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, name_chat, read_each
 from backstory.ingest.chats.json_stream import (
     BrokenJsonError,
     as_object,
-    find_marked,
     first_text,
     list_objects,
     read_content,
     stream_json,
     stream_records,
 )
+from backstory.ingest.chats.opened import Opened
 
 _RECORDS: Final = "messages.item"
 _PEOPLE: Final = "participants.item.name"
@@ -68,16 +60,16 @@ class _Thread:
         return f"{moment}/{counts[self.chat.key, str(moment)]}"
 
 
-def read_meta(parts: ExportParts, found: list[str]) -> Iterator[Item]:
-    """Read the messages of all threads; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
+def read_meta(opened: Opened, found: list[str]) -> Iterator[Item]:
+    """Read the messages of all threads."""
     counts: Counter[tuple[str, str]] = Counter()
     for name in found:
-        with parts.open(name) as file:
+        with opened.open(name) as file:
             thread = _read_thread(file)
         if thread.chat is not None:
             yield thread.chat
         yield from map(Person, thread.people)
-        with parts.open(name) as file:
+        with opened.open(name) as file:
             for value in stream_records(file, _RECORDS):
                 yield from _read_record(value, thread, counts)
 

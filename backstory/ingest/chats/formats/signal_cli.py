@@ -10,20 +10,12 @@ from functools import partial
 from typing import IO, Any, Final
 
 from backstory.base.ids import digest
-from backstory.ingest.chats.chat_format import (
-    Chat,
-    ChatFormat,
-    ChatMessage,
-    Deleted,
-    Item,
-    Person,
-    Unread,
-    name_chat,
-)
-from backstory.ingest.chats.export_parts import ExportParts
+from backstory.ingest.chats.chat_format import ChatFormat, find_marked
 from backstory.ingest.chats.formats.table_values import read_timestamp
-from backstory.ingest.chats.json_stream import as_object, find_marked, first_text, list_objects, read_content
-from backstory.ingest.chats.line_stream import skip_line
+from backstory.ingest.chats.items import Chat, ChatMessage, Deleted, Item, Person, Unread, name_chat
+from backstory.ingest.chats.json_stream import as_object, first_text, list_objects, read_content
+from backstory.ingest.chats.opened import Opened
+from backstory.ingest.text_lines import skip_line
 
 _MARKS: Final = (
     frozenset(["envelope.timestamp", "envelope.sourceDevice"]),
@@ -68,24 +60,22 @@ class _Log:
         reactions: Emoji by who reacted, by the keys of messages.
         originals: Keys of changed messages by the keys of their changes.
         changes: The last change by the keys of changed messages, as far as these were not read yet.
-        reported: Chats and people that were already yielded.
     """
 
     names: dict[str, str] = field(default_factory=dict)
     reactions: dict[str, dict[str, str]] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
     changes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    reported: set[Chat | Person] = field(default_factory=set)
 
 
-def read_signal(parts: ExportParts, found: list[str]) -> Iterator[Item]:
-    """Read the messages of all envelopes; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
+def read_signal(opened: Opened, found: list[str]) -> Iterator[Item]:
+    """Read the messages of all envelopes."""
     for name in found:
         log = _Log()
-        with parts.open(name) as file:
+        with opened.open(name) as file:
             for _, line in _read_lines(file):
                 _note_line(line, log)
-        with parts.open(name) as file:
+        with opened.open(name) as file:
             for number, line in _read_lines(file):
                 for item in _read_line(line, log):
                     yield Unread(f"line {number}: {item.reason}") if isinstance(item, Unread) else item
@@ -204,10 +194,7 @@ def _read_line(line: Any, log: _Log) -> Iterator[Item]:
     except ValueError as error:
         yield Unread(str(error))
         return
-    for source in (letter.chat, person):
-        if source not in log.reported:
-            log.reported.add(source)
-            yield source
+    yield from (letter.chat, person)
     if item is not None:
         yield item
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from backstory.base.errors import InputError
 
@@ -18,6 +18,8 @@ _UNITS = ((1e8, 4.1e9, 1e6), (1e11, 4.1e12, 1e3), (1e14, 4.1e15, 1.0), (1e17, 4.
 """Ranges of seconds, milli-, micro- and nanoseconds from 1973 to 2100, and what one lasts."""
 
 _FIRST_SHEET_DAY = datetime(1899, 12, 30)
+_YEARS = (1970, 2200)
+"""Those of messages; another calendar counts others."""
 _SHEET_DAYS = (20_000, 80_000)
 """Days from 1954 to 2119, as spreadsheets count them."""
 
@@ -30,8 +32,11 @@ def read_timestamp(value: object) -> datetime:
     microseconds or nanoseconds since 1970. It raises ``InputError`` if the value is not a timestamp.
     """
     moment = _read_moment(_from_text(value.strip()) if isinstance(value, str) else value)
-    if not MINYEAR < moment.year < MAXYEAR:  # a time zone conversion could leave this range
-        raise InputError("the timestamp is out of range", code="out_of_range")
+    if not _YEARS[0] <= moment.year < _YEARS[1]:
+        raise InputError(
+            f"the year of the timestamp is not between {_YEARS[0]} and {_YEARS[1]}; write it in the Gregorian calendar",
+            code="out_of_range",
+        )
     return moment
 
 

@@ -8,17 +8,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import IO, Any, Final
 
-from backstory.ingest.chats.chat_format import Chat, ChatFormat, ChatMessage, Item, Person, Unread, name_chat
-from backstory.ingest.chats.export_parts import ExportParts
+from backstory.ingest.chats.chat_format import ChatFormat, find_marked
 from backstory.ingest.chats.formats.table_values import read_timestamp
-from backstory.ingest.chats.json_stream import (
-    OPENED,
-    as_object,
-    find_marked,
-    first_text,
-    list_objects,
-    stream_json,
-)
+from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, Unread, name_chat
+from backstory.ingest.chats.json_stream import OPENED, as_object, first_text, list_objects, stream_json
+from backstory.ingest.chats.opened import Opened
 
 _SINGLE: Final = "messages.item"
 _LISTS: Final = ("chats.list.item", "left_chats.list.item")
@@ -108,10 +102,10 @@ class _ChatState:
         return self.keys[number], None if answered is None else self.keys.get(answered)
 
 
-def read_telegram(parts: ExportParts, found: list[str]) -> Iterator[Item]:
-    """Read the messages of all chats; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
+def read_telegram(opened: Opened, found: list[str]) -> Iterator[Item]:
+    """Read the messages of all chats."""
     for name in found:
-        with parts.open(name) as file:
+        with opened.open(name) as file:
             yield from _read_file(file)
 
 

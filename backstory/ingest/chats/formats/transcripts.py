@@ -11,11 +11,12 @@ from datetime import datetime, timedelta
 from typing import IO, Final
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.chat_format import ChatFormat, ChatMessage, Item, Person, Unread
-from backstory.ingest.chats.dated_names import find_moment
-from backstory.ingest.chats.export_parts import ExportParts
+from backstory.ingest.chats.chat_format import ChatFormat
 from backstory.ingest.chats.formats.table_values import read_timestamp
-from backstory.ingest.chats.line_stream import read_first_lines, read_lines
+from backstory.ingest.chats.items import ChatMessage, Item, Person, Unread
+from backstory.ingest.chats.opened import Opened
+from backstory.ingest.chats.times import find_moment
+from backstory.ingest.text_lines import read_lines
 
 _WEBVTT: Final = "WEBVTT"
 _PLACE: Final = r"(?:(?P<{0}h>\d{{1,4}}):)?(?P<{0}m>\d\d):(?P<{0}s>\d\d)[.,](?P<{0}ms>\d{{3}})"
@@ -82,43 +83,38 @@ class _Speech:
     text: str
 
 
-def find_transcript(parts: ExportParts) -> list[str]:
-    """Return a transcript; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
-    if not parts.is_single:
+def find_transcript(opened: Opened) -> list[str]:
+    """Return a transcript."""
+    if not opened.is_single:
         return []
-    with parts.open(parts.names[0]) as file:
-        first = _find_first(file)
+    first = _find_first(opened)
     is_vtt = first == _WEBVTT or first.startswith((f"{_WEBVTT} ", f"{_WEBVTT}\t"))
-    return list(parts.names) if is_vtt or _SBV_TIMES.fullmatch(first) else []
+    return list(opened.names) if is_vtt or _SBV_TIMES.fullmatch(first) else []
 
 
-def read_transcript(parts: ExportParts, found: list[str]) -> Iterator[Item]:
-    """Read what people said; see :class:`backstory.ingest.chats.chat_format.ChatFormat`.
+def read_transcript(opened: Opened, found: list[str]) -> Iterator[Item]:
+    """Read what people said.
 
     What a person says goes on through cues with pauses of at most 5 seconds, up to 1,000 characters. Lines of a chat
     (SBV) stay as they are.
 
     It raises ``ReadError`` if neither the file nor its path says when the meeting began.
     """
-    speakers: set[str] = set()
-    with parts.open(found[0]) as file:
+    with opened.open(found[0]) as file:
         named = _Speakers(_read_cues(file))
-    is_vtt = _is_vtt(parts)
-    with parts.open(found[0]) as file:
-        start = _find_start(file) or find_moment(parts.source)
-    with parts.open(found[0]) as file:
+    is_vtt = _find_first(opened).startswith(_WEBVTT)
+    start = _find_start(opened) or find_moment(opened.source)
+    with opened.open(found[0]) as file:
         speeches = _read_speeches(_read_cues(file), named)
         for item in _join(speeches) if is_vtt else speeches:
             if isinstance(item, Unread):
                 yield item
                 continue
-            if item.name not in speakers:
-                speakers.add(item.name)
-                yield Person(item.name)
+            yield Person(item.name)
             if start is not None:
                 yield _read_message(item, start)
     if start is None:
-        raise ReadError(_NO_START, frozenset(speakers), code="no_start")
+        raise ReadError(_NO_START, frozenset(), code="no_start")
 
 
 def _read_message(speech: _Speech, start: datetime) -> Item:
@@ -129,19 +125,14 @@ def _read_message(speech: _Speech, start: datetime) -> Item:
     return ChatMessage(sent, speech.name, speech.text)
 
 
-def _is_vtt(parts: ExportParts) -> bool:
-    with parts.open(parts.names[0]) as file:
-        return _find_first(file).startswith(_WEBVTT)
-
-
-def _find_first(file: IO[bytes]) -> str:
+def _find_first(opened: Opened) -> str:
     """Return the first line that is not blank."""
-    return next((line.strip() for line in read_first_lines(file) if line.strip()), "")
+    return next((line.strip() for line in opened.head().lines if line.strip()), "")
 
 
-def _find_start(file: IO[bytes]) -> datetime | None:
+def _find_start(opened: Opened) -> datetime | None:
     """Find the time that the lines before the first cue state."""
-    for line in read_first_lines(file):
+    for line in opened.head().lines:
         if _VTT_TIMES.fullmatch(line.strip()):
             return None
         if (stated := _find_stated(line)) is not None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Final
 
 import polars as pl
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.formats.signal_text import HEADER, clean_messages
+from backstory.ingest.chats.chat_format import ChatFormat
+from backstory.ingest.chats.export import ROW_SCHEMA, Export, unread_frame
 from backstory.ingest.chats.formats.whatsapp_header import find_headers, time_of_day
 from backstory.ingest.chats.formats.whatsapp_locales import BIDI_MARKS
-from backstory.ingest.chats.formats.whatsapp_markers import classify_messages, find_told
-from backstory.ingest.chats.reader import ROW_SCHEMA, ParsedExport, TableFormat, unread_frame
+from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages, find_told
+from backstory.ingest.chats.opened import Opened
 from backstory.ingest.chats.times import (
     FIRST_YEAR,
     KNOWN_YEAR,
@@ -21,7 +23,7 @@ from backstory.ingest.chats.times import (
     local_to_utc,
     read_date,
 )
-from backstory.ingest.text_lines import TextLines, decode_head, decode_lines
+from backstory.ingest.text_lines import TextLines, decode_lines
 from backstory.settings.inputs import ConversationSettings
 
 _DATE_PARTS = ("first", "second", "third")
@@ -30,14 +32,9 @@ _MAX_AUTHOR_LENGTH = 100
 _AUTHOR = f"^(.{{1,{_MAX_AUTHOR_LENGTH}}}?):(?:[ \u00a0\u202f]|$)"
 
 
-def is_whatsapp(content: bytes, *_: object) -> bool:
-    """Return whether one of the first lines of a text is the header of a message."""
-    return not find_headers(pl.Series(decode_head(content), dtype=pl.String)).is_empty()
-
-
 def parse_whatsapp(
-    lines: TextLines, settings: ConversationSettings, source: str, *, latest_year: int = KNOWN_YEAR
-) -> ParsedExport:
+    lines: TextLines, settings: ConversationSettings, *, latest_year: int = KNOWN_YEAR
+) -> Export:
     """Read the lines of a WhatsApp export.
 
     A message extends from its header to the next header. A header must have the style of the whole file, so a message
@@ -50,7 +47,7 @@ def parse_whatsapp(
     headers = find_headers(written)
     if headers.is_empty():
         raise ReadError(
-            f"{source}: no line begins as a WhatsApp message does; export the chat again as text",
+            "no line begins as a WhatsApp message does; export the chat again as text",
             code="unknown_format",
         )
     headers = _with_author(headers)
@@ -59,7 +56,6 @@ def parse_whatsapp(
         order = decide_date_order(
             [((first, second, third), count) for first, second, third, count in runs.rows()],
             settings.date_order,
-            source,
             latest_year=latest_year,
             separator=headers["separator"][0],
         )
@@ -81,33 +77,20 @@ def parse_whatsapp(
     unread = blocks.filter(pl.col("reason").is_not_null()).select("line", "reason")
     if rows["author"].is_null().all() and rows["text"].str.contains("\n").any():
         raise ReadError(
-            f"{source}: its lines begin as those of WhatsApp do, but none of them names an author; export the chat "
+            "its lines begin as those of WhatsApp do, but none of them names an author; export the chat "
             "again as text, or move the file out of the folder if it is no chat",
             code="unknown_format",
         )
     rows = classify_messages(rows)
     if written.gather(headers["line"]).str.contains(HEADER).all():
         rows = clean_messages(rows)
-    return ParsedExport(
+    return Export(
         rows=rows.select(ROW_SCHEMA.names()).cast(ROW_SCHEMA),
         unread=unread_frame(dict(unread.iter_rows())),
         encoding=lines.encoding,
         date_order=order,
         timezone=settings.timezone,
     )
-
-
-def find_messages(lines: pl.Series) -> pl.DataFrame:
-    """Find the lines at which messages begin, whatever their dates may mean.
-
-    It returns ``line`` (position from 0), ``author`` (null for a line of the app), and ``text``: the line without
-    both.
-    """
-    headers = find_headers(lines)
-    named = headers if headers.is_empty() else _with_author(headers)
-    text = pl.lit("") if headers.is_empty() else pl.col("first_text")
-    author = pl.lit(None, pl.String) if headers.is_empty() else pl.col("author")
-    return named.select("line", author.alias("author"), text.alias("text"))
 
 
 def _join_equal_dates(headers: pl.DataFrame) -> pl.DataFrame:
@@ -235,8 +218,68 @@ def _has_open_quote(name: str) -> bool:
     return name.count("“") > name.count("”") or name.count("«") > name.count("»") or name.count('"') % 2 == 1
 
 
-def _read(content: bytes, settings: ConversationSettings, source: str, latest_year: int) -> ParsedExport:
-    return parse_whatsapp(decode_lines(content), settings, source, latest_year=latest_year)
+def _find_text(opened: Opened) -> list[str]:
+    """Find a text that has the header of a message among its first lines."""
+    return list(opened.names) if opened.is_single and _has_header(opened, opened.names[0]) else []
 
 
-WHATSAPP: Final = TableFormat("whatsapp_text", is_whatsapp, _read)
+def _find_archived(opened: Opened) -> list[str]:
+    """Find the chat in an archive: ``_chat.txt`` from iOS, ``WhatsApp Chat with ….txt`` from Android.
+
+    The media of a chat may include other texts, so that these names go first.
+    """
+    texts = [name for name in opened.names if opened.is_archive and name.lower().endswith(".txt")]
+    chats = [name for name in texts if _has_header(opened, name)]
+    named = [
+        name for name in chats if PurePosixPath(name).name == "_chat.txt" or "whatsapp" in name.casefold()
+    ]
+    return named or chats
+
+
+def _has_header(opened: Opened, name: str) -> bool:
+    return not find_headers(pl.Series(opened.head(name).text_lines, dtype=pl.String)).is_empty()
+
+
+def _read(opened: Opened, found: list[str]) -> Export:
+    if len(found) > 1:
+        raise ReadError(
+            f"the archive holds {len(found)} chats; put each into a file of its own", code="wrong_count"
+        )
+    lines = decode_lines(opened.read(found[0]))
+    return parse_whatsapp(lines, opened.settings, latest_year=opened.latest_year)
+
+
+WHATSAPP: Final = ChatFormat("whatsapp_text", _find_text, _read)
+WHATSAPP_ZIP: Final = ChatFormat("whatsapp_zip", _find_archived, _read)
+
+
+HEADER: Final = r"^\[\d{4}-\d\d-\d\d,? \d\d:\d\d\] "
+"""Beginning of each message; WhatsApp writes seconds between brackets."""
+
+_QUOTE: Final = r"^\s*(?:>[^\n]*(?:\n|$))+\s*"
+_REACTIONS: Final = r"\s*\(- [^\n]{1,60}: [^\n]* -\)\s*$"
+_FILE: Final = r"!?\[[^\[\]\n]*\]\((?:\./)?media/[^\n]*?\)"
+_NOBODY: Final = "No-Sender"
+
+
+def clean_messages(rows: pl.DataFrame) -> pl.DataFrame:
+    """Take from the texts what is not of their authors: the message that is answered, reactions, and names of files.
+
+    ``rows``: ``author``, ``text`` and ``kind``.
+    """
+    text = pl.col("text")
+    plain = (
+        text.str.replace(_REACTIONS, "").str.replace(_QUOTE, "").str.replace_all(_FILE, "").str.strip_chars()
+    )
+    by_nobody = pl.col("author") == _NOBODY
+    has_file = text.str.contains(_FILE).fill_null(value=False)
+    return rows.with_columns(
+        pl.when(~by_nobody).then("author").alias("author"),
+        pl.when(plain != "").then(plain).alias("text"),
+        pl.when(by_nobody)
+        .then(pl.lit("system"))
+        .when(has_file)
+        .then(pl.lit("media"))
+        .otherwise("kind")
+        .alias("kind"),
+    )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Final
+
+import polars as pl
 
 from backstory.ingest.chats.formats.whatsapp_locales import BIDI_MARKS
 
@@ -46,3 +48,167 @@ def match_any(topic: str) -> str:
     """Return a regular expression for any phrase of a topic, the longest that fits, in lower case."""
     longest = sorted(list_phrases(topic), key=lambda phrase: (-len(phrase), phrase))
     return f"(?:{'|'.join(map(re.escape, longest))})"
+
+
+_FILE_NAME: Final = r"[^<>\n]*\.\w{1,8}"
+_ATTACHED: Final = re.compile(rf"<[^<>\n:：]{{2,40}}[:：]\s?{_FILE_NAME}>")
+_NAMED_BY_APP: Final = r"(?:IMG|VID|PTT|AUD|STK|DOC)-\d{8}-WA\d{4,}\.\w+ [(（][^()（）\n]+[)）]"
+
+
+def find_captions(texts: pl.Series) -> dict[str, str]:
+    """Find the texts that contain a placeholder for a picture, a voice message or a file."""
+    distinct = texts.drop_nulls().unique()
+    plain = distinct.str.replace_all(ANY_MARK, "")
+    first_line = plain.str.extract("^([^\n]*)").str.strip_chars()
+    lowered = first_line.str.to_lowercase().str.strip_suffix(".")
+    may_be = (
+        distinct.str.contains(APP_MARK, literal=True)
+        | first_line.str.starts_with("<")
+        | first_line.str.contains(r"[)）]$")
+        | lowered.is_in(list(list_phrases("media", "kinds")))
+    )
+    found = ((text, split_caption(text)) for text in distinct.filter(may_be))
+    return {text: caption for text, caption in found if caption is not None}
+
+
+def split_caption(text: str) -> str | None:
+    """Remove the placeholder from a message.
+
+    Android writes the placeholder into the first line. iOS writes it at the end of the first or last line, after a
+    left-to-right mark. The document name that iOS writes before the placeholder is not a caption.
+
+    It returns the caption, empty if there is none; None if the message has no placeholder.
+    """
+    lines = text.split("\n")
+    if _is_placeholder(lines[0]):
+        return _join(lines[1:])
+    written, mark, by_app = lines[-1].rpartition(APP_MARK)
+    if mark and _is_placeholder(mark + by_app):
+        named = len(lines) == 1 and (APP_MARK in written or re.fullmatch(_FILE_NAME, written.strip()))
+        return _join([*lines[:-1], "" if named else written])
+    return None
+
+
+def _is_placeholder(line: str) -> bool:
+    plain = re.sub(ANY_MARK, "", line).strip()
+    exported = rf"(?i:{_NAMED_BY_APP}|{_FILE_NAME} [(（]{match_any('attached')}[)）])"
+    if _ATTACHED.fullmatch(plain) or re.fullmatch(exported, plain):
+        return True
+    in_brackets = plain.startswith("<") and plain.endswith(">")
+    phrase = normalize(plain.removeprefix("<").removesuffix(">"))
+    by_app = in_brackets or line.lstrip().startswith(tuple(BIDI_MARKS))
+    return phrase in list_phrases("media", "kinds") and (by_app or phrase not in list_phrases("also_words"))
+
+
+def _join(lines: Iterable[str]) -> str:
+    return "\n".join(lines).strip().strip(BIDI_MARKS).strip()
+
+
+_PHONE: Final = re.compile(r"\+?\d[\d \u00a0()-]{6,}\d ")
+_LEAST_WORDS: Final = 4
+"""Fewest words in small letters after a name by which a line of any language tells what somebody did."""
+
+_MOST_NAME_WORDS: Final = 6
+
+_EDITED: Final = (
+    rf"(?i)[\s\u200e]*<\u200e?{match_any('edited')}[.。]?>$|[\s]*\u200e<\u200e?[^<>\n:：@/]{{8,80}}>$"
+)
+"""Also in a language that is not listed: what stands between brackets after the mark of the app."""
+
+_DELETED: Final = (
+    rf"(?i)^\u200e{match_any('deleted')}[.。][^\n]*$|"
+    rf"^\u200e?{match_any('deleted')}(?: by admin [^\n]+)?[.。]?$"
+)
+_ENCRYPTED: Final = f"(?i){match_any('encrypted')}"
+_EVENT: Final = rf"(?i)^\u200e{match_any('events')}(?:[^\pL]|\p{{Lo}}|$)"
+_AFTER_NAME: Final = r"^(?:[^\pL\pN]|\p{Lo})"
+"""What follows a name where a sentence goes on: in some scripts a letter."""
+
+_ACT: Final = re.compile(rf"\S.*? {match_any('acts')} (?:.* )?{match_any('things')}\b", re.IGNORECASE)
+
+
+def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
+    """Separate the messages of people from the texts of the app.
+
+    ``rows``: ``author`` (null for a line without one) and ``text``, in any table, in the order of the chat. It returns
+    the rows with ``kind``: ``system`` for lines of the app and for deleted messages (which keep their author),
+    ``media`` for placeholders of a picture, a voice message or a file, else ``message``. The text of media is the
+    caption, null if there is none. ``edited`` says whether the app marks the message as edited. This mark is removed,
+    and so is the direction mark that the app puts before its own texts. The app on iOS writes its lines under the name
+    of the group, or of whom they are about, after its mark. A marked text is its own if it begins with the name of its
+    author or with words for the owner of the phone or a call. All texts of a name are, if each of them is marked, none
+    stands for a file, and one of them begins the chat, tells of the encryption, or tells of another person: that is
+    the name of the group.
+    """
+    captions = find_captions(rows["text"])
+    text, author = pl.col("text"), pl.col("author")
+    plain = text.str.strip_prefix(APP_MARK)
+    marked = text.str.starts_with(APP_MARK)
+    first = pl.int_range(pl.len()) == 0
+    own = plain.str.starts_with(author) & plain.str.slice(author.str.len_chars()).str.contains(_AFTER_NAME)
+    found = rows.select(
+        author,
+        author.is_null().alias("unsigned"),
+        text.is_in(list(captions)).fill_null(value=False).alias("media"),
+        text.str.contains(_DELETED).fill_null(value=False).alias("deleted"),
+        marked.fill_null(value=False).alias("marked"),
+        (text.str.contains(_ENCRYPTED) & (marked | first)).fill_null(value=False).alias("encryption"),
+        (text.str.contains(_EVENT) | (marked & own)).fill_null(value=False).alias("event"),
+        (first | text.is_in(_list_tales(rows, plain))).fill_null(value=False).alias("tells"),
+    )
+    about_file = pl.col("media") | pl.col("deleted")
+    event = pl.col("encryption") | pl.col("event")
+    is_group = ((pl.col("marked") | pl.col("encryption")) & ~about_file).all() & (
+        event | pl.col("tells")
+    ).any()
+    by_app = ~pl.col("unsigned") & ~about_file & (event | (pl.col("marked") & is_group.over("author")))
+    found = found.with_columns(by_app.alias("by_app"))
+    kind = found.select(
+        pl.when(pl.col("unsigned") | pl.col("by_app"))
+        .then(pl.lit("system"))
+        .when("media")
+        .then(pl.lit("media"))
+        .when("deleted")
+        .then(pl.lit("system"))
+        .otherwise(pl.lit("message"))
+        .alias("kind")
+    )["kind"]
+    caption = pl.col("text").replace_strict(
+        {text: caption or None for text, caption in captions.items()}, default=None, return_dtype=pl.String
+    )
+    is_edited = pl.col("text").str.contains(_EDITED).fill_null(value=False) & (kind == "message")
+    return rows.with_columns(
+        kind,
+        is_edited.alias("edited"),
+        pl.when(~found["by_app"]).then("author").alias("author"),
+        pl.when(kind == "media").then(caption).otherwise(plain.str.replace(_EDITED, "")).alias("text"),
+    )
+
+
+def find_told(names: Mapping[str, int]) -> set[str]:
+    """Find those of the texts before the first colon of lines that are no names: the app tells what somebody did."""
+    return {name for name, lines in names.items() if lines == 1 and _tells(name, names)}
+
+
+def _tells(name: str, names: Collection[str]) -> bool:
+    """Return whether a text tells what somebody did: to the group, or in many words after a name or a number."""
+    if _PHONE.match(name) or _ACT.match(name):
+        return True
+    words = name.split(" ")
+    return any(
+        " ".join(words[:count]) in names and sum(word[:1].islower() for word in words[count:]) >= _LEAST_WORDS
+        for count in range(1, len(words))
+    )
+
+
+def _list_tales(rows: pl.DataFrame, plain: pl.Expr) -> list[str]:
+    """List the marked texts that begin with the name of somebody else who writes."""
+    authors = set(rows["author"].drop_nulls())
+    marked = rows.filter(pl.col("text").str.starts_with(APP_MARK), pl.col("author").is_not_null())
+    tales = []
+    for author, text, shown in marked.select("author", "text", plain.alias("shown")).iter_rows():
+        words = shown.split("\n")[0].split(" ")[:_MOST_NAME_WORDS]
+        beginnings = {" ".join(words[: count + 1]).strip("\u2068\u2069") for count in range(len(words))}
+        if (beginnings & authors) - {author}:
+            tales.append(text)
+    return tales

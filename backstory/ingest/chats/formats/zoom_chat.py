@@ -9,11 +9,12 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.chat_format import ChatFormat, ChatMessage, Item, Person, Unread
-from backstory.ingest.chats.dated_names import find_day, find_moment, is_recording
-from backstory.ingest.chats.export_parts import ExportParts
+from backstory.ingest.chats.chat_format import ChatFormat
 from backstory.ingest.chats.formats.table_values import read_timestamp
-from backstory.ingest.chats.line_stream import read_first_lines, read_lines
+from backstory.ingest.chats.items import ChatMessage, Item, Person, Unread
+from backstory.ingest.chats.opened import Opened
+from backstory.ingest.chats.times import find_day, find_moment, is_recording
+from backstory.ingest.text_lines import read_lines
 
 _CLOCK: Final = r"(?P<h>\d\d):(?P<m>[0-5]\d):(?P<s>[0-5]\d)"
 _HEADERS: Final = (
@@ -103,58 +104,49 @@ class _Clock:
         return datetime.combine(self.day, datetime.min.time()) + at
 
 
-def find_zoom_chat(parts: ExportParts) -> list[str]:
-    """Return a chat; see :class:`backstory.ingest.chats.chat_format.ChatFormat`."""
-    if not parts.is_single:
-        return []
-    with parts.open(parts.names[0]) as file:
-        first = next((line for line in read_first_lines(file) if line.strip()), "")
-    return list(parts.names) if _find_header(first) else []
+def find_zoom_chat(opened: Opened) -> list[str]:
+    """Return a chat."""
+    return list(opened.names) if opened.is_single and _find_first(opened) else []
 
 
-def read_zoom_chat(parts: ExportParts, found: list[str]) -> Iterator[Item]:
-    """Read the messages; see :class:`backstory.ingest.chats.chat_format.ChatFormat`.
+def read_zoom_chat(opened: Opened, found: list[str]) -> Iterator[Item]:
+    """Read the messages.
 
     It raises ``ReadError`` if neither the name of the file nor that of a folder says the day, or when the
     recording began.
     """
-    is_relative = is_recording(parts.source) or _is_relative(parts)
-    moment = find_moment(parts.source)
-    day = find_day(parts.source)
+    first = _find_first(opened)
+    # Times count from the beginning of a recording: its form names no receiver.
+    is_relative = is_recording(opened.source) or (first is not None and first.re is _HEADERS[-1])
+    moment = find_moment(opened.source)
+    day = find_day(opened.source)
     clock = _Clock(moment if is_relative else None, None if is_relative else day)
-    reported: set[str] = set()
-    for message in _read_messages(parts, found[0]):
+    for message in _read_messages(opened, found[0]):
         if isinstance(message, Unread):
             yield message
             continue
-        for name in filter(None, (message.name, message.partner)):
-            if name not in reported:
-                reported.add(name)
-                yield Person(name)
+        yield from map(Person, filter(None, (message.name, message.partner)))
         yield _read_message(message, clock)
     if clock.start is None and clock.day is None:
         raise ReadError(
             _NO_START if is_relative else _NO_DAY,
-            frozenset(reported),
+            frozenset(),
             code="no_start" if is_relative else "no_day",
         )
 
 
-def _is_relative(parts: ExportParts) -> bool:
-    """Return whether times count from the beginning of a recording: its form names no receiver."""
-    with parts.open(parts.names[0]) as file:
-        first = next((line for line in read_first_lines(file) if line.strip()), "")
-    found = _find_header(first)
-    return found is not None and found.re is _HEADERS[-1]
+def _find_first(opened: Opened) -> re.Match[str] | None:
+    """Return the beginning of the first message, if the file begins with one."""
+    return _find_header(next((line for line in opened.head().lines if line.strip()), ""))
 
 
 def _find_header(line: str) -> re.Match[str] | None:
     return next((found for header in _HEADERS if (found := header.fullmatch(line))), None)
 
 
-def _read_messages(parts: ExportParts, name: str) -> Iterator[_Message | Unread]:
+def _read_messages(opened: Opened, name: str) -> Iterator[_Message | Unread]:
     message: _Message | None = None
-    with parts.open(name) as file:
+    with opened.open(name) as file:
         for number, line in read_lines(file):
             found = None if line is None else _find_header(line)
             if found is not None:

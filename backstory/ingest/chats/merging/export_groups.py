@@ -16,15 +16,13 @@ from backstory.ingest.chats.merging.merge_candidates import (
     LEAST_CHARACTERS,
     LEAST_SHARED,
     LEAST_SHARED_BY_NAME,
-    Pair,
-    find_candidates,
-    find_unique_texts,
-)
-from backstory.ingest.chats.merging.near_pairs import (
     MOST_APART,
     QUARTER_HOUR,
     SECOND,
+    Pair,
     Times,
+    find_candidates,
+    find_unique_texts,
     pair_nearest,
     round_to_quarter_hours,
     shift,

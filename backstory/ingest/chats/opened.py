@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import zipfile
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
@@ -16,54 +17,111 @@ from backstory.base.errors import ReadError
 from backstory.base.files.patterns import compose
 from backstory.base.files.safe_open import ChangedFileError, hash_unchanged, open_contained, state_of
 from backstory.base.ids import digest
+from backstory.base.sandbox import ReadingLimits
+from backstory.ingest.chats.json_stream import find_paths
+from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
+from backstory.ingest.text_lines import decode_head, split_head
+from backstory.ingest.zips import MAGIC, ZipLimits, is_encrypted, naming_damage, open_zip
+from backstory.settings.inputs import ConversationSettings
 
-MAX_UNPACKED_BYTES: Final = 8 << 30
-"""Maximum size of all parts in an archive. It is read as a stream, so that this limits time and not memory."""
-
-ZIP_MAGIC: Final = b"PK\x03\x04"
-
+HEAD_BYTES: Final = 1 << 16
+"""Number of bytes at the beginning of a part by which formats are told apart."""
 MAILDIR_FOLDERS: Final = frozenset(["cur", "new", "tmp"])
 """Folders of a Maildir: of mails that were seen, of those that were not, and of those that have not arrived whole."""
-
+_ZIP_LIMITS: Final = ZipLimits(members=1_000_000, bytes=1 << 50)
+_MOST_UNPACKED_BYTES: Final = 8 << 30
+"""Maximum size of all parts in an archive. It is read as a stream, so that this limits time and not memory."""
 _MAIL_FOLDERS: Final = ("new", "cur")
 """Those of mails that have arrived, in the order in which a mail moves, so that none is missed while it does."""
-
 _HERE: Final = "."
 """Path of the folder of exports relative to itself."""
-
 _CHANGED: Final = ""
 """In the place of the hash of a part that was written while it was read."""
-
 _SLACK_PEOPLE: Final = "users.json"
 _SLACK_CHATS: Final = frozenset(["channels.json", "groups.json", "dms.json", "mpims.json"])
 
 
-@dataclass(frozen=True)
-class ExportParts:
+@dataclass
+class Head:
+    """The beginning of a part, of which each way of looking at it is done once."""
+
+    content: bytes
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines, each decoded by itself; none for a binary part."""
+        return split_head(self.content)
+
+    @cached_property
+    def text_lines(self) -> list[str]:
+        """The complete lines in the encoding of the whole part; none for a binary part."""
+        return decode_head(self.content)
+
+
+@dataclass
+class Opened:
     """The files of one export.
 
     Attributes:
         names: Paths relative to the export, with ``/``, sorted: JSON files, mailboxes, texts and mails. A single file
             has its own name, whatever it is.
-        open: Opens a part by its name, for reading bytes. It raises :class:`backstory.base.errors.ReadError` if the
-            part has a password.
-        is_single: Whether the export is one file, which may have any name.
+        open: Opens a part by its name, for reading bytes. It raises ``ReadError`` if the part has a password.
         source: Path of the export relative to the folder of exports.
+        is_single: Whether the export is one file, which may have any name.
+        is_archive: Whether it is a ZIP archive.
         is_maildir: Whether each part is a mail.
+        settings: Settings of its conversation.
+        latest_year: Latest year in which a message can have been sent.
         hashes: SHA-256 of the parts of a folder that were opened, of the bytes that were read of them.
     """
 
     names: Sequence[str]
     open: Callable[[str], AbstractContextManager[IO[bytes]]]
+    source: str
+    settings: ConversationSettings
     is_single: bool = False
-    source: str = ""
+    is_archive: bool = False
     is_maildir: bool = False
+    latest_year: int = KNOWN_YEAR
     hashes: dict[str, str] = field(default_factory=dict)
+    _head: Head | None = None
+    _paths: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def conversation(self) -> str:
         """Name of its conversation, if its chats have no names."""
         return conversation_of(self.source)
+
+    def head(self, name: str = "") -> Head:
+        """Return the beginning of a part, by default of the first; that of a single file is read once."""
+        if self._head is not None:
+            return self._head
+        with self.open(name or self.names[0]) as file:
+            head = Head(file.read(HEAD_BYTES))
+        self._head = head if self.is_single else None
+        return head
+
+    def json_paths(self, name: str) -> frozenset[str]:
+        """Return the paths of all values near the beginning of a part, which is parsed once; none if it is not JSON."""
+        if name not in self._paths:
+            self._paths[name] = find_paths(self.head(name).content)
+        return self._paths[name]
+
+    def read(self, name: str) -> bytes:
+        """Read a part as a whole.
+
+        It raises ``ReadError`` if it is too large for the limit of memory.
+        """
+        most = ReadingLimits(self.settings.read_seconds, self.settings.read_megabytes).most_bytes
+        with self.open(name) as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise ReadError(
+                f"it has more than {most:,} bytes, too many to read within {self.settings.read_megabytes} MB of memory "
+                "(`conversations.read_megabytes`); split it, or raise the setting",
+                code="too_large",
+            )
+        return content
 
 
 def conversation_of(source: str) -> str:
@@ -73,47 +131,52 @@ def conversation_of(source: str) -> str:
 
 
 @contextmanager
-def open_parts(opened: IO[bytes], source: str) -> Iterator[ExportParts]:
+def open_parts(
+    opened: IO[bytes], source: str, settings: ConversationSettings, latest_year: int = KNOWN_YEAR
+) -> Iterator[Opened]:
     """Return the parts of a file: the JSON files, mailboxes and texts of a ZIP archive, else the file itself.
 
-    It raises ``zipfile.BadZipFile`` if the archive is damaged. Reading its directory may raise any error of
-    :data:`backstory.ingest.zips.DAMAGED`.
+    It raises ``ReadError`` if the archive is damaged.
     """
-    magic = opened.read(len(ZIP_MAGIC))
+    is_archive = opened.read(len(MAGIC)) == MAGIC
     opened.seek(0)
-    if magic != ZIP_MAGIC:
+    if not is_archive:
 
         def reopen(_: str) -> AbstractContextManager[IO[bytes]]:
             opened.seek(0)
             return nullcontext(opened)
 
-        yield ExportParts([PurePosixPath(source).name], reopen, is_single=True, source=source)
+        name = PurePosixPath(source).name
+        yield Opened([name], reopen, source, settings, is_single=True, latest_year=latest_year)
         return
-    with zipfile.ZipFile(opened) as archive:
+    with open_zip(opened, _ZIP_LIMITS) as archive:
+        # Nothing is unpacked to the disk, so that the names of the members are only names.
         members = {
-            entry.filename: entry
-            for entry in archive.infolist()
-            if _has_suffix(PurePosixPath(entry.filename), (".json", ".mbox", ".txt"))
+            info.filename: info
+            for info in archive.infolist()
+            if _has_suffix(PurePosixPath(info.filename), (".json", ".mbox", ".txt"))
         }
 
-        def unpack(part: str) -> IO[bytes]:
-            if members[part].flag_bits & 0x1:
+        @contextmanager
+        def unpack(part: str) -> Iterator[IO[bytes]]:
+            if is_encrypted(members[part]):
                 raise ReadError(
                     "the archive has a password; unpack it and put its files here", code="protected"
                 )
-            if sum(entry.file_size for entry in members.values()) > MAX_UNPACKED_BYTES:
+            if sum(info.file_size for info in members.values()) > _MOST_UNPACKED_BYTES:
                 raise ReadError(
-                    f"the archive unpacks to more than {MAX_UNPACKED_BYTES:,} bytes; unpack it yourself "
+                    f"the archive unpacks to more than {_MOST_UNPACKED_BYTES:,} bytes; unpack it yourself "
                     "if it is a chat",
                     code="too_large",
                 )
-            return archive.open(members[part])
+            with naming_damage(), archive.open(members[part]) as file:
+                yield file
 
-        yield ExportParts(sorted(members), unpack, source=source)
+        yield Opened(sorted(members), unpack, source, settings, is_archive=True, latest_year=latest_year)
 
 
-def folder_parts(folder: Path, source: str, root: Path | None = None) -> ExportParts:
-    """Yield the parts of a folder that is one export; see :func:`is_export_folder`."""
+def open_folder(folder: Path, source: str, settings: ConversationSettings, root: Path | None) -> Opened:
+    """Return the parts of a folder that is one export; see :func:`is_export_folder`."""
     paths = {path.relative_to(folder).as_posix(): path for path in list_parts(folder)}
     hashes: dict[str, str] = {}
 
@@ -131,16 +194,11 @@ def folder_parts(folder: Path, source: str, root: Path | None = None) -> ExportP
                     raise ChangedFileError
                 hashes[name] = found
 
-    return ExportParts(
-        sorted(paths),
-        open_part,
-        source=source,
-        is_maildir=is_maildir(_list_folders(folder)),
-        hashes=hashes,
-    )
+    maildir = is_maildir(_list_folders(folder))
+    return Opened(sorted(paths), open_part, source, settings, is_maildir=maildir, hashes=hashes)
 
 
-def hash_folder(folder: Path, root: Path | None, read: ExportParts | None = None) -> str:
+def hash_folder(folder: Path, root: Path | None, read: Opened | None = None) -> str:
     """Hash the parts of a folder that is one export.
 
     It returns a hash that differs when a part was added, removed, renamed or edited. A part that cannot be opened must
@@ -157,17 +215,20 @@ def hash_folder(folder: Path, root: Path | None, read: ExportParts | None = None
 
 def _hash_part(path: Path, root: Path | None) -> str:
     try:
-        with open_export(path, root) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return hash_file(path, root)[0]
     except OSError as error:
         return str(error.strerror)
 
 
-def open_export(path: Path, root: Path | None) -> BufferedReader:
-    """Open a file for reading bytes.
+def hash_file(path: Path, root: Path | None) -> tuple[str, int]:
+    """Hash a file, and return the latest year of a message in it. It raises ``OSError`` if it cannot be opened."""
+    with open_export(path, root) as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256, latest_year_of(os.fstat(file.fileno()).st_mtime)
 
-    It raises ``OSError`` if it cannot be opened, or lies outside.
-    """
+
+def open_export(path: Path, root: Path | None) -> BufferedReader:
+    """Open a file for reading bytes. It raises ``OSError`` if it cannot be opened, or lies outside of the root."""
     return path.open("rb") if root is None else open_contained(root, path)
 
 

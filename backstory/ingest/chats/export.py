@@ -1,21 +1,51 @@
-"""The items of a chat reader -> the rows of an export, in memory that grows only with the messages themselves."""
+"""What was read of one export: its messages, its unread records, its people, and its row of the table ``sources``."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 import polars as pl
 
+from backstory.base.errors import ReadError
 from backstory.base.ids import digest
-from backstory.ingest.chats.chat_format import Chat, ChatMessage, Deleted, Item, Person, Unread, Wordless
 from backstory.ingest.chats.formats.table_values import read_text
+from backstory.ingest.chats.items import Chat, ChatMessage, Deleted, Item, Person, Unread, Wordless
 from backstory.ingest.chats.json_stream import BrokenJsonError
-from backstory.ingest.chats.reader import CHAT_SCHEMA, ROW_SCHEMA, ParsedExport, unread_frame
-from backstory.ingest.chats.times import local_to_utc
+from backstory.ingest.chats.times import KNOWN_YEAR, local_to_utc
 from backstory.text.encoding import UTF8
+
+ROW_SCHEMA: Final = pl.Schema(
+    {
+        "timestamp": pl.Datetime("us", "UTC"),
+        "seq": pl.Int64(),
+        "author": pl.String(),
+        "text": pl.String(),
+        "kind": pl.String(),
+        "edited": pl.Boolean(),
+    }
+)
+"""Columns of the messages of every reader."""
+
+_REACTION_TYPE: Final = pl.Struct({"emoji": pl.String(), "count": pl.Int64()})
+
+CHAT_SCHEMA: Final = pl.Schema(
+    {
+        "chat": pl.String(),
+        "key": pl.String(),
+        "reply_key": pl.String(),
+        "reactions": pl.List(_REACTION_TYPE),
+        "edited_at": pl.Datetime("us", "UTC"),
+    }
+)
+"""Further columns of readers of platforms that give ids to chats and messages: key of the chat, of the message in it
+and of the message that it answers (all null without ids), reactions, and time of the last edit."""
+
+_UNREAD_SCHEMA: Final = pl.Schema({"line": pl.Int64(), "reason": pl.String()})
+
 
 _ROWS_AT_ONCE: Final = 50_000
 _MOST_PEOPLE: Final = 10**9
@@ -29,14 +59,66 @@ _BUILT: Final = pl.Schema(
 )
 
 
-def collect_items(items: Iterable[Item], timezone: str) -> ParsedExport:
+@dataclass(kw_only=True)
+class Export:
+    """The content of one export, and the status of its file.
+
+    Attributes:
+        rows: ``timestamp`` (UTC, µs), ``seq`` (from 0, in the order of the source), ``author`` (null for a line
+            written by the app), ``text``, ``kind`` and ``edited`` (whether its text was changed after sending); also
+            the columns of ``CHAT_SCHEMA``, or none of them.
+        unread: ``line`` (from 1; 0 for the whole file) and ``reason`` of each unreadable line. A reason never quotes
+            the line, since the line may contain a name.
+        encoding: Encoding used to decode the text; None for a binary format.
+        date_order: Order used to read the dates; None for a format with unambiguous dates.
+        timezone: Time zone used to read the timestamps; None if every timestamp states its own.
+        chats: Names of conversations by the keys in the column ``chat``.
+        aliases: Further names of authors, each with the author whose name it is.
+        people: Names of people who may have written nothing.
+        ids: Ids of people by their names, of platforms that give ids to people whose names may be alike.
+        wordless: Number of records by kind that were not read, since they hold no words.
+        source: Path relative to the folder of exports.
+        status: As in :class:`backstory.storage.tables.schemas.Sources`; ``media`` until their chat is known.
+        reason: Why the file was not fully read, and what to do; for media, the type.
+        format: Name of the file's format.
+        sha256: As in :class:`backstory.ingest.chats.export_files.ExportFile`, of the bytes that were read; None if
+            nothing could be read, so that no message depends on them.
+        latest_year: As in that class.
+        code: As in :class:`backstory.base.errors.BackstoryError`, of a refused file.
+    """
+
+    rows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ROW_SCHEMA))
+    unread: pl.DataFrame = field(default_factory=lambda: unread_frame({}))
+    encoding: str | None = None
+    date_order: str | None = None
+    timezone: str | None = None
+    chats: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    people: frozenset[str] = frozenset()
+    ids: Mapping[str, str] = field(default_factory=dict)
+    wordless: Mapping[str, int] = field(default_factory=dict)
+    source: str = ""
+    status: str = "read"
+    reason: str | None = None
+    format: str | None = None
+    sha256: str | None = None
+    latest_year: int = KNOWN_YEAR
+    code: str | None = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the file as a whole could not be read."""
+        return 0 in self.unread["line"]
+
+
+def collect_items(items: Iterable[Item], timezone: str) -> Export:
     """Collect what a chat reader reads.
 
     A later record of the same message replaces an earlier one. If the file breaks off, what was read before is kept,
     and the place is unread.
 
-    It returns the messages, in the columns of ``ROW_SCHEMA`` and ``CHAT_SCHEMA``; unread records have their number in
-    the export, from 1, as line.
+    If a setting is missing, the error names all people so far. It returns the messages, in the columns of
+    ``ROW_SCHEMA`` and ``CHAT_SCHEMA``; unread records have their number in the export, from 1, as line.
     """
     collected = _Collected()
     try:
@@ -44,6 +126,10 @@ def collect_items(items: Iterable[Item], timezone: str) -> ParsedExport:
             collected.add(item)
     except BrokenJsonError as error:
         collected.add(Unread(f"{error}; the rest was not read"))
+    except ReadError as error:
+        if error.authors is None:
+            raise
+        raise ReadError(str(error), collected.names, code=error.code) from error
     return collected.parse(timezone)
 
 
@@ -80,8 +166,13 @@ class _Collected:
         self._ids: dict[str, str] = {}
         self._wordless: Counter[str] = Counter()
 
+    @property
+    def names(self) -> frozenset[str]:
+        """All names of people so far."""
+        return frozenset(self._people) | self._aliases.keys()
+
     def add(self, item: Item) -> None:
-        """Add an item."""
+        """Add an item; a chat or a person may come again and again."""
         if isinstance(item, Chat):
             self._chats[item.key] = item.name
         elif isinstance(item, Person):
@@ -134,7 +225,7 @@ class _Collected:
         self._frames.append(pl.DataFrame(series))
         self._rows = []
 
-    def parse(self, timezone: str) -> ParsedExport:
+    def parse(self, timezone: str) -> Export:
         """Make the result of all items."""
         self._flush()
         built = pl.concat(self._frames)
@@ -144,7 +235,7 @@ class _Collected:
         rows = _mark_deleted(_to_utc(built, timezone), self._deleted).filter(~is_former)
         rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"))
         aliases, shared = split_aliases(self._aliases)
-        return ParsedExport(
+        return Export(
             rows=rows.select(*ROW_SCHEMA, *CHAT_SCHEMA),
             unread=unread_frame(self._unread),
             encoding=UTF8,
@@ -190,3 +281,18 @@ def _mark_deleted(rows: pl.DataFrame, deleted: set[tuple[str | None, str]]) -> p
         .otherwise("reactions")
         .alias("reactions"),
     )
+
+
+def unread_frame(unread: dict[int, str]) -> pl.DataFrame:
+    """Build the frame of unread lines, sorted by line, from a mapping of line to reason."""
+    lines = sorted(unread)
+    return pl.DataFrame({"line": lines, "reason": [unread[line] for line in lines]}, schema=_UNREAD_SCHEMA)
+
+
+def complete_rows(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add the columns of ``CHAT_SCHEMA`` that messages lack: nulls, and no reaction."""
+    absent = [name for name in CHAT_SCHEMA if name not in rows.columns]
+    nothing = {"reactions": pl.lit([], CHAT_SCHEMA["reactions"])}
+    return rows.with_columns(
+        nothing.get(name, pl.lit(None, CHAT_SCHEMA[name])).alias(name) for name in absent
+    ).select(*ROW_SCHEMA, *CHAT_SCHEMA)

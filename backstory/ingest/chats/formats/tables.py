@@ -1,0 +1,256 @@
+"""Chats as tables with a timestamp, an author and a message: Parquet, CSV, and JSON with one object per line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+import polars as pl
+
+from backstory.base.errors import ReadError
+from backstory.ingest.chats.chat_format import ChatFormat
+from backstory.ingest.chats.export import ROW_SCHEMA, Export, unread_frame
+from backstory.ingest.chats.formats.table_values import read_text, read_timestamp
+from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
+from backstory.ingest.chats.opened import Opened
+from backstory.ingest.chats.times import local_to_utc
+from backstory.ingest.tables import (
+    DAMAGED_PARQUET,
+    PARQUET_MAGIC,
+    find_delimiter,
+    make_parquet_error,
+    open_parquet,
+    split_records,
+)
+from backstory.ingest.text_lines import decode_lines
+from backstory.settings.inputs import ConversationSettings
+
+_SUFFIXES: Final = (".csv", ".tsv")
+_USUAL_NAMES: Final = re.compile(
+    "date|time|datetime|timestamp|created_at|sent_at|author|sender|from|user|username|name|message|text|body|content"
+    "|id|type|channel|chat|conversation",
+    re.IGNORECASE,
+)
+_RECORDS_AT_ONCE: Final = 65_536
+_OUT_OF_RANGE: Final = float("inf")
+_UNITS_PER_DAY: Final = {"ms": 86_400_000, "us": 86_400_000_000}
+_FIRST_DAY: Final = (datetime(1, 1, 2) - datetime(1970, 1, 1)).days
+_LAST_DAY: Final = (datetime(9999, 12, 30) - datetime(1970, 1, 1)).days
+_Record: TypeAlias = tuple[int, object, object, object]
+"""Line or record number from 1, timestamp, author, message."""
+
+
+def _find_csv(opened: Opened) -> list[str]:
+    """Find a table whose first line names the configured columns, or any columns if the suffix is a table's."""
+    if not opened.is_single:
+        return []
+    names, settings = _split_names(opened.head().text_lines), opened.settings
+    if opened.names[0].lower().endswith(_SUFFIXES):
+        return list(opened.names) if names else []
+    return list(opened.names) if {settings.timestamp_column, settings.message_column} <= set(names) else []
+
+
+def _read_csv(opened: Opened, found: list[str]) -> Export:
+    text = decode_lines(opened.read(found[0]))
+    lines = text.lines.to_list()
+    if not lines:
+        raise ReadError("the table is empty; its first line must name the columns")
+    names = _split_names(lines)
+    places = [names.index(column) for column in _require_columns(names, opened.settings)]
+    unread = dict(text.undecodable)
+    records = _split_csv(lines, len(names), places, unread)
+    return _parse_records(records, unread, opened.settings, encoding=text.encoding)
+
+
+def _split_csv(
+    lines: Sequence[str], width: int, places: Sequence[int], unread: dict[int, str]
+) -> Iterator[_Record]:
+    delimiter, first = find_delimiter(lines)
+    undecodable = frozenset(unread)
+    for record in split_records(lines, delimiter, begin=first + 1, width=width):
+        numbers = range(record.begin + 1, record.end + 1)
+        if record.damage is not None:
+            unread.setdefault(record.begin + 1, f"not a record: {record.damage}")
+        elif not undecodable.isdisjoint(numbers):
+            for number in numbers:
+                unread.setdefault(number, "belongs to a record with a line that cannot be decoded")
+        elif record.fields:
+            timestamp, author, message = (record.fields[place] for place in places)
+            yield record.begin + 1, timestamp, author, message
+
+
+def _split_names(lines: Sequence[str]) -> list[str]:
+    """Return the names of the columns; none if the first line is none of a table."""
+    if not lines:
+        return []
+    delimiter, first = find_delimiter(lines)
+    record = next(split_records(lines[first : first + 1], delimiter), None)
+    names = [] if record is None else [name.strip() for name in record.fields]
+    return names if len(names) > 1 else []
+
+
+def _find_json_lines(opened: Opened) -> list[str]:
+    """Find a file whose first lines are JSON objects.
+
+    A file that is one list, or one object with lists or objects in it, is the export of another app.
+    """
+    lines = [line for line in opened.head().text_lines[:20] if line.strip()] if opened.is_single else []
+    if not lines or lines[0].lstrip().startswith("["):
+        return []
+    objects = [value for value in map(_read_object, lines) if isinstance(value, dict)]
+    if len(lines) == 1 and objects and any(isinstance(part, list | dict) for part in objects[0].values()):
+        wanted = {opened.settings.timestamp_column, opened.settings.message_column}
+        return list(opened.names) if wanted <= objects[0].keys() else []
+    return list(opened.names) if objects else []
+
+
+def _read_object(line: str) -> Any:
+    try:
+        return json.loads(line) if line.lstrip().startswith("{") else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _read_json_lines(opened: Opened, found: list[str]) -> Export:
+    text = decode_lines(opened.read(found[0]))
+    unread = dict(text.undecodable)
+    objects: list[tuple[int, dict[str, object]]] = []
+    for number, line in enumerate(text.lines, start=1):
+        if number in unread or not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            position = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
+            unread[number] = f"not JSON{position}"
+            continue
+        if isinstance(value, dict):
+            objects.append((number, value))
+        else:
+            unread[number] = "not a JSON object"
+    columns = _require_columns(dict.fromkeys(key for _, value in objects for key in value), opened.settings)
+    records = ((number, *map(value.get, columns)) for number, value in objects)
+    return _parse_records(records, unread, opened.settings, encoding=text.encoding)  # type: ignore[arg-type]
+
+
+def _find_parquet(opened: Opened) -> list[str]:
+    is_parquet = opened.is_single and opened.head().content.startswith(PARQUET_MAGIC)
+    return list(opened.names) if is_parquet else []
+
+
+def _read_parquet(opened: Opened, found: list[str]) -> Export:
+    table, schema, _ = open_parquet(opened.read(found[0]))
+    columns = _require_columns(schema.names(), opened.settings)
+    try:
+        rows = table.select(columns).collect()
+    except DAMAGED_PARQUET as error:
+        raise make_parquet_error() from error
+    return _parse_records(_list_records(rows), {}, opened.settings)
+
+
+def _list_records(table: pl.DataFrame) -> Iterator[_Record]:
+    for start in range(0, len(table), _RECORDS_AT_ONCE):
+        part = table.slice(start, _RECORDS_AT_ONCE)
+        rows = zip(*(_list_values(column) for column in part), strict=True)
+        yield from ((number, *row) for number, row in enumerate(rows, start=start + 1))
+
+
+def _list_values(column: pl.Series) -> Sequence[object]:
+    """Convert the values to Python objects; a date outside Python's range becomes infinity."""
+    units = _units_per_day(column.dtype)
+    if units is None:
+        return column.to_list()
+    is_known = column.to_physical().is_between(_FIRST_DAY * units, _LAST_DAY * units).fill_null(value=True)
+    if is_known.all():
+        return column.to_list()
+    values = column.zip_with(is_known, pl.Series([None], dtype=column.dtype)).to_list()
+    return [value if known else _OUT_OF_RANGE for value, known in zip(values, is_known, strict=True)]
+
+
+def _units_per_day(dtype: pl.DataType) -> int | None:
+    """Return the units per day of a column of times.
+
+    None for other columns, and for nanoseconds, whose whole range (1677 to 2262) Python can represent.
+    """
+    if isinstance(dtype, pl.Datetime):
+        return _UNITS_PER_DAY.get(dtype.time_unit)
+    return 1 if isinstance(dtype, pl.Date) else None
+
+
+def _parse_records(
+    records: Iterable[_Record],
+    unread: dict[int, str],
+    settings: ConversationSettings,
+    *,
+    encoding: str | None = None,
+) -> Export:
+    """Convert a table's records to messages."""
+    zoned: list[datetime | None] = []
+    naive: list[datetime | None] = []
+    authors: list[str | None] = []
+    texts: list[str | None] = []
+    for line, timestamp, author, message in records:
+        try:
+            moment = read_timestamp(timestamp)
+            name = read_text(author, settings.author_column)
+            text = read_text(message, settings.message_column)
+        except ValueError as error:
+            unread[line] = str(error)
+            continue
+        if text is None and not name:
+            unread[line] = "there is neither an author nor a message"
+            continue
+        zoned.append(moment if moment.tzinfo else None)
+        naive.append(None if moment.tzinfo else moment)
+        authors.append((name or "").strip() or None)
+        texts.append(text)
+    local = pl.Series("local", naive, dtype=pl.Datetime("us"))
+    utc = local_to_utc(local, settings.timezone, in_order=False)
+    rows = pl.DataFrame(
+        {
+            "timestamp": pl.Series(zoned, dtype=pl.Datetime("us", "UTC")).fill_null(utc),
+            "seq": pl.int_range(len(texts), dtype=pl.Int64, eager=True),
+            "author": pl.Series(authors, dtype=pl.String),
+            "text": pl.Series(texts, dtype=pl.String),
+        }
+    )
+    return Export(
+        rows=classify_messages(rows).select(ROW_SCHEMA.names()),
+        unread=unread_frame(unread),
+        encoding=encoding,
+        timezone=settings.timezone if any(naive) else None,
+    )
+
+
+def _require_columns(found: Iterable[str], settings: ConversationSettings) -> list[str]:
+    """Return the columns of timestamp, author and message, by the settings.
+
+    It raises ``ReadError`` if one is missing; the message names the settings and the columns found.
+    """
+    present = list(found)
+    wanted = {
+        name: getattr(settings, name) for name in ("timestamp_column", "author_column", "message_column")
+    }
+    absent = [
+        f"`conversations.{name}` ({column})" for name, column in wanted.items() if column not in present
+    ]
+    if absent:
+        # Without a header line, the "columns" are an author and a message.
+        usual = [name for name in present if _USUAL_NAMES.fullmatch(name.strip())]
+        others = len(present) - len(usual)
+        hidden = [f"{others} not named here, since they may be a message"] if others else []
+        raise ReadError(
+            f"the table has no column for {', '.join(absent)}; found {', '.join([*usual, *hidden])}. "
+            "Set these, or move the file out of the folder if it is no chat",
+            frozenset(),
+            code="absent_column",
+        )
+    return list(wanted.values())
+
+
+PARQUET: Final = ChatFormat("parquet", _find_parquet, _read_parquet)
+JSON_LINES: Final = ChatFormat("jsonl", _find_json_lines, _read_json_lines)
+CSV: Final = ChatFormat("csv", _find_csv, _read_csv)
