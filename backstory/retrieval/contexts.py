@@ -113,7 +113,10 @@ def _list_copies(decisions: pl.DataFrame, alike: pl.DataFrame) -> pl.DataFrame:
     dropped = decisions.filter(pl.col("cause") == "near_duplicate").select(
         "window_id", "chunk_id", "because_of"
     )
-    named = dropped.join(alike.select("chunk_id", "uri"), on="chunk_id")
+    people = alike.filter(
+        ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
+    )  # whose rows posts change nothing of
+    named = dropped.join(people.select("chunk_id", "uri"), on="chunk_id")
     return named.group_by("window_id", chunk_id="because_of").agg(also_in=pl.col("uri").unique().sort())
 
 

@@ -104,7 +104,7 @@ def run_beside(root: Path, looks: Sequence[Future[Any]], *, publishes: bool = Fa
 
 def call_commands(root: Path, folder: Path, kind: str, *, user: int = 0) -> list[dict[str, Any]]:
     become = f"import os; os.setuid({user}); " if user else ""
-    code = f"{become}from tests.survival.commands import main; main()"
+    code = f"from tests.survival.commands import main; {become}main()"
     process = start("-c", code, str(root), str(folder), kind)
     output, _ = process.communicate()
     assert process.returncode == 0, output

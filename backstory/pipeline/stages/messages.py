@@ -38,7 +38,7 @@ from backstory.pipeline.chats.local_times import (
 from backstory.pipeline.chats.message_archive import is_archive_stale, keep_archived, store_archive
 from backstory.pipeline.chats.people import find_people, record_people
 from backstory.pipeline.chats.removals import refuse_removals
-from backstory.pipeline.chats.stored_messages import drop_outside
+from backstory.pipeline.chats.stored_messages import PARTITIONED, drop_outside
 from backstory.pipeline.incremental.partitions import (
     find_stale_partitions,
     split_by_partition,
@@ -90,8 +90,9 @@ def find_partitions(workspace: Workspace) -> list[str]:
         known = Entry(_fingerprint_extent(workspace, files), days, len(messages))
         workspace.catalog.record(_EXTENT, {_EXPORTS: known})
     found = known.content.split()
-    emptied = (key for key in workspace.tables.keys("messages") if found[0] < key < found[-1])
-    return sorted({*found, *emptied})
+    # A killed run may have emptied a partition in one table, and not yet in those that are made of it.
+    made = {key for entries in workspace.catalog.read_all(PARTITIONED).values() for key in entries}
+    return sorted({*found, *(key for key in made if found[0] < key < found[-1])})
 
 
 def known_first_partition(workspace: Workspace) -> str | None:
