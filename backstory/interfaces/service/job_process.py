@@ -36,12 +36,7 @@ from backstory.storage.state_places import open_state
 
 logger = logging.getLogger(__name__)
 
-_PROGRAM: Final = """\
-from backstory.interfaces.cli.loading import loading
-with loading():
-    from backstory.interfaces.service.job_process import main
-main()
-"""
+_PROGRAM: Final = "from backstory.interfaces.service.job_process import main; main()"
 _COMMAND: Final = (sys.executable, "-P", "-c", _PROGRAM)
 
 
