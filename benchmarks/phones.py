@@ -7,8 +7,8 @@ Of each file with a column ``text``, such as docs.parquet of an evaluation set, 
 
 from __future__ import annotations
 
+import argparse
 import random
-import sys
 from collections.abc import Iterator
 
 import phonenumbers
@@ -22,6 +22,9 @@ _NUMBERS = 2_000
 
 def main() -> None:
     """Print recall, what is found wrongly, and what is found in files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="*", help="Parquet files with a column text")
+    arguments = parser.parse_args()
     examples = [
         phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.NATIONAL)
         for region in sorted(phonenumbers.SUPPORTED_REGIONS)
@@ -35,7 +38,7 @@ def main() -> None:
     others = list(_list_others(random.Random(1)))
     wrong = [one for one in others if list(find_phone_shapes(f"We saw {one} there"))]
     print(f"{len(wrong)} of {len(others)} other numbers are taken for phone numbers: {wrong[:5]}")
-    for path in sys.argv[1:]:
+    for path in arguments.files:
         texts = pl.read_parquet(path, columns=["text"])["text"].drop_nulls().to_list()
         found = [text[max(0, start - 30) : end] for text in texts for start, end in find_phone_shapes(text)]
         print(f"{path}: {len(found)} in {sum(map(len, texts)):,} characters")

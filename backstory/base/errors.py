@@ -27,7 +27,9 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """No space; the quota of the user; a limit of the size of files."""
 _CLOSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 _MANY_FILES: Final = (errno.EMFILE, errno.ENFILE)
-_WRITERS: Final = frozenset({"_duckdb", "duckdb", "polars", "sqlite3"})
+_WRITERS: Final = frozenset({"_duckdb", "duckdb", "polars", "pyo3_runtime", "sqlite3"})
+_PANIC: Final = "PanicException"
+"""What Polars raises where it can do nothing, as without a file descriptor; it is no ``Exception``."""
 """Packages that report what they cannot write by errors of their own, without the number of the system's error."""
 _LEAST_BYTES: Final = 1 << 20
 """What these need at least to write anything."""
@@ -201,7 +203,9 @@ def naming_faults_of_system(folder: Path | None = None) -> Iterator[None]:
         yield
     except BackstoryError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+            raise
         number, disk = _find_number(error), folder or Path.cwd()
         name = getattr(error, "filename", None)
         path = os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else ""
@@ -236,8 +240,10 @@ def naming_faults_of_system(folder: Path | None = None) -> Iterator[None]:
         raise
 
 
-def _find_number(error: Exception) -> int | None:
+def _find_number(error: BaseException) -> int | None:
     """Find the number of the system's error; DuckDB and Polars give only its words, which are those of the system."""
+    while type(error).__name__ == _PANIC and error.__context__ is not None:
+        error = error.__context__  # after the first panic, Polars says only that there was one
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     if not _is_of_writer(error):
@@ -245,11 +251,11 @@ def _find_number(error: Exception) -> int | None:
     return next((number for number in (*_FULL, *_MANY_FILES) if os.strerror(number) in str(error)), None)
 
 
-def _is_of_writer(error: Exception) -> bool:
+def _is_of_writer(error: BaseException) -> bool:
     return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _WRITERS
 
 
-def _is_of_full_disk(error: Exception, number: int | None, folder: Path) -> bool:
+def _is_of_full_disk(error: BaseException, number: int | None, folder: Path) -> bool:
     if number is not None:
         return number in _FULL
     if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":

@@ -9,6 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from backstory.base import extras
 from backstory.base.errors import MissingExtraError
 from backstory.base.extras import MODULES, Extra, is_installed, require_extra
 from tests.errors import raises
@@ -45,7 +46,7 @@ def test_an_absent_module_is_told_with_the_extra_to_install(
     for loaded in [name for name in sys.modules if name == absent or name.startswith(f"{absent}.")]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, absent, None)
-    monkeypatch.setattr("backstory.base.extras._found", set())
+    monkeypatch.setattr(extras, "_can_be_found", extras._can_be_found.__wrapped__)
     assert not is_installed("gemini")
     with raises(MissingExtraError):
         require_extra("gemini", "Embedding by Gemini", "use a local model")

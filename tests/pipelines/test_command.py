@@ -253,7 +253,7 @@ def test_the_remedies_for_messages_before_the_first_day_work(
     named = re.findall(r"--from (\S+)", str(caught.value))
     assert named == ([begin] if begin else [])
     for other in named:
-        offered = partitions_definition(workspace.settings.partitions).get_first_partition_key()
+        offered = str(partitions_definition(workspace.settings.partitions).get_first_partition_key())
         assert find_wanted(workspace, date.fromisoformat(other), None)[0] >= offered
 
 

@@ -5,6 +5,7 @@ from typing import get_args
 
 import pytest
 
+from backstory.base import extras
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.folder import name_reading, read_documents
 from backstory.ingest.documents.formats.texts import CODE, MOST_CODE_CHARACTERS
@@ -58,7 +59,7 @@ def test_without_the_extra_code_is_cut_as_text_and_read_again_when_it_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with_extra = name_reading(DocumentSettings(), READERS)
-    monkeypatch.setattr("backstory.base.extras._found", set())
+    monkeypatch.setattr(extras, "_can_be_found", extras._can_be_found.__wrapped__)
     monkeypatch.setattr(
         "backstory.base.extras.find_spec", lambda name: None if name == "tree_sitter_go" else name
     )

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backstory.base import extras
 from backstory.base.errors import MissingExtraError
 from backstory.text.chunking import code, cut, outline
 from backstory.text.chunking.code import CODE_LANGUAGES, CodeLanguage, PythonSyntaxError, find_definitions
@@ -173,7 +174,7 @@ def test_deep_nesting_ends(number: int, language: CodeLanguage) -> None:
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backstory.base.extras._found", set())
+    monkeypatch.setattr(extras, "_can_be_found", extras._can_be_found.__wrapped__)
     monkeypatch.setattr("backstory.base.extras.find_spec", lambda _: None)
     code._load_grammar.cache_clear()
     with raises(MissingExtraError):
