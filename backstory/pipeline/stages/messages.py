@@ -265,6 +265,8 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     days = keys.unique().sort()
     # Days that hold names of people who joined later are made again, also outside of the range of the run.
     named = find_former_names(workspace, reading.names)
+    if named and workspace.feeds_back:  # later windows were given the posts about these days
+        named |= {key for key in workspace.tables.keys("messages") if key > min(named)}
     partitions = sorted({*partitions, *named})
     refuse_removals(workspace, reading, files, partitions)
     messages, sources = reading.messages, reading.sources

@@ -65,10 +65,16 @@ def test_a_run_over_one_day_replaces_the_names_of_who_joined_in_every_day(
 ) -> None:
     workspace = make_workspace(f"{SETTINGS}writers: {{provider: digest, feedback: '{feedback}'}}\n")
     chat = workspace.chats_dir / "garden.txt"
-    met = "14/03/2025, 10:00 - Ada Lind: Rosalind Thorne lent me a ladder for the pear tree\n"
+    # With feedback, the post about the first message is shown to the window of the second one.
+    met = (
+        "14/03/2025, 10:00 - Ada Lind: Rosalind Thorne lent me a ladder for the pear tree\n"
+        "15/03/2025, 20:00 - Ben Okri: The sourdough is sluggish, and the ladder for the pear tree was lent\n"
+    )
     chat.write_text(chat.read_text(encoding="utf-8") + met, encoding="utf-8")
     run_pipeline(workspace)
     assert "Rosalind" in str(workspace.tables.read("window_chunks")["text"].to_list())
+    shown = workspace.tables.read("contexts")["content"].to_list()
+    assert ("Rosalind" in str(shown)) == (feedback == "on")
     page = write_window_page(workspace, "latest")
     joined = "16/03/2025, 10:00 - Rosalind Thorne: I want it back, the plums are ripe\n"
     chat.write_text(chat.read_text(encoding="utf-8") + joined, encoding="utf-8")
