@@ -12,11 +12,11 @@ import typer
 from typer.models import CommandInfo, TyperInfo
 
 from backstory.base import VERSION
-from backstory.interfaces.cli.care import backup, forget, restore, storage
 from backstory.interfaces.cli.documents import add, documents, dump, remove, show, summarize
 from backstory.interfaces.cli.failure import run_command
 from backstory.interfaces.cli.init import check, init
 from backstory.interfaces.cli.measures import evaluate, learn
+from backstory.interfaces.cli.retention import backup, forget, restore, storage
 from backstory.interfaces.cli.run import run
 from backstory.interfaces.cli.search import ask, grep, search
 from backstory.interfaces.cli.serve import dagster, mcp, serve

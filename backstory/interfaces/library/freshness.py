@@ -24,6 +24,12 @@ from backstory.interfaces.library.results import IndexReport
 from backstory.pipeline.history.record import LOST, RUNNING, RunRecord
 from backstory.pipeline.workspace import Workspace
 
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS: Final = 1.0
+SETTLE_SECONDS: Final = 0.5
+
+_T = TypeVar("_T")
 State: TypeAlias = Literal["read", "pending", "failed", "skipped", "removed"]
 
 LOOK_AGAIN_SECONDS: Final = 2.0
@@ -259,14 +265,6 @@ def _find_holder(workspace: Workspace) -> Literal["running", "killed"] | None:
     if latest and latest[0].status == RUNNING:
         return "running"
     return "killed" if latest and latest[0].status == LOST else None
-
-
-logger = logging.getLogger(__name__)
-
-POLL_SECONDS: Final = 1.0
-SETTLE_SECONDS: Final = 0.5
-
-_T = TypeVar("_T")
 
 
 class Watcher:

@@ -38,6 +38,8 @@ from backstory.retrieval.hits import Queries, plan_queries
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.schemas import Hits
 
+logger = logging.getLogger(__name__)
+
 
 class RetrievalStage(TableStage):
     """A stage that reads the windows and the search index. All its tables grow with the query chunks.
@@ -143,9 +145,6 @@ def split(frame: pl.DataFrame, windows: pl.DataFrame, partitions: list[str]) -> 
     """Cut rows with a ``window_id`` by the partition of their window."""
     keyed = frame.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
     return split_by_partition(keyed, partitions)
-
-
-logger = logging.getLogger(__name__)
 
 
 class HitsStage(RetrievalStage):
