@@ -60,7 +60,8 @@ class CheckResult:
             for row in self.cases.head(_EXAMPLES).to_dicts()
         ]
         named = "; ".join(filter(None, [*examples, count_rest(len(self.cases), _EXAMPLES)]))
-        return f"{len(self.cases)} found{share} ({self.check.what}): {named}. {self.check.remedy}"
+        end = "" if named.endswith("…") else "."
+        return f"{len(self.cases)} found{share} ({self.check.what}): {named}{end} {self.check.remedy}"
 
 
 def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | None) -> CheckResult:
