@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import dagster as dg
 
+from assets import tags
 from assets.checks import key_of, report_check, specify_checks
 from assets.metadata import describe_report
 from assets.reports import Reporter, Store
@@ -19,6 +20,7 @@ from backstory.pipeline.checks.cases import CheckResult
 from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.history.history import BY_DAGSTER
 from backstory.pipeline.run.differences import describe_differences
+from backstory.pipeline.run.plan import SEARCHED
 from backstory.pipeline.run.run import Run, RunEvent
 from backstory.pipeline.run.runner import may_divide_days
 from backstory.pipeline.workspace import Workspace
@@ -73,6 +75,8 @@ def make_assets(
                     # A run also makes the days that hold names of people who joined later.
                     offered = filter(spec.partitions_def.has_partition_key, run.partitions)
                     places = sorted({*keys, *offered})
+                if table in SEARCHED:
+                    places = [key for key in places if key not in run.kept]
                 good = run.good(table, places)
                 shown = figures if len(places) == 1 else {}
                 changed = reporter.report(spec, good, shown, has_failed=not run.finished)
@@ -85,7 +89,9 @@ def make_assets(
 
         tables = frozenset(name_of(spec.key) for spec in chosen)
         with marking_as_alive(context.instance, context.run.run_id):
-            run = workspace.execute(Run(keys, tables, BY_DAGSTER, context.run.run_id), on_progress, report)
+            run = Run(keys, tables, BY_DAGSTER, context.run.run_id)
+            run.keeps_contexts = tags.AUTOMATIC in context.run.tags
+            run = workspace.execute(run, on_progress, report)
         context.log.info("\n".join(describe_differences(run.differences)))
         if run.troubles:
             raise dg.Failure("\n\n".join(run.troubles), allow_retries=False)
@@ -107,6 +113,9 @@ def name_pool(workspace: Workspace) -> str | None:
 
     None if machines may work on several ranges of days at once; their leases then exclude what must not overlap.
     """
-    if may_divide_days(workspace):
-        return None
-    return f"workspace_{digest([str(workspace.root)], length=12)}"
+    return None if may_divide_days(workspace) else f"workspace_{name_workspace(workspace)}"
+
+
+def name_workspace(workspace: Workspace) -> str:
+    """Name a workspace in Dagster: a hash of its path."""
+    return digest([str(workspace.root)], length=12)

@@ -19,6 +19,8 @@ PARTITION: Final = "dagster/partition"
 RANGE_START: Final = "dagster/asset_partition_range_start"
 RANGE_END: Final = "dagster/asset_partition_range_end"
 BACKFILL: Final = "dagster/backfill"
+AUTOMATIC: Final = "backstory/automatic"
+"""Tag of the runs that the sensor and the schedule request; its value names the workspace."""
 
 
 def tag_range(first: str, last: str) -> dict[str, str]:

@@ -11,8 +11,7 @@ from assets.workspace_resource import WorkspaceResource
 from backstory.base.errors import BackstoryError, WorkspaceError
 from backstory.interfaces.dagster_specs.asset_specs import specify_sources
 from backstory.pipeline.workspace import Workspace, open_workspace
-from pipelines.alerts import make_alert_sensors
-from pipelines.automation import JOB, make_report_sensor, make_schedule, make_sensor
+from pipelines.automation import JOB, make_alert_sensors, make_report_sensor, make_schedule, make_sensor
 from pipelines.dagster_internals.event_log import open_store_of_step
 from pipelines.pruning import make_pruning
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from backstory.pipeline.run.pending import hash_messages
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.workspaces import CHAT, SETTINGS, build_table
@@ -18,19 +17,6 @@ def read(workspace: Workspace) -> Workspace:
     return open_workspace(workspace.root)
 
 
-def test_a_day_that_only_the_archive_holds_has_changed_once_and_is_not_gone(
-    make_workspace: Callable[..., Workspace],
-) -> None:
-    workspace = read(make_workspace(KEEP))
-    before = hash_messages(workspace)
-    (workspace.chats_dir / "garden.txt").write_text(CHAT[CHAT.index("15/03/2025") :], encoding="utf-8")
-    now = hash_messages(open_workspace(workspace.root))
-    assert list(now) == list(before) == ["2025-03-13", "2025-03-15"]
-    # Its messages have lost their places in the export.
-    assert before["2025-03-13"] != now["2025-03-13"]
-    assert hash_messages(read(workspace)) == now
-
-
 def test_a_message_is_not_lone_where_the_archive_holds_the_messages_beside_it(
     make_workspace: Callable[..., Workspace],
 ) -> None:
@@ -43,4 +29,4 @@ def test_a_message_is_not_lone_where_the_archive_holds_the_messages_beside_it(
     chat.write_text(f"{first}\n{rest}", encoding="utf-8")
     opened = open_workspace(workspace.root)
     assert find_partitions(opened) == partitions
-    assert list(hash_messages(opened)) == ["2023-06-13", "2024-05-02", "2025-03-13", "2025-03-15"]
+    assert read(workspace).tables.keys("messages") == ["2023-06-13", "2024-05-02", "2025-03-13", "2025-03-15"]

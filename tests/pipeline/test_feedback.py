@@ -17,10 +17,12 @@ from backstory.index.snapshot import current_version, read_manifest
 from backstory.interfaces.cli.run import Execute, execute_changed
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.builder import ignore_progress
-from backstory.pipeline.run.pending import find_outdated, find_stale_partitions, hash_messages
+from backstory.pipeline.run.pending import find_outdated
+from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages import search_index
+from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.materialization import materialize
 from tests.long_tests import LONG_TESTS
@@ -116,10 +118,9 @@ def run(workspace: Workspace, execute: Execute = execute_changed) -> dict[str, S
 
 def list_pending(workspace: Workspace) -> set[str]:
     opened = open_workspace(workspace.root)
-    pending = find_stale_partitions(opened, hash_messages(opened))
-    assert not pending.outdated
     assert find_outdated(opened) == []
-    return set(pending.partitions)
+    keys = find_partitions(opened)
+    return {key for stage in STAGES if stage.partitioned for key in stage.find_stale(opened, keys)}
 
 
 def edit_first_post(workspace: Workspace) -> Path:

@@ -10,8 +10,7 @@ import pytest
 
 from assets.tags import tag_range
 from backstory.pipeline.workspace import Workspace, open_workspace
-from pipelines.alerts import make_alert_sensors
-from pipelines.automation import JOB
+from pipelines.automation import JOB, make_alert_sensors
 from pipelines.definitions import define
 from pipelines.instance import open_instance
 
@@ -53,7 +52,8 @@ def evaluate(workspace: Workspace, instance: dg.DagsterInstance, run_id: str) ->
     [sensor] = make_alert_sensors(workspace)
     [entry] = instance.all_logs(run_id, of_type={dg.DagsterEventType.RUN_FAILURE})
     assert entry.dagster_event is not None
-    sensor(dg.build_run_status_sensor_context(sensor.name, entry.dagster_event, instance, run))
+    context = dg.build_run_status_sensor_context(sensor.name, entry.dagster_event, instance, run)
+    sensor(context.for_run_failure())
 
 
 def execute(workspace: Workspace, instance: dg.DagsterInstance) -> str:

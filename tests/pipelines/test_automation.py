@@ -10,17 +10,22 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.defs_state.base import set_defs_state_storage
 
-from assets.tags import RANGE_END, RANGE_START, tag_range
+from assets.tables import name_workspace
+from assets.tags import AUTOMATIC, RANGE_END, RANGE_START, tag_range
 from backstory.ingest.sources.fetching import SYNC_SECONDS, find_next_sync
 from backstory.ingest.sources.mirror import last_update
 from backstory.operations.inspection.doctor import examine
-from backstory.pipeline.run.pending import find_outdated, join_ranges
-from backstory.pipeline.run.runner import run_pipeline
+from backstory.pipeline.history.history import BY_DAGSTER
+from backstory.pipeline.run.pending import find_outdated
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.runner import execute_run, run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.partitions import partition_range
-from pipelines.automation import JOB, make_sensor
+from backstory.storage.turns import running
+from pipelines.automation import JOB, UNFINISHED, make_sensor
 from pipelines.definitions import define
 from pipelines.instance import open_instance
 from tests.workspaces import SETTINGS, copy_made, find_file, write_workspace
@@ -32,6 +37,7 @@ ALONE = SETTINGS.replace("overlap: 2", "overlap: 0")
 Range = tuple[str | None, str | None]
 
 ALL: list[Range] = [("2025-03-13", "2025-03-15")]
+DOCUMENTS: list[Range] = [(None, None)]
 
 
 @dataclass
@@ -40,7 +46,6 @@ class Sensor:
 
     workspace: Workspace
     cursor: str | None = None
-    told: str = ""
     now: float | None = None
     instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
 
@@ -64,7 +69,6 @@ class Sensor:
             sensor = make_sensor(self.workspace, lambda: self.now or 0)
         evaluated = sensor.evaluate_tick(context)
         self.cursor = evaluated.cursor or self.cursor
-        self.told = evaluated.skip_message or ""
         return [
             (request.tags.get(RANGE_START), request.tags.get(RANGE_END))
             for request in evaluated.run_requests or []
@@ -76,7 +80,6 @@ def tick_schedule(workspace: Workspace, day: datetime) -> list[Range]:
         schedule = define(workspace).resolve_schedule_def("materialize_recent")
         context = dg.build_schedule_context(instance, scheduled_execution_time=day)
         requests = schedule.evaluate_tick(context).run_requests or []
-    assert len({request.run_key for request in requests}) == len(requests)
     return [(request.tags.get(RANGE_START), request.tags.get(RANGE_END)) for request in requests]
 
 
@@ -85,7 +88,8 @@ def run(workspace: Workspace, ranges: list[Range]) -> None:
     for first, last in ranges:
         assert first is not None
         assert last is not None
-        run_pipeline(open_workspace(workspace.root), partition_range(first, last, "day"))
+        wanted = Run(partition_range(first, last, "day"), by=BY_DAGSTER, keeps_contexts=True)
+        assert execute_run(open_workspace(workspace.root), wanted).success
 
 
 @pytest.fixture
@@ -120,6 +124,10 @@ def edit_a_post(workspace: Workspace) -> None:
         post.write("\nMore.\n")
 
 
+def test_the_unfinished_states_are_those_of_the_release() -> None:
+    assert set(UNFINISHED) == set(NOT_FINISHED_STATUSES)
+
+
 def test_the_sensor_requests_the_documents_every_hour_where_a_source_lies_elsewhere(
     alone: Workspace, tmp_path: Path
 ) -> None:
@@ -132,31 +140,29 @@ def test_the_sensor_requests_the_documents_every_hour_where_a_source_lies_elsewh
     assert sensor.tick()
     run_pipeline(open_workspace(alone.root), ["2025-03-13", "2025-03-14", "2025-03-15"])
     sensor.now = tried = last_update(sensor.workspace.mirrors / "far")
+    assert sensor.tick() == ALL
     assert sensor.tick() == []
     sensor.now = tried + SYNC_SECONDS - 1
     assert sensor.tick() == []
     sensor.now = tried + SYNC_SECONDS + 1
-    assert sensor.tick() == [(None, None)]
+    assert sensor.tick() == DOCUMENTS
     sensor.now += 60  # that run is not over yet, or fails before it fetches
     assert sensor.tick() == []
     sensor.now += SYNC_SECONDS
-    assert sensor.tick() == [(None, None)]
+    assert sensor.tick() == DOCUMENTS
 
 
-def test_the_sensor_requests_changed_days_alone_and_once(workspace: Workspace) -> None:
+def test_the_sensor_requests_a_run_after_a_change_and_once(workspace: Workspace) -> None:
     sensor = Sensor(workspace)
-    ranges = sensor.tick()
-    assert ranges == [("2025-03-13", "2025-03-13"), ("2025-03-15", "2025-03-15")]
+    assert sensor.tick() == ALL
     assert sensor.tick() == []
-    run(workspace, ranges)
+    run(workspace, ALL)
     assert sensor.tick() == []
     os.utime(workspace.chats_dir / "garden.txt", (1, 1))
     assert sensor.tick() == []
     append(workspace, "14/03/2025, 22:00 - Ada Lind: A late one")
-    # Windows overlap here, so that the day after a late message is pending, too.
-    ranges = sensor.tick()
-    assert ranges == [("2025-03-14", "2025-03-15")]
-    run(workspace, ranges)
+    assert sensor.tick() == ALL
+    run(workspace, ALL)
     assert sensor.tick() == []
     assert "A late one" in workspace.tables.read("messages", ["2025-03-14"])["text"].to_list()
     assert Sensor(workspace).tick() == []
@@ -164,17 +170,8 @@ def test_the_sensor_requests_changed_days_alone_and_once(workspace: Workspace) -
 
 def test_the_sensor_notices_a_folder_of_slack_and_a_mailbox_and_what_comes_to_each(alone: Workspace) -> None:
     sensor = Sensor(open_workspace(alone.root))
-    run(alone, sensor.tick())
     assert sensor.tick() == []
     chats = alone.chats_dir
-
-    def follow(day: str) -> None:
-        """Run what the sensor requests, in which a day is; a person who joins may change others as well."""
-        requested = sensor.tick()
-        assert any(
-            first is not None and last is not None and first <= day <= last for first, last in requested
-        )
-        run(alone, requested)
 
     def write_day(text: str) -> None:
         said = [{"type": "message", "user": "U1", "ts": "1741350000.000100", "text": text}]
@@ -184,88 +181,72 @@ def test_the_sensor_notices_a_folder_of_slack_and_a_mailbox_and_what_comes_to_ea
     (chats / "team" / "users.json").write_text('[{"id": "U1", "name": "ada", "real_name": "Ada Lind"}]')
     (chats / "team" / "channels.json").write_text('[{"id": "C1", "name": "general", "members": ["U1"]}]')
     write_day("The pump is loud.")
-    follow("2025-03-07")
+    assert sensor.tick() == [("2025-03-07", "2025-03-15")]
     write_day("The pump is quiet again.")
-    follow("2025-03-07")
-
-    def receive(number: int, day: int) -> None:
-        with (chats / "inbox.mbox").open("a", encoding="utf-8") as mailbox:
-            mailbox.write(
-                f"From ada@example.org Sat Mar {day:>2} 10:00:00 2025\nFrom: Ada <ada@example.org>\n"
-                f"To: ben@example.org\nSubject: Pump\nMessage-ID: <{number}@example.org>\n"
-                f"Date: Sat, {day:02} Mar 2025 10:00:00 +0000\n\nThe pump {number} came.\n\n"
-            )
-
-    for number, day in ((1, 1), (2, 8)):
-        receive(number, day)
-        follow(f"2025-03-{day:02}")
+    assert sensor.tick() == [("2025-03-07", "2025-03-15")]
+    with (chats / "inbox.mbox").open("a", encoding="utf-8") as mailbox:
+        mailbox.write(
+            "From ada@example.org Sat Mar  1 10:00:00 2025\nFrom: Ada <ada@example.org>\n"
+            "To: ben@example.org\nSubject: Pump\nMessage-ID: <1@example.org>\n"
+            "Date: Sat, 01 Mar 2025 10:00:00 +0000\n\nThe pump came.\n\n"
+        )
+    ranges = sensor.tick()
+    assert ranges == [("2025-03-01", "2025-03-15")]
+    run(alone, ranges)
     assert sensor.tick() == []
 
 
 def test_days_that_were_missed_for_whatever_reason_are_found_without_a_cursor(made: Workspace) -> None:
     for day in range(20, 25):
         append(made, f"{day}/03/2025, 22:00 - Ada Lind: A frost on day {day}")
-    assert Sensor(made).tick() == [("2025-03-20", "2025-03-24")]
-    # The schedule takes the day that has ended, those before it, and what no tick of it has built.
-    moment = datetime(2025, 3, 25, 3, tzinfo=UTC)
-    assert tick_schedule(made, moment) == [("2025-03-20", "2025-03-24")]
-    run(made, [("2025-03-20", "2025-03-24")])
+    everything: list[Range] = [("2025-03-13", "2025-03-24")]
+    assert Sensor(made).tick() == everything
+    assert tick_schedule(made, datetime(2025, 3, 25, 3, tzinfo=UTC)) == everything
+    run(made, everything)
     assert Sensor(made).tick() == []
 
 
-def test_a_day_that_stays_pending_is_requested_again_after_its_inputs_have_changed(made: Workspace) -> None:
+def test_after_a_run_that_fails_the_next_is_requested_when_inputs_have_changed(made: Workspace) -> None:
     sensor = Sensor(made)
     append(made, "15/03/2025, 22:00 - Ada Lind: A late one")
-    assert sensor.tick() == [("2025-03-15", "2025-03-15")]
-    edit_a_post(made)
-    assert sensor.tick() == [("2025-03-13", "2025-03-13"), ("2025-03-15", "2025-03-15")]
-    assert sensor.tick() == []
-    find_file(made.root, "messages", "2025-03-13").touch()
-    assert sensor.tick() == []
-    assert "Still pending after a run: 2025-03-13, 2025-03-15" in sensor.told
-    assert tick_schedule(made, datetime(2025, 3, 16, 3, tzinfo=UTC)) == [("2025-03-12", "2025-03-15")]
+    assert sensor.tick() == ALL
+    # The run builds a part, and fails.
+    run_pipeline(open_workspace(made.root), ["2025-03-13"])
+    assert [sensor.tick(), sensor.tick()] == [[], []]
+    assert tick_schedule(made, datetime(2025, 3, 16, 3, tzinfo=UTC)) == ALL
     append(made, "15/03/2025, 22:01 - Ada Lind: And another")
-    assert sensor.tick() == [("2025-03-15", "2025-03-15")]
+    assert sensor.tick() == ALL
 
 
 def test_a_damaged_partition_is_requested_although_no_input_has_changed(alone: Workspace) -> None:
     sensor = Sensor(alone)
     assert sensor.tick() == []
     find_file(alone.root, "windows", "2025-03-13").write_bytes(b"PAR1")
-    assert sensor.tick() == [("2025-03-13", "2025-03-13")]
+    assert sensor.tick() == ALL
+    run(alone, ALL)
+    assert sensor.tick() == []
     find_file(alone.root, "window_contexts", "2025-03-15").unlink()
-    assert sensor.tick() == [("2025-03-15", "2025-03-15")]
+    assert sensor.tick() == ALL
 
 
 @pytest.mark.parametrize(
-    ("policy", "requested", "kept"),
+    ("policy", "kept"),
     [
-        ("none", [(None, None)], ["2025-03-13", "2025-03-15"]),
-        ("recent", [("2025-03-15", "2025-03-15")], ["2025-03-13"]),
-        pytest.param(
-            *("all", [("2025-03-13", "2025-03-13"), ("2025-03-15", "2025-03-15")], []),
-            marks=pytest.mark.long,
-        ),
+        ("none", ["2025-03-13", "2025-03-15"]),
+        ("recent", ["2025-03-13"]),
+        pytest.param("all", [], marks=pytest.mark.long),
     ],
 )
 def test_after_a_changed_post_the_days_of_the_policy_are_searched_again(
-    alone: Workspace, policy: str, requested: list[Range], kept: list[str]
+    alone: Workspace, policy: str, kept: list[str]
 ) -> None:
     partitions = f"partitions: {{start: 2025-03-01, look_back: 0, after_posts: {policy}}}"
     change_settings(alone, ALONE.replace("partitions: {start: 2025-03-01}", partitions))
     workspace = open_workspace(alone.root)
-    sensor = Sensor(workspace)
-    assert sensor.tick() == []
     edit_a_post(workspace)
-    ranges = sensor.tick()
-    assert ranges == requested
-    if policy == "none":
-        documents = [dg.AssetKey(name) for name in ("documents", "document_chunks", "search_index")]
-        with open_instance(workspace) as instance:
-            job = define(workspace).resolve_job_def(JOB)
-            assert job.execute_in_process(instance=instance, asset_selection=documents).success
-    else:
-        run(workspace, ranges)
+    sensor = Sensor(workspace)
+    assert sensor.tick() == ALL
+    run(workspace, ALL)
     assert sensor.tick() == []
     assert find_outdated(workspace) == kept
     [told] = [one for one in examine(workspace.root) if one.name == "snapshot of contexts"]
@@ -273,16 +254,17 @@ def test_after_a_changed_post_the_days_of_the_policy_are_searched_again(
     assert ("backstory run" in told.detail) == bool(kept)
     # A late message of a kept day reaches its contexts in the newest snapshot, and only that day.
     append(workspace, "13/03/2025, 22:00 - Ada Lind: A late one")
-    assert sensor.tick() == [("2025-03-13", "2025-03-13")]
+    assert sensor.tick() == ALL
+    run(workspace, ALL)
+    assert find_outdated(open_workspace(workspace.root)) == kept[1:]
 
 
-def test_a_changed_setting_makes_the_days_pending_that_read_it(made: Workspace) -> None:
-    sensor = Sensor(made)
+def test_a_changed_setting_is_a_change(alone: Workspace) -> None:
+    sensor = Sensor(alone)
     assert sensor.tick() == []
-    change_settings(made, SETTINGS.replace("top_k: 3", "top_k: 1"))
-    ranges = sensor.tick()
-    assert ranges == [("2025-03-13", "2025-03-13"), ("2025-03-15", "2025-03-15")]
-    run(made, ranges)
+    change_settings(alone, ALONE.replace("top_k: 3", "top_k: 1"))
+    assert sensor.tick() == ALL
+    run(alone, ALL)
     assert sensor.tick() == []
 
 
@@ -301,80 +283,61 @@ def test_archived_messages_are_no_change_and_a_late_export_of_an_old_day_is(
     assert len(workspace.tables.read("messages")) == 12
     assert sensor.tick() == []
     (workspace.chats_dir / "trains.txt").write_text("14/03/2025, 08:00 - Ada Lind: Seats\n", encoding="utf-8")
-    ranges = sensor.tick()
-    assert ranges == [("2025-03-14", "2025-03-15")]
-    run(workspace, ranges)
-    before = workspace.tables.read("window_contexts", ["2025-03-14"])
-    assert len(before) == 1
+    assert sensor.tick() == ALL
+    run(workspace, ALL)
+    assert len(workspace.tables.read("window_contexts", ["2025-03-14"])) == 1
     assert sensor.tick() == []
 
 
 def test_an_export_without_a_new_message_is_read_once_so_that_the_table_of_files_knows_it(
-    made: Workspace,
+    alone: Workspace,
 ) -> None:
-    sensor = Sensor(made)
+    sensor = Sensor(alone)
     assert sensor.tick() == []
-    (made.chats_dir / "empty.txt").write_text("", encoding="utf-8")
-    ranges = sensor.tick()
-    assert ranges == [("2025-03-15", "2025-03-15")]
+    (alone.chats_dir / "empty.txt").write_text("", encoding="utf-8")
+    assert sensor.tick() == ALL
     assert sensor.tick() == []
-    run(made, ranges)
+    run(alone, ALL)
     assert sensor.tick() == []
-    assert "empty.txt" in " ".join(made.tables.read("sources")["source"])
+    assert "empty.txt" in " ".join(alone.tables.read("sources")["source"])
 
 
-def test_days_of_a_run_that_is_queued_are_not_requested(workspace: Workspace) -> None:
+def test_nothing_is_requested_while_a_run_is_queued_or_executing(workspace: Workspace) -> None:
     sensor = Sensor(workspace)
+    assert sensor.tick() == ALL
     job = sensor.definitions.resolve_job_def(JOB)
-    queued = sensor.instance.create_run_for_job(job, tags=tag_range("2025-03-13", "2025-03-14"))
-    assert sensor.tick() == [("2025-03-15", "2025-03-15")]
-    sensor.instance.report_run_failed(queued)
-    assert sensor.tick() == [("2025-03-13", "2025-03-13")]
-
-
-def test_days_whose_run_a_person_has_terminated_are_requested_after_their_inputs_have_changed(
-    workspace: Workspace,
-) -> None:
-    sensor = Sensor(workspace)
-    job = sensor.definitions.resolve_job_def(JOB)
-    queued = sensor.instance.create_run_for_job(job, tags=tag_range("2025-03-13", "2025-03-14"))
-    assert sensor.tick() == [("2025-03-15", "2025-03-15")]
-    sensor.instance.report_run_canceled(queued)
-    assert sensor.tick() == []
-    assert "Still pending after a run: 2025-03-13, 2025-03-15" in sensor.told
-    assert sensor.tick() == []
+    own = {AUTOMATIC: name_workspace(workspace), **tag_range("2025-03-13", "2025-03-15")}
+    queued = sensor.instance.create_run_for_job(job, tags=own)
     append(workspace, "13/03/2025, 22:00 - Ada Lind: A late one")
-    assert ("2025-03-13", "2025-03-13") in sensor.tick()
+    assert sensor.tick() == []
+    # One that a person has terminated is not requested again for the same inputs; here, they have changed.
+    sensor.instance.report_run_canceled(queued)
+    with running(workspace.catalog.state, "another run"):
+        assert sensor.tick() == []
+    assert sensor.tick() == ALL
+    assert sensor.tick() == []
 
 
-def test_days_that_have_not_ended_wait_and_the_tick_says_so(made: Workspace) -> None:
+def test_days_that_have_not_ended_wait(made: Workspace) -> None:
     sensor = Sensor(made)
     append(made, f"{datetime.now(UTC):%d/%m/%Y, %H:%M} - Ada Lind: Today")
     outliers = "{start: 2025-03-01, allow_timestamp_outliers: true}"
     change_settings(made, SETTINGS.replace("{start: 2025-03-01}", outliers))
+    [(first, last)] = sensor.tick()
+    assert first == "2025-03-13"
+    assert last is not None
+    assert last < f"{datetime.now(UTC):%Y-%m-%d}"
+
+
+def test_a_workspace_without_chats_requests_its_documents(make_workspace: Callable[..., Workspace]) -> None:
+    workspace = make_workspace(ALONE)
+    (workspace.chats_dir / "garden.txt").unlink()
+    workspace.chats_dir.rmdir()
+    sensor = Sensor(open_workspace(workspace.root))
+    assert sensor.tick() == DOCUMENTS
+    run_pipeline(open_workspace(workspace.root), [])
     assert sensor.tick() == []
-    assert "A partition is requested after its end" in sensor.told
-
-
-def test_scattered_days_are_joined_to_few_ranges_across_the_narrowest_gaps() -> None:
-    calendar = partition_range("2025-01-01", "2025-12-31", "day")
-    scattered = ["2025-01-01", "2025-01-02", "2025-03-01", "2025-03-05", "2025-09-01", "2025-12-31"]
-    assert join_ranges(scattered, calendar, 3) == [
-        ("2025-01-01", "2025-03-05"),
-        ("2025-09-01", "2025-09-01"),
-        ("2025-12-31", "2025-12-31"),
-    ]
-    assert join_ranges(scattered, calendar, 1) == [("2025-01-01", "2025-12-31")]
-    assert join_ranges(scattered, calendar, 1, apart=["2025-03-03"]) == [
-        ("2025-01-01", "2025-03-01"),
-        ("2025-03-05", "2025-12-31"),
-    ]
-    assert join_ranges([], calendar, 3) == []
-
-
-def test_the_schedule_requests_the_day_that_has_ended_and_some_before_it(made: Workspace) -> None:
-    moment = datetime(2025, 3, 14, 3, tzinfo=UTC)
-    assert tick_schedule(made, moment) == [("2025-03-10", "2025-03-13")]
+    assert Sensor(open_workspace(workspace.root)).tick() == []
 
 
 def test_posts_that_a_run_wrote_are_no_news_and_an_edited_one_reaches_later_days(
@@ -382,19 +345,15 @@ def test_posts_that_a_run_wrote_are_no_news_and_an_edited_one_reaches_later_days
 ) -> None:
     workspace = make_workspace(f'{ALONE}writers: {{provider: digest, feedback: "on"}}\n')
     sensor = Sensor(workspace)
-    ranges = sensor.tick()
-    run(workspace, ranges)
+    assert sensor.tick() == ALL
+    run(workspace, ALL)
     assert sensor.tick() == []
     assert Sensor(workspace).tick() == []
     first = min(workspace.posts_dir.glob("2025-03-13*.md"))
     text = first.read_text(encoding="utf-8")
     first.write_text(f"{text}\nA train reservation to Lisbon, said a person.\n", encoding="utf-8")
-    asked = sensor.tick()
-    assert asked
-    assert asked[0][0] == "2025-03-13"
-    run(workspace, asked)
-    later = sensor.tick()
-    run(workspace, later)
+    assert sensor.tick() == ALL
+    run(workspace, ALL)
     assert sensor.tick() == []
     shown = workspace.tables.read("contexts", ["2025-03-15"])
     assert first.stem in set(shown["slug"])

@@ -212,3 +212,37 @@ def _find_beginnings(tables: Tables, _content: str) -> Mapping[str, Sequence[tup
 
 def _name_rows(documents: pl.DataFrame) -> list[str]:
     return [digest(map(str, row)) for row in documents.iter_rows()]
+
+
+def name_kept_snapshots(
+    workspace: Workspace, visible: VisibleDocuments, partitions: Sequence[str]
+) -> dict[str, str]:
+    """Name the snapshot in which each partition was searched that ``partitions.after_posts`` does not search again.
+
+    Where written posts are documents, this is :attr:`Earlier.version`, and a partition is searched again after a change
+    of the posts before it, whatever the setting.
+    """
+    settings = workspace.settings.partitions
+    if settings.after_posts == "all":
+        return {}
+    latest = sorted(key for key, entry in workspace.catalog.read("messages").items() if entry.rows)
+    renewed = latest[-settings.look_back - 1 :] if settings.after_posts == "recent" else []
+    kept = [key for key in partitions if key not in renewed]
+    if workspace.feeds_back:
+        searched, now = read_searched(workspace), visible.name_earlier(kept)
+        return {
+            key: searched[key].version
+            for key in kept
+            if key in searched and searched[key].posts == now[key].posts
+        }
+    entries, files = workspace.catalog.read("window_contexts"), workspace.tables.hash_files("window_contexts")
+    intact = [key for key in kept if key in entries and files.get(key, "") == entries[key].content]
+    return name_snapshots(workspace, intact)
+
+
+def name_snapshots(workspace: Workspace, partitions: Sequence[str] | None) -> dict[str, str]:
+    """Name the snapshot in which each partition was searched, or by default all that have windows."""
+    windows = workspace.tables.read("windows", partitions).select("window_id", "partition")
+    contexts = workspace.tables.read("window_contexts", partitions).select("window_id", "index_version")
+    named = windows.join(contexts, on="window_id").group_by("partition").agg(pl.col("index_version").min())
+    return dict(named.iter_rows())

@@ -22,9 +22,11 @@ from backstory.pipeline.checks.cases import find_cases, remember, remembered_cas
 from backstory.pipeline.checks.checks import Check, checks_after
 from backstory.pipeline.incremental.fingerprints import depends_on_model
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.plan import PARTITIONED, STAGES
+from backstory.pipeline.incremental.visible_documents import name_kept_snapshots
+from backstory.pipeline.run.plan import ANSWERS, PARTITIONED, STAGES
 from backstory.pipeline.run.run import Reasons, Run, RunEvent, RunPosition
 from backstory.pipeline.stages.posts import POSTS
+from backstory.pipeline.stages.retrieval import RetrievalStage, find_stale
 from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.partitions import previous_partition
@@ -103,9 +105,26 @@ class Builder:
         for stage in filter(self._stages.__contains__, stages):
             if self._run.refused_at:
                 return
-            made = self.build(stage, self._run.partitions)
+            made = self.build(stage, self.leave_kept(stage, self._run.partitions))
             if made is not None:
-                self._report(stage, made, self._run.partitions)
+                self._report(stage, made, self.leave_kept(stage, self._run.partitions))
+
+    def leave_kept(self, stage: type[Stage], partitions: Sequence[str]) -> Sequence[str]:
+        """Leave out the partitions that keep contexts of an earlier snapshot, if the run asks for it.
+
+        These are the partitions that ``partitions.after_posts`` does not search again, and of which nothing but the
+        snapshot has changed.
+        """
+        if not self._run.keeps_contexts or not issubclass(stage, RetrievalStage):
+            return partitions
+        if partitions and stage is ANSWERS[0]:
+            kept = name_kept_snapshots(self._workspace, self.resources.visible, partitions)
+            for searching in ANSWERS:
+                if issubclass(searching, RetrievalStage):
+                    for key in find_stale(self._workspace, searching, list(kept), kept):
+                        del kept[key]
+            self._run.kept = self._run.kept.difference(partitions) | set(kept)
+        return [key for key in partitions if key not in self._run.kept]
 
     def _report(self, stage: type[Stage], made: StageResult, keys: Sequence[str]) -> None:
         """Tell what was made of a table, and check it."""

@@ -7,7 +7,13 @@ from typing import Final
 from backstory.pipeline.stages.documents import DocumentsStage
 from backstory.pipeline.stages.messages import MessagesStage
 from backstory.pipeline.stages.posts import PostsStage
-from backstory.pipeline.stages.retrieval import ContextsStage, DecisionsStage, HitsStage, WindowContextsStage
+from backstory.pipeline.stages.retrieval import (
+    ContextsStage,
+    DecisionsStage,
+    HitsStage,
+    RetrievalStage,
+    WindowContextsStage,
+)
 from backstory.pipeline.stages.search_index import (
     DocumentChunksStage,
     SearchIndexStage,
@@ -47,3 +53,6 @@ TABLES_OF_DOCUMENTS: Final = frozenset(stage.table for stage in CORPUS)
 
 ANSWERS: Final = STAGES[6:]
 """Stages that search the documents for windows, and write posts."""
+
+SEARCHED: Final = frozenset(stage.table for stage in ANSWERS if issubclass(stage, RetrievalStage))
+"""Tables of the stages that search the documents."""

@@ -59,7 +59,10 @@ class Run:
         isolates_failures: Whether to build all that a failure does not concern, and to describe the failure.
             Otherwise the first failure is raised.
         checks: Whether to run the checks of each table after it.
+        keeps_contexts: Whether ``partitions.after_posts`` chooses the partitions to search again after changed
+            documents; otherwise all are.
         id: Id of the run; also that of the Dagster run, if the stages ran as one.
+        kept: Partitions that keep their contexts of an earlier snapshot.
         fresh: Whether nothing had changed, so that all stages were skipped.
         made: What was made of each table of which anything was.
         broken: By table and partition, why the partition could not be built or is damaged. The key is :data:`WHOLE`
@@ -79,7 +82,9 @@ class Run:
     dagster_run_id: str | None = None
     isolates_failures: bool = True
     checks: bool = True
+    keeps_contexts: bool = False
     id: str = ""
+    kept: frozenset[str] = frozenset()
     fresh: bool = False
     made: dict[str, StageResult] = field(default_factory=dict)
     broken: dict[str, dict[str, str]] = field(default_factory=dict)

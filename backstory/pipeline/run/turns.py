@@ -13,7 +13,7 @@ from backstory.pipeline.run.plan import ANSWERS, CHATS, CORPUS
 from backstory.pipeline.run.run import Run, RunPosition
 from backstory.pipeline.stages.posts import WAITING
 from backstory.pipeline.stages.search_index import AddedPostsStage, find_added_posts
-from backstory.pipeline.stages.stage import RunResources, Stage
+from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import WHOLE
 
@@ -69,7 +69,7 @@ class TurnBuilder(Builder):
         published = resources.posts = find_added_posts(resources)
         with resources.sharing_index():
             while self._left and self._may_go_on():
-                place = _find_first_stale(resources, self._left)
+                place = self._find_first_stale()
                 # The partitions before it have nothing to search, or nothing that has changed.
                 self._build_with_posts(self._left[: place + 1])
                 self._left = self._left[place + 1 :]
@@ -108,15 +108,16 @@ class TurnBuilder(Builder):
         for stage in stages:
             if self._run.refused_at:
                 return None
-            made = self.build(stage, keys)
+            places = self.leave_kept(stage, keys)
+            made = self.build(stage, places)
             if made is None:
                 continue
             is_first = stage.table not in self._rounds
-            self._rounds.setdefault(stage.table, []).append((keys if stage.partitioned else [WHOLE], made))
+            self._rounds.setdefault(stage.table, []).append((places if stage.partitioned else [WHOLE], made))
             if made.computed and (stage.partitioned or is_first):
                 for check in checks_after(stage.table):
                     if check.blocking and not check.waits:
-                        self._check(stage, check, keys, ignore_progress)
+                        self._check(stage, check, places, ignore_progress)
         return made
 
     def _report_rounds(self, stage: type[Stage], rounds: Sequence[tuple[Sequence[str], StageResult]]) -> None:
@@ -127,23 +128,25 @@ class TurnBuilder(Builder):
         log_report(made)
         self._report(stage, made, keys)
 
+    def _find_first_stale(self) -> int:
+        """Find the first partition with windows that must be searched or written again.
 
-def _find_first_stale(resources: RunResources, partitions: Sequence[str]) -> int:
-    """Find the first partition with windows that must be searched or written again.
-
-    The files of a partition are hashed to know, so that only a few partitions are looked at if the first is pending.
-    """
-    windows = resources.workspace.catalog.read("windows")
-    first, many = 0, 1
-    while first < len(partitions):
-        group = partitions[first : first + many]
-        wanted = [key for key in group if key in windows and windows[key].rows]
-        found: str | None = None
-        for stage in ANSWERS:
-            # Only what comes before the first one that is known to be stale can change the answer.
-            earlier = wanted if found is None else wanted[: wanted.index(found)]
-            found = next(iter(stage(resources, earlier).stale_partitions()), found) if earlier else found
-        if found is not None:
-            return partitions.index(found)
-        first, many = first + many, many * _GROWTH
-    return len(partitions)
+        The files of a partition are hashed to know, so that only a few partitions are looked at if the first is
+        pending.
+        """
+        windows = self._workspace.catalog.read("windows")
+        first, many = 0, 1
+        while first < len(self._left):
+            group = self._left[first : first + many]
+            wanted = [key for key in group if key in windows and windows[key].rows]
+            found: str | None = None
+            for stage in ANSWERS:
+                # Only what comes before the first one that is known to be stale can change the answer.
+                earlier = wanted if found is None else wanted[: wanted.index(found)]
+                earlier = list(self.leave_kept(stage, earlier))
+                stale = stage(self.resources, earlier).stale_partitions() if earlier else []
+                found = next(iter(stale), found)
+            if found is not None:
+                return self._left.index(found)
+            first, many = first + many, many * _GROWTH
+        return len(self._left)
