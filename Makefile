@@ -40,7 +40,7 @@ demo: $(STAMP) ## Run the pipeline on the example workspace and count the topics
 	@$(BIN)/python -m pipelines.demo $(DEMO)
 
 serve: $(STAMP) ## Open the assistant over the example on SERVE_PORT (default: 8766), and print a token for it
-	@$(BIN)/python -m pipelines.demo_service $(SERVED) --port $(SERVE_PORT)
+	@$(BIN)/python -m examples.serve $(SERVED) --port $(SERVE_PORT)
 
 test: $(STAMP) ## Run every test on every core, without a network; the slowest 50 are listed at the end
 	@$(PYTEST) --durations=50

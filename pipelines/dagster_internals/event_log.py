@@ -1,15 +1,12 @@
 """Events in batches, and Dagster's SQLite storage, changed to write a batch in one transaction.
 
-Dagster's own SQLite storage opens and closes two databases per event, which took minutes for a year of days. It makes
-an engine for each connection, which compiles every statement again: a third of the time of a small run. It stores every
-event of an asset twice: in the database of the run, and in the index that the asset pages read. It also plans a run
-with one event per partition and asset, although one event can name all partitions of an asset.
+Dagster's own SQLite storage opens and closes two databases per event, which took minutes for a year of days. It stores
+every event of an asset twice: in the database of the run, and in the index that the asset pages read. It also plans a
+run with one event per partition and asset, although one event can name all partitions of an asset.
 """
 
 import select
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -27,8 +24,6 @@ from dagster._core.events import (
 from dagster._core.events.log import EventLogEntry
 from dagster._core.instance import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from dagster._core.storage.event_log import SqlEventLogStorageTable, SqliteEventLogStorage
-from dagster._core.storage.runs import SqliteRunStorage
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS, create_db_conn_string
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._serdes import ConfigurableClassData
 
@@ -93,23 +88,6 @@ def _replace_closed(connection: Any, *_: object) -> None:
         raise sa.exc.DisconnectionError
 
 
-@lru_cache(maxsize=8)  # runs, schedules, the index, and the logs of the last few runs
-def _open_engine(address: str) -> sa.Engine:
-    """Give the engine of a database. It keeps the statements that it has compiled, and no connection."""
-    return sa.create_engine(
-        address, poolclass=sa.NullPool, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}
-    )
-
-
-class _Runs(SqliteRunStorage):
-    """Dagster's SQLite table of runs, with one engine for all connections."""
-
-    @contextmanager
-    def connect(self) -> Iterator[sa.Connection]:
-        with _open_engine(self._conn_string).begin() as connection:
-            yield connection
-
-
 class BatchedEventLog(SqliteEventLogStorage):
     """Dagster's SQLite event log, with batched writes and one copy of each partition's event."""
 
@@ -117,17 +95,6 @@ class BatchedEventLog(SqliteEventLogStorage):
     def supports_partition_subset_in_asset_materialization_planned_events(self) -> bool:
         """Whether one event may plan many partitions; if so, Dagster writes one plan per asset of a run."""
         return True
-
-    @contextmanager
-    def _connect(self, shard: str) -> Iterator[sa.Connection]:
-        """Connect as Dagster does, which makes an engine for each connection."""
-        with self._db_lock:
-            engine = _open_engine(self.conn_string_for_shard(shard))
-            if shard not in self._initialized_dbs:
-                self._initdb(engine)
-                self._initialized_dbs.add(shard)
-            with engine.begin() as connection:
-                yield connection
 
     def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
         """Store events of assets and checks, all of one run; materializations only in the index."""
@@ -167,7 +134,6 @@ class WorkspaceStorage(DagsterSqliteStorage):
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(base_dir, inst_data)
-        self._run_storage = _Runs(create_db_conn_string(f"{base_dir}/history", "runs"))
         self._event_log_storage = BatchedEventLog(f"{base_dir}/history/runs/")
 
     @classmethod

@@ -3,7 +3,6 @@
 import ast
 import inspect
 import tomllib
-from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -13,7 +12,6 @@ from dagster._core.definitions import data_version
 from dagster._core.launcher import DefaultRunLauncher
 from dagster._core.storage import tags as dagster_tags
 from dagster._core.storage.event_log import SqliteEventLogStorage
-from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._daemon import backfill, controller
 from dagster._daemon.auto_run_reexecution import auto_run_reexecution
@@ -21,11 +19,9 @@ from dagster_webserver import cli as webserver
 
 from assets import tags
 from backstory.base.errors import SettingsError, WorkspaceError
-from backstory.pipeline.workspace import Workspace
 from pipelines import definitions
 from pipelines.dagster_internals.event_log import BatchedEventLog, WorkspaceStorage, keep_connections
 from pipelines.dagster_internals.run_launcher import WatchedRunLauncher
-from pipelines.instance import open_instance
 from tests.errors import raises
 from tests.postgres import PostgresServer
 
@@ -116,26 +112,6 @@ def test_what_is_replaced_under_dagster_dev_is_used_there() -> None:
     assert "import DEFAULT_DAEMON_INTERVAL_SECONDS" in inspect.getsource(backfill)
     assert controller.DEFAULT_DAEMON_INTERVAL_SECONDS > 0
     assert "BULK_ACTION_TERMINAL_STATUSES" in inspect.getsource(auto_run_reexecution.should_retry)
-
-
-def test_a_statement_is_compiled_for_the_first_of_many_connections(told: Workspace) -> None:
-    with open_instance(told) as instance:
-        storage = instance.event_log_storage
-        assert isinstance(storage, BatchedEventLog)
-        assert isinstance(instance.run_storage, SqlRunStorage)
-        run, *_ = instance.get_run_ids()
-        for connect in (
-            instance.run_storage.connect,
-            storage.index_connection,
-            partial(storage.run_connection, run),
-        ):
-            with connect() as first:
-                pass
-            with connect() as second:
-                assert second.engine is first.engine
-                assert second is not first
-            assert first.closed
-            assert second.closed
 
 
 def test_another_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

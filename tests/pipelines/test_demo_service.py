@@ -6,8 +6,8 @@ import pytest
 
 from backstory.interfaces.library.job_store import JobStore
 from backstory.pipeline.workspace import Workspace
+from examples.serve import TENANT, prepare_service, renew_token
 from pipelines.demo import prepare_demo
-from pipelines.demo_service import TENANT, prepare_service, renew_token
 from tests.caches import open_own_state
 from tests.long_tests import LONG_TESTS
 
@@ -26,7 +26,7 @@ def test_the_example_is_served_to_the_last_token_alone(
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     if not LONG_TESTS:
-        monkeypatch.setattr("pipelines.demo_service.prepare_demo", prepare_part)
+        monkeypatch.setattr("examples.serve.prepare_demo", prepare_part)
     root = tmp_path / "served"
     first = prepare_service(root)
     former = renew_token(first.accounts)
