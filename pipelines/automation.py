@@ -54,7 +54,7 @@ class _Seen(BaseModel):
 
 
 def make_sensor(workspace: Workspace, clock: Callable[[], float] = time.time) -> dg.SensorDefinition:
-    """Define the sensor that requests a run over all partitions after a change.
+    """Define the sensor that requests a run over all partitions after a change, and reports what others built.
 
     A run skips what is unchanged. After a run that failed, was stopped or was terminated, the next one is requested
     when the inputs have changed; otherwise a day that cannot be built would be tried every minute.
@@ -71,15 +71,17 @@ def make_sensor(workspace: Workspace, clock: Callable[[], float] = time.time) ->
         minimum_interval_seconds=_SECONDS,
         description="Asks for a run over all partitions that have ended after a change: messages or documents were "
         "added, edited or removed, a setting was changed, a file of a table was damaged. Files are compared by their "
-        "content. `partitions.after_posts` names the partitions that are searched again after changed documents.",
+        "content. `partitions.after_posts` names the partitions that are searched again after changed documents. "
+        "Reports what was built without Dagster.",
     )
     def changed_files(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         opened = open_workspace(root)
         before = _Seen.model_validate_json(context.cursor) if context.cursor else _Seen()
-        if _is_under_way(context.instance, opened):
-            return dg.SkipReason("A run is under way.")
         keys = find_ended(opened)
         now = _Seen(inputs=_hash_inputs(opened, keys), state=hash_state(opened), synced=before.synced)
+        is_under_way = _is_under_way(context.instance, opened)
+        if is_under_way or (now.state != before.state and report_made(opened, context.instance) is None):
+            return dg.SkipReason("A run is under way.")
         is_known = now.inputs == before.inputs and (before.requested or now.state == before.state)
         requests = []
         if _is_sync_due(opened, before, clock()):
@@ -121,34 +123,18 @@ def make_schedule(workspace: Workspace) -> dg.ScheduleDefinition:
     return materialize_recent
 
 
-def make_report_sensor(workspace: Workspace) -> dg.SensorDefinition:
-    """Define the sensor that reports days built without Dagster. It is on from the start, since it starts no runs."""
-    root = workspace.root
+def report_made(workspace: Workspace, instance: dg.DagsterInstance) -> int | None:
+    """Report partitions that were built without Dagster, as by `backstory run`; Dagster shows them as missing else.
 
-    @dg.sensor(
-        name="made_days",
-        minimum_interval_seconds=_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Reports days built without Dagster, as by `backstory run`; otherwise Dagster would show them as "
-        "missing. It starts no runs.",
-    )
-    def made_days(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        opened = open_workspace(root)
-        if not opened.tables_dir.is_dir():
-            return dg.SkipReason("Nothing is built yet.")
-        with running_if_free(opened.catalog.state, "the report of made days to Dagster") as is_free:
-            if not is_free:
-                return dg.SkipReason(
-                    "A run of this workspace is under way; its results are reported afterwards."
-                )
-            state = hash_state(opened)
-            if context.cursor == state:
-                return dg.SkipReason("Dagster knows all built partitions.")
-            reporter = Reporter(opened, context.instance, open_store(context.instance))
-            count = reporter.report_built(specify_assets(opened))
-        return dg.SensorResult(skip_reason=f"Reported {count} partitions.", cursor=state)
-
-    return made_days
+    Returns:
+        How many were reported; None if they may change, since a run is under way.
+    """
+    if not workspace.tables_dir.is_dir():
+        return 0
+    with running_if_free(workspace.catalog.state, "the report of made days to Dagster") as is_free:
+        if not is_free:
+            return None
+        return Reporter(workspace, instance, open_store(instance)).report_built(specify_assets(workspace))
 
 
 def make_alert_sensors(workspace: Workspace) -> list[dg.SensorDefinition]:

@@ -11,7 +11,7 @@ from assets.workspace_resource import WorkspaceResource
 from backstory.base.errors import BackstoryError, WorkspaceError
 from backstory.interfaces.dagster_specs.asset_specs import specify_sources
 from backstory.pipeline.workspace import Workspace, open_workspace
-from pipelines.automation import JOB, make_alert_sensors, make_report_sensor, make_schedule, make_sensor
+from pipelines.automation import JOB, make_alert_sensors, make_schedule, make_sensor
 from pipelines.dagster_internals.event_log import open_store_of_step
 from pipelines.pruning import make_pruning
 
@@ -51,11 +51,7 @@ def define(workspace: Workspace, resource: dg.ResourceDefinition | None = None) 
         assets=[tables, *specify_sources(workspace)],
         jobs=[job],
         schedules=[make_schedule(workspace), make_pruning()],
-        sensors=[
-            make_sensor(workspace),
-            make_report_sensor(workspace),
-            *make_alert_sensors(workspace),
-        ],
+        sensors=[make_sensor(workspace), *make_alert_sensors(workspace)],
         resources={
             "workspace": resource
             or WorkspaceResource(root=str(workspace.root), accept_removals=workspace.accept_removals)

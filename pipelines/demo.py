@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.interfaces.cli.failure import FAILED, run_command
-from backstory.interfaces.cli.run import Execute, execute_and_print
+from backstory.interfaces.cli.run import execute_and_print
 from backstory.interfaces.cli.terminal import print_table
 from backstory.interfaces.pages.site.build import build_site
 from backstory.operations.inspection.windows import list_windows
@@ -52,20 +52,6 @@ def prepare_demo(folder: Path) -> Workspace:
     workspace = open_workspace(folder)
     _fix_pseudonyms(workspace.secret)
     return workspace
-
-
-def run_demo(workspace: Workspace, console: Console, execute: Execute) -> Run:
-    """Run the pipeline on the example, and print what is different.
-
-    Args:
-        workspace: A workspace from :func:`prepare_demo`.
-        console: Where to print.
-        execute: Executes the run.
-
-    Returns:
-        The run.
-    """
-    return execute_and_print(console, workspace, Run(find_wanted(workspace, None, None)), execute)
 
 
 def _fix_pseudonyms(secret: Path) -> None:
@@ -169,7 +155,9 @@ def main(folder: Path) -> None:
     console = Console()
     console.print(f"Running the pipeline on a copy of the example in {folder}", highlight=False)
     workspace = prepare_demo(folder)
-    if not run_demo(workspace, console, materialize).success:
+    if not execute_and_print(
+        console, workspace, Run(find_wanted(workspace, None, None)), materialize
+    ).success:
         raise typer.Exit(FAILED)
     show_demo(workspace, console)
 

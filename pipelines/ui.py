@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from assets.tables import name_pool
 from backstory.base.errors import InputError
 from backstory.pipeline.workspace import Workspace
+from pipelines.automation import report_made
 from pipelines.definitions import SHOWN_VARIABLE, require_tested_release
 from pipelines.instance import CODE_LOCATION, open_instance
 from pipelines.location import IMPORT_ROOT, IS_CHECKOUT
@@ -52,6 +53,7 @@ def start_ui(
         if pool := name_pool(workspace):
             # The queue does not know a pool before it has looked at the first runs, and starts all of them.
             instance.event_log_storage.initialize_concurrency_limit_to_default(pool)
+        report_made(workspace, instance)
     print(f"The UI is at http://{host}:{port} (Ctrl-C ends it)", flush=True)
     with TemporaryDirectory() as folder:
         own = Path(folder) / "workspace.yaml"

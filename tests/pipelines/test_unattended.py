@@ -65,7 +65,7 @@ def find_daemon(ui: UiProcess) -> int:
     shown = subprocess.run(
         ["ps", "-o", "pid=,args=", "--ppid", str(ui.process.pid)], capture_output=True, text=True, check=True
     )
-    [line] = [line for line in shown.stdout.splitlines() if "pipelines.dagster_internals.instance" in line]
+    [line] = [line for line in shown.stdout.splitlines() if "pipelines.dagster_internals.dev run" in line]
     return int(line.split()[0])
 
 
@@ -79,8 +79,8 @@ def lose_daemon(ui: UiProcess) -> None:
     assert ui.process.wait(600) == 2
 
 
-def lose_webserver(ui: UiProcess) -> None:
-    """Kill the webserver; the daemon, which has lost it, ends by itself."""
+def lose_parent(ui: UiProcess) -> None:
+    """Kill the process that started the daemon and the webserver; both end by themselves."""
     daemon = find_daemon(ui)
     os.kill(ui.process.pid, signal.SIGKILL)
     ui.process.wait()
@@ -88,7 +88,7 @@ def lose_webserver(ui: UiProcess) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("lose", [lose_everything, lose_daemon, lose_webserver])
+@pytest.mark.parametrize("lose", [lose_everything, lose_daemon, lose_parent])
 def test_a_backfill_of_the_job_is_built_although_its_run_is_lost(
     lose: Callable[[UiProcess], None], tmp_path: Path
 ) -> None:
