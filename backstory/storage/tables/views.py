@@ -38,7 +38,7 @@ VIEWS: Final = ("writer_inputs", "document_catalog")
 """The views over the tables, each a query in a file of its name."""
 
 _MADE_OF: Final = "made_of"
-"""View that names the files of all others by a hash."""
+"""View that names the files of all others by a hash, and the folder in which the file was written."""
 # Nothing is downloaded, and nothing is left in the folder of the caller.
 _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": "false",
@@ -108,7 +108,7 @@ def write_views(tables: Tables) -> Path:
     """
     path = Path(tables.store.locate(VIEWS_FILE))
     views, made_of = _list_beside(path, tables)
-    if _read_hash(path) == made_of:
+    if _read_made_of(path) == made_of:
         return path
     building = path.with_name(f".{path.name}.building")
     with exclusive_temporary(path):
@@ -118,7 +118,7 @@ def write_views(tables: Tables) -> Path:
                 for view in views:
                     connection.execute(view)
             # DuckDB reports no error when it closes an incompletely written database.
-            if _read_hash(building) != made_of:
+            if _read_made_of(building) != made_of:
                 raise OSError(errno.ENOSPC, f"not all views were written to {path}; is the disk full?", path)
             publish(building, path)
         except (duckdb.IOException, duckdb.InvalidInputException):
@@ -132,18 +132,21 @@ def write_views(tables: Tables) -> Path:
 
 
 def find_views_damage(tables: Tables) -> str | None:
-    """Return what is wrong with the file of the views and what to do; None if nothing is, or nothing was made yet."""
+    """Return what is wrong with the file of the views and what to do; None if nothing is, or nothing was made yet.
+
+    A copy of the folder is in order, since the file in it reads the tables beside it.
+    """
     path = Path(tables.store.locate(VIEWS_FILE))
-    if not any(tables.list_files().values()) or _read_hash(path) == _list_beside(path, tables)[1]:
+    if not any(tables.list_files().values()) or _read_made_of(path)[:1] == _list_beside(path, tables)[1][:1]:
         return None
     what = "is not that of the present tables" if path.is_file() else "is gone"
     return f"{path} {what}; `backstory run` writes it again"
 
 
-def _list_beside(path: Path, tables: Tables) -> tuple[list[str], str]:
+def _list_beside(path: Path, tables: Tables) -> tuple[list[str], tuple[str, ...]]:
     """Write the views of a database file over the files of the tables in its folder, wherever that was copied.
 
-    The last one holds a hash of the others, which is given, too.
+    The last one says what they were made of, a hash and the folder; both are given, too.
 
     DuckDB takes relative paths as relative to the folder of its caller, but names its temporary folder after the file
     that it opened. In a file that was attached to another database, the paths are those of this folder.
@@ -153,9 +156,10 @@ def _list_beside(path: Path, tables: Tables) -> tuple[list[str], str]:
         f"CASE parse_filename({opened}) WHEN {_quote(f'{path.name}.tmp')} THEN parse_dirpath({opened}) "
         f"ELSE {_quote(str(path.parent))} END"
     )
-    views = _list_views(folder, tables.list_files())
-    made_of = digest([duckdb.__version__, *views])
-    return [*views, f"CREATE VIEW {_MADE_OF} AS SELECT {_quote(made_of)} AS hash"], made_of
+    listed = tables.list_files()
+    made_of = digest([duckdb.__version__, *_list_views("", listed)]), str(path.parent)
+    stated = "SELECT {} AS hash, {} AS folder".format(*map(_quote, made_of))
+    return [*_list_views(folder, listed), f"CREATE VIEW {_MADE_OF} AS {stated}"], made_of
 
 
 def _list_views(folder: str, names: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -173,15 +177,16 @@ def _list_views(folder: str, names: Mapping[str, Mapping[str, str]]) -> list[str
     return [f"CREATE VIEW {name} AS {query}" for name, query in queries.items()]
 
 
-def _read_hash(path: Path) -> str:
-    """Read the hash of the views of a database; empty if it is absent or damaged."""
+def _read_made_of(path: Path) -> tuple[str, ...]:
+    """Read what the views of a database were made of; empty if it is absent or damaged."""
     with closing(duckdb.connect(config=_CONFIG)) as connection:
         try:
             # A database in memory opens it besides whatever else in this process has it open.
             connection.execute(f"ATTACH {_quote(str(path))} AS views (READ_ONLY)")
-            return str(connection.execute(f"SELECT hash FROM views.{_MADE_OF}").fetchall()[0][0])  # noqa: S608
+            [made_of] = connection.execute(f"SELECT hash, folder FROM views.{_MADE_OF}").fetchall()  # noqa: S608
+            return tuple(made_of)
         except duckdb.Error:
-            return ""
+            return ()
 
 
 def _make_views(connection: duckdb.DuckDBPyConnection, root: Source) -> None:

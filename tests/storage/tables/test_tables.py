@@ -393,6 +393,7 @@ def test_a_copied_folder_is_read_by_its_own_files(tmp_path: Path) -> None:
     tables.publish()
     write_views(tables)
     copy = shutil.copytree(tmp_path / "one", tmp_path / "two")
+    assert find_views_damage(open_tables(copy)) is None
     [name] = tables.list_files()[TABLE].values()
     make_rows(2).write_parquet(copy / name)
     assert query_views(copy, query).item() == 2
