@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from backstory.interfaces.library.given_answers import give_answers
+from backstory.interfaces.cli.measures import give_answer
 from backstory.interfaces.library.library import Library
 from backstory.operations.evaluation.answers import score_answers
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
@@ -113,7 +113,7 @@ def main() -> None:
         with Library.open(root) as library:
             library.index()
             asked = name_files(questions)
-            scores = score_answers(asked, list(give_answers(library, asked)))
+            scores = score_answers(asked, [give_answer(library, question) for question in asked])
     figures = {
         "set": labelled.name,
         "claims": len(questions),

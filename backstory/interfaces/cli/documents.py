@@ -12,13 +12,17 @@ from rich.console import Console
 
 from backstory.base.wording import count, count_rest, name_some, write_size
 from backstory.interfaces.cli.failure import FAILED, INCOMPLETE
-from backstory.interfaces.cli.options import JsonOption, PagesOption, WorkspaceOption, read_pages
+from backstory.interfaces.cli.options import (
+    JsonOption,
+    PagesOption,
+    WorkspaceOption,
+    open_library,
+    read_pages,
+)
 from backstory.interfaces.cli.terminal import (
     link_file,
-    open_console,
     plain,
     plain_line,
-    print_json,
     print_lines,
     print_notes,
     print_result,
@@ -52,12 +56,8 @@ def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) ->
 
     A narrow terminal leaves out columns, and says which; with --json, all are there.
     """
-    from backstory.interfaces.library.library import Library
-
-    with Library.open(workspace) as library:
-        files = library.files()
-    record = [file.to_dict() for file in files]
-    print_result(record, lambda console: print_files(console, files), as_json=as_json)
+    with open_library(workspace) as library:
+        print_result(library.files(), print_files, as_json=as_json)
 
 
 def print_files(console: Console, files: Sequence[FileState]) -> None:
@@ -111,11 +111,8 @@ def show(
 
     Exit codes: 0 done; 1 a table is damaged; 2 no document has this name, or several have it.
     """
-    from backstory.interfaces.library.library import Library
-
-    with Library.open(workspace) as library:
-        found = library.text(document, read_pages(pages))
-    print_result(found.to_dict(), lambda console: print_document(console, found), as_json=as_json)
+    with open_library(workspace) as library:
+        print_result(library.text(document, read_pages(pages)), print_document, as_json=as_json)
 
 
 def dump(
@@ -138,14 +135,11 @@ def dump(
 
     Exit codes: 0 done; 1 a table is damaged; 2 no document has this name, or the file cannot be written there.
     """
-    from backstory.interfaces.library.library import Library
-
-    with Library.open(workspace) as library:
+    with open_library(workspace) as library:
         path = output or Path(f"{Path(library.document(document).path).stem}.txt")
         written = library.dump(document, path, pages=read_pages(pages), replace=force)
-    target = Path(written.output_path)
-    linked = link_file(str(target), target)
-    print_result(written.to_dict(), lambda console: console.print(linked, soft_wrap=True), as_json=as_json)
+    linked = link_file(written.output_path, Path(written.output_path))
+    print_result(written, lambda console, _: console.print(linked, soft_wrap=True), as_json=as_json)
 
 
 def add(
@@ -163,9 +157,7 @@ def add(
 
     Exit codes: 0 done; 1 the index could not be built; 2 bad usage or settings; 3 done, but files could not be read.
     """
-    from backstory.interfaces.library.library import Library
-
-    with Library.open(workspace) as library:
+    with open_library(workspace) as library:
         _end_with(library.index(list(paths or ()) or None, recursive=not flat), as_json=as_json)
 
 
@@ -188,9 +180,7 @@ def remove(
     Exit codes: 0 done; 1 the index could not be built; 2 nothing has this name, or several documents have it; 3 done,
     but files could not be read.
     """
-    from backstory.interfaces.library.library import Library
-
-    with Library.open(workspace) as library:
+    with open_library(workspace) as library:
         _end_with(library.remove(names), as_json=as_json)
 
 
@@ -207,7 +197,7 @@ def print_document(console: Console, found: DocumentText) -> None:
 
 def _end_with(report: IndexReport, *, as_json: bool) -> None:
     """Print a report, and exit by it."""
-    print_result(report.to_dict(), lambda console: print_report(console, report), as_json=as_json)
+    print_result(report, print_report, as_json=as_json)
     if report.failures or report.failed:
         raise typer.Exit(FAILED if report.failures else INCOMPLETE)
 
@@ -264,21 +254,16 @@ def summarize(
     Exit codes: 0 done; 1 no section could be summarized, or a model or table cannot be used; 2 bad usage or settings,
     or no document has this name; 3 done, but a section could not be summarized; 4 a budget is used up.
     """
-    from backstory.interfaces.library.library import Library
-
-    with Library.open(workspace) as library:
+    with open_library(workspace) as library:
         made = library.summarize(document, style, max_words)
-    if as_json:
-        print_json(made.to_dict())
-    else:
-        _print_summary(made, library.workspace.problems)
+    told = library.workspace.problems
+    print_result(made, lambda console, made: _print_summary(console, made, told), as_json=as_json)
     if made.status != "success":
         raise typer.Exit(FAILED if made.status == "failed" else INCOMPLETE)
 
 
-def _print_summary(made: Summary, told: Sequence[str]) -> None:
+def _print_summary(console: Console, made: Summary, told: Sequence[str]) -> None:
     """Print a summary, without the warnings already told. A terminal also gets a line of the document and the model."""
-    console = open_console()
     if console.is_terminal:
         sections = f"{made.sections_processed} of {made.sections} sections, " if made.sections > 1 else ""
         console.print(

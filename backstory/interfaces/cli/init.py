@@ -90,7 +90,7 @@ def init(
         Writer | None,
         typer.Option(
             help="Whether to write a post for each window: digest without a model, or none. Default: asked for with "
-            "--from on a terminal, else none.",
+            "--from on a terminal, else none."
         ),
     ] = None,
 ) -> None:
@@ -237,7 +237,7 @@ def check(
     from backstory.operations.inspection.preview import preview_run
 
     preview = preview_run(paths or (), workspace)
-    print_result(preview.model_dump(), lambda console: print_preview(console, preview), as_json=as_json)
+    print_result(preview, print_preview, as_json=as_json)
     if not preview.complete:
         raise typer.Exit(INCOMPLETE)
 

@@ -10,18 +10,14 @@ from rich.console import Console
 
 from backstory.base.errors import InputError
 from backstory.base.wording import count
-from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
-from backstory.interfaces.cli.terminal import (
-    plain,
-    plain_line,
-    print_record,
-    print_result,
-    print_table,
-)
+from backstory.interfaces.cli.options import JsonOption, WorkspaceOption, open_library, open_workspace
+from backstory.interfaces.cli.terminal import plain, plain_line, print_record, print_result, print_table
 
 if TYPE_CHECKING:
-    from backstory.operations.evaluation.answers import AnswerScores
+    from backstory.interfaces.library.library import Library
+    from backstory.operations.evaluation.answers import AnswerScores, GivenAnswer
     from backstory.operations.evaluation.comparison import Comparison
+    from backstory.operations.evaluation.question_set import LabelledQuestion
     from backstory.operations.learning.labels import Labels
     from backstory.operations.learning.learn import Lesson
 
@@ -77,7 +73,6 @@ def evaluate(
         return
     from backstory.interfaces.pages.report.comparison import write_comparison_page
     from backstory.operations.evaluation.comparison import evaluate_folder
-    from backstory.pipeline.workspace import open_workspace
     from backstory.settings.models import Settings
 
     settings = open_workspace(workspace).located_settings if workspace is not None else Settings()
@@ -91,23 +86,42 @@ def evaluate(
         comparison.runs.write_parquet(runs)
     if html is not None:
         write_comparison_page(html, comparison)
-    print_result(
-        comparison.as_record(), lambda console: print_comparison(console, comparison), as_json=as_json
-    )
+    print_result(comparison, print_comparison, as_json=as_json)
 
 
 def _print_answers(file: Path, workspace: Path | None, *, as_json: bool) -> None:
     """Ask a workspace the questions of a file, and print how good the answers are."""
-    from backstory.interfaces.library.given_answers import give_answers
-    from backstory.interfaces.library.library import Library
     from backstory.operations.evaluation.answers import score_answers
     from backstory.operations.evaluation.question_set import read_question_set
 
     questions = read_question_set(file)
-    with Library.open(workspace) as library:
-        scores = score_answers(questions, list(give_answers(library, questions)))
-    print_result(
-        scores.as_record(), lambda console: _print_scores(console, scores, len(questions)), as_json=as_json
+    with open_library(workspace) as library:
+        scores = score_answers(questions, [give_answer(library, question) for question in questions])
+    total = len(questions)
+    print_result(scores, lambda console, scores: _print_scores(console, scores, total), as_json=as_json)
+
+
+def give_answer(library: Library, question: LabelledQuestion) -> GivenAnswer:
+    """Answer a question, whose labels are not shown to the library, as evaluation compares it with them."""
+    from backstory.operations.evaluation.answers import GivenAnswer, GivenCitation
+    from backstory.writing.answers.answer import Turn
+
+    history = [Turn(turn.question, turn.answer) for turn in question.history]
+    answer = library.answer(question.question, history=history)
+    cited = [place for claim in answer.claims for place in claim.citations]
+    return GivenAnswer(
+        kind=answer.kind,
+        refused=answer.refused,
+        confidence=answer.confidence,
+        text="\n".join(claim.text for claim in answer.claims),
+        citations=tuple(GivenCitation(place.uri, place.quote) for place in cited),
+        found=tuple(hit.uri for hit in answer.hits),
+        probability=max((hit.probability for hit in answer.hits), default=0.0),
+        listed=tuple(entry.uri for entry in answer.documents),
+        not_found=answer.not_found,
+        seconds=sum(answer.timings.to_dict().values()),
+        tokens=answer.tokens,
+        embedded_tokens=answer.embedded_tokens,
     )
 
 
@@ -191,7 +205,6 @@ def learn(
     """
     from backstory.operations.learning.learn import learn as learn_links
     from backstory.operations.learning.learn import unlearn
-    from backstory.pipeline.workspace import open_workspace
 
     opened = open_workspace(workspace)
     if undo:

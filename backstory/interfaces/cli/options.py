@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from backstory.base.telemetry import LogFormat
+
+if TYPE_CHECKING:
+    from backstory.interfaces.library.library import Library
+    from backstory.pipeline.workspace import Workspace
+
+
+def open_library(workspace: Path | None) -> Library:
+    """Open the library that a command is about; loading it takes longer than reading the command line."""
+    from backstory.interfaces.library.library import Library
+
+    return Library.open(workspace)
+
+
+def open_workspace(workspace: Path | None, *, follows: bool = True) -> Workspace:
+    """Open the workspace that a command is about, as late as the library."""
+    from backstory.pipeline.workspace import open_workspace
+
+    return open_workspace(workspace, follows=follows)
 
 
 def read_day(text: str) -> date:
@@ -81,7 +99,7 @@ LogFormatOption = Annotated[
     LogFormat | None,
     typer.Option(
         help="Format of the log on standard error: text shows warnings, json every event. "
-        "Default: BACKSTORY_LOG_FORMAT, or text.",
+        "Default: BACKSTORY_LOG_FORMAT, or text."
     ),
 ]
 WindowArgument = Annotated[

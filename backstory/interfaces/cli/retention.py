@@ -14,7 +14,7 @@ from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import InputError, SettingsError, WorkspaceError
 from backstory.base.wording import count, write_size
 from backstory.interfaces.cli.failure import FAILED
-from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
+from backstory.interfaces.cli.options import JsonOption, WorkspaceOption, open_workspace
 from backstory.interfaces.cli.terminal import print_record
 from backstory.settings.storage import DATABASE_SCHEMES
 from backstory.settings.yaml_file import read_settings
@@ -34,8 +34,7 @@ def backup(
         ),
     ],
     without_inputs: Annotated[
-        bool,
-        typer.Option("--without-inputs", help="Leave out chats and posts; back them up elsewhere."),
+        bool, typer.Option("--without-inputs", help="Leave out chats and posts; back them up elsewhere.")
     ] = False,
     keep: Annotated[
         int | None,
@@ -55,7 +54,6 @@ def backup(
     In s3:// and file://, there are no keys.
     """
     from backstory.operations.backup.writing import write_backup, write_to_store
-    from backstory.pipeline.workspace import open_workspace
 
     opened = open_workspace(workspace)
     if "://" in destination:
@@ -144,7 +142,6 @@ def copy(
     The settings stay as they are; the last line says what to change in them.
     """
     from backstory.operations.backup.moving import LOCAL, copy_workspace
-    from backstory.pipeline.workspace import open_workspace
 
     opened = open_workspace(workspace, follows=False)
     done = copy_workspace(opened, to)
@@ -198,7 +195,6 @@ def forget(
     if len(given) != 1:
         raise InputError("give one of --conversation, --member and --document")
     from backstory.operations.forgetting.forget import forget as forget_everywhere
-    from backstory.pipeline.workspace import open_workspace
 
     [(kind, name)] = given
     done = forget_everywhere(open_workspace(workspace), kind, name)

@@ -27,6 +27,7 @@ from backstory.interfaces.cli.options import (
     TagsOption,
     VerboseOption,
     WorkspaceOption,
+    open_library,
     read_pages,
 )
 from backstory.interfaces.cli.terminal import (
@@ -34,7 +35,6 @@ from backstory.interfaces.cli.terminal import (
     open_console,
     plain,
     plain_line,
-    print_json,
     print_notes,
     print_result,
 )
@@ -92,18 +92,16 @@ def search(
 
     Exit codes: 0 done, also if nothing was found; 1 the index or a model cannot be used; 2 bad usage or settings.
     """
-    from backstory.interfaces.library.library import Library
-
-    with Library.open(workspace) as library:
+    with open_library(workspace) as library:
         filters = _make_filters(library, document, path, tag, kind, as_of, pages)
         answer = library.search(text, top_k=top_k, filters=filters, mode=mode, expand=expand, rerank=rerank)
-        if as_json:
-            print_json(answer.to_dict())
-        else:
-            console = open_console()
+
+        def show(console: Console, answer: SearchAnswer) -> None:
             print_answer(console, answer, library.find_terms, library.workspace)
             if verbose and answer.hits:
                 console.print(f"Searched by {answer.engine} ({answer.reason}), index {answer.index_version}.")
+
+        print_result(answer, show, as_json=as_json)
     print_notes(answer.notes, library.workspace.problems)
 
 
@@ -149,15 +147,10 @@ def grep(
 
     Exit codes: 0 done, also if nothing was found; 2 bad usage, such as a pattern that is no regular expression.
     """
-    from backstory.interfaces.library.library import Library
-
-    with Library.open(workspace) as library:
+    with open_library(workspace) as library:
         answer = library.grep(pattern, regex, limit, offset, ignore_case=not case)
-        print_result(
-            answer.to_dict(),
-            lambda console: print_matches(console, answer, library.workspace),
-            as_json=as_json,
-        )
+        place = library.workspace
+        print_result(answer, lambda console, found: print_matches(console, found, place), as_json=as_json)
     print_notes(answer.notes, library.workspace.problems)
 
 
@@ -254,9 +247,7 @@ def ask(
     Exit codes: 0 done, even if the documents hold no answer; 1 the index or a model cannot be used; 2 bad usage or
     settings; 4 a budget is used up.
     """
-    from backstory.interfaces.library.library import Library
-
-    with Library.open(workspace) as library:
+    with open_library(workspace) as library:
         filters = _make_filters(library, document, path, tag, kind, as_of)
         if question is None:
             _converse(library, filters, as_json=as_json)
@@ -314,7 +305,7 @@ def _read_line() -> str | None:
 
 
 def _show(library: Library, answer: Answer, *, as_json: bool) -> None:
-    print_result(answer.to_dict(), lambda console: print_question_answer(console, answer), as_json=as_json)
+    print_result(answer, print_question_answer, as_json=as_json)
     print_notes(answer.notes, library.workspace.problems)
 
 

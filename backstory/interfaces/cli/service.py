@@ -38,8 +38,7 @@ UserArgument = Annotated[str, typer.Argument(metavar="USER", help="Name of a use
 RoleArgument = Annotated[
     str,
     typer.Argument(
-        metavar="ROLE",
-        help="reader asks; editor also adds and removes documents; owner may do everything.",
+        metavar="ROLE", help="reader asks; editor also adds and removes documents; owner may do everything."
     ),
 ]
 KeyArgument = Annotated[
@@ -270,11 +269,8 @@ def remove_key(tenant: TenantArgument, name: KeyArgument, root: RootOption) -> N
 
 def _show(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     cells = [[_write_cell(value) for value in row.values()] for row in rows]
-    print_result(
-        rows,
-        lambda console: print_table(console, list(rows[0]), cells) if rows else console.print("none"),
-        as_json=as_json,
-    )
+    columns = list(rows[0]) if rows else ["none"]
+    print_result(rows, lambda console, _: print_table(console, columns, cells), as_json=as_json)
 
 
 def _write_cell(value: Any) -> str:

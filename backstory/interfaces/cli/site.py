@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from backstory.base.wording import count
-from backstory.interfaces.cli.options import WorkspaceOption
+from backstory.interfaces.cli.options import WorkspaceOption, open_workspace
 from backstory.interfaces.cli.terminal import open_console, plain, print_page
 from backstory.interfaces.pages.export.formats import FormatName
 
@@ -31,7 +31,6 @@ def site(
 ) -> None:
     """Write the posts as a folder of HTML pages, with the documents they cite and the posts that cite them."""
     from backstory.interfaces.pages.site.build import build_site
-    from backstory.pipeline.workspace import open_workspace
 
     opened = open_workspace(workspace)
     built = build_site(opened, output, windows=windows)
@@ -60,7 +59,6 @@ def prompt(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Print the prompt that a model writes posts from, to copy and change (setting writers.prompt)."""
-    from backstory.pipeline.workspace import open_workspace
     from backstory.writing.prompt import load_prompt
 
     path = None
@@ -85,7 +83,6 @@ def export(
 ) -> None:
     """Write the posts for another site generator, for Ghost, or as a mailbox."""
     from backstory.interfaces.pages.export.build import export_posts
-    from backstory.pipeline.workspace import open_workspace
 
     made = export_posts(open_workspace(workspace), format_name, output)
     open_console(stderr=True).print(

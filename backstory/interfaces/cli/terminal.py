@@ -6,8 +6,9 @@ import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -23,6 +24,7 @@ _SEPARATORS_AND_MARKS: Final = r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _CONTROLS: Final = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_SEPARATORS_AND_MARKS}]")
 # JSON escapes C0 itself, but not C1, which terminals also read as commands.
 _RAW_IN_JSON: Final = re.compile(rf"[\x7f-\x9f{_SEPARATORS_AND_MARKS}]")
+_T = TypeVar("_T")
 _UNBROKEN: Final = 100_000
 _GAP: Final = 2
 """Blanks between the columns of a table."""
@@ -118,12 +120,12 @@ def print_table(
         console.print(Padding(plain(note, "dim"), (0, 0, 0, indent), expand=False))
 
 
-def print_result(record: Any, show: Callable[[Console], object], *, as_json: bool) -> None:
+def print_result(result: _T, show: Callable[[Console, _T], object], *, as_json: bool) -> None:
     """Print what a command has to say: as JSON, or as a function shows it to people."""
     if as_json:
-        print_json(record)
+        print_json(result)
     else:
-        show(open_console())
+        show(open_console(), result)
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:
@@ -134,7 +136,7 @@ def print_lines(console: Console, lines: Iterable[str]) -> None:
 
 def print_record(record: Any, lines: Iterable[str], *, as_json: bool) -> None:
     """Print what a command did: as JSON, or in lines for people."""
-    print_result(record, lambda console: print_lines(console, lines), as_json=as_json)
+    print_result(record, lambda console, _: print_lines(console, lines), as_json=as_json)
 
 
 def print_page(page: Path, *, opens: bool = False) -> None:
@@ -147,8 +149,16 @@ def print_page(page: Path, *, opens: bool = False) -> None:
             raise BackstoryError(f"no browser starts on this machine; open {page} yourself")
 
 
-def print_json(record: Any) -> None:
-    """Print a record as one JSON document. Values that JSON cannot hold, such as times, are printed as text."""
-    text = json.dumps(record, ensure_ascii=False, indent=2, default=str)
+def print_json(record: object) -> None:
+    """Print a record as one JSON document, in which other values than records, such as times, are texts."""
+    text = json.dumps(record, ensure_ascii=False, indent=2, default=_give_values)
     escaped = _RAW_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     sys.stdout.write(f"{escaped}\n")
+
+
+def _give_values(record: Any) -> Any:
+    """Give the values of a record for JSON; a result of the library says itself how it is written."""
+    for name in ("to_dict", "as_record", "model_dump"):
+        if hasattr(record, name):
+            return getattr(record, name)()
+    return asdict(record) if is_dataclass(record) and not isinstance(record, type) else str(record)

@@ -13,7 +13,14 @@ from rich.console import Console
 from rich.text import Text
 
 from backstory.base.wording import count
-from backstory.interfaces.cli.options import JsonOption, WindowArgument, WorkspaceOption, read_day
+from backstory.interfaces.cli.options import (
+    JsonOption,
+    WindowArgument,
+    WorkspaceOption,
+    open_library,
+    open_workspace,
+    read_day,
+)
 from backstory.interfaces.cli.terminal import plain, plain_line, print_page, print_result, print_table
 
 if TYPE_CHECKING:
@@ -44,10 +51,9 @@ def windows(
 ) -> None:
     """List the windows, oldest first, with the coverage of their contexts."""
     from backstory.operations.inspection.windows import list_windows
-    from backstory.pipeline.workspace import open_workspace
 
     rows = list_windows(open_workspace(workspace), first=first, last=last, limit=limit)
-    print_result(rows, lambda console: print_windows(console, rows), as_json=as_json)
+    print_result(rows, print_windows, as_json=as_json)
 
 
 def context(
@@ -61,7 +67,6 @@ def context(
 ) -> None:
     """Print a window's context: the text for the prompt, and the reason for each document."""
     from backstory.operations.inspection.windows import read_window_context
-    from backstory.pipeline.workspace import open_workspace
     from backstory.retrieval.contexts import add_budget_of_posts
     from backstory.text.prompts.formats import format_context
 
@@ -72,7 +77,7 @@ def context(
         budget = add_budget_of_posts(settings) if opened.feeds_back else settings
         sys.stdout.write(format_context(record["documents"], budget, form).strip() + "\n")
     else:
-        print_result(record, lambda console: print_context(console, record), as_json=as_json)
+        print_result(record, print_context, as_json=as_json)
 
 
 def explain(
@@ -100,12 +105,9 @@ def explain(
 
     Exit codes: 0 done; 1 a table is damaged; 2 there is no such window or document, or several.
     """
-    from backstory.interfaces.library.library import Library
-
-    with Library.open(workspace) as library:
+    with open_library(workspace) as library:
         explanation = library.explain(window, document, should_be=should_be)
-    record = explanation.to_dict()
-    print_result(record, lambda console: print_explanation(console, explanation), as_json=as_json)
+        print_result(explanation, print_explanation, as_json=as_json)
 
 
 def report(
@@ -121,7 +123,6 @@ def report(
 ) -> None:
     """Draw a window as an HTML page that shows which document serves which message, and the dropped ones."""
     from backstory.interfaces.pages.report.window_page import write_window_page
-    from backstory.pipeline.workspace import open_workspace
 
     page = write_window_page(open_workspace(workspace), window, output)
     print_page(page, opens=open_page)

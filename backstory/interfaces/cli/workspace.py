@@ -13,7 +13,7 @@ from rich.text import Text
 from backstory.base.local_times import localize
 from backstory.base.wording import count, write_duration, write_size
 from backstory.interfaces.cli.failure import BAD_USAGE, FAILED
-from backstory.interfaces.cli.options import JsonOption, WorkspaceOption
+from backstory.interfaces.cli.options import JsonOption, WorkspaceOption, open_workspace
 from backstory.interfaces.cli.terminal import plain, print_lines, print_record, print_result, print_table
 
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show the size of each table and the state of the search index and the caches; or the latest runs."""
-    from backstory.pipeline.workspace import open_workspace
-
     if limit is not None and not runs:
         raise typer.BadParameter("needs --runs; add --runs, or leave it out", param_hint="--limit")
     opened = open_workspace(workspace)
@@ -62,8 +60,7 @@ def status(
     else:
         from backstory.operations.inspection.inventory import read_status
 
-        report = read_status(opened)
-        print_result(report.model_dump(), lambda console: print_status(console, report), as_json=as_json)
+        print_result(read_status(opened), print_status, as_json=as_json)
 
 
 def doctor(
@@ -103,8 +100,6 @@ def doctor(
 
     Exit codes: 0 all is well; 1 a check failed, and its line says what to do; 2 bad settings, or no alert is set up.
     """
-    from backstory.pipeline.workspace import open_workspace
-
     _require_one(files=files, alerts=alerts, test_alert=test_alert, prune_caches=prune_caches)
     if alerts:
         _show_alerts(open_workspace(workspace), as_json=as_json)
@@ -152,9 +147,8 @@ def _require_one(**options: bool) -> None:
 
 def _print_outcome(found: Sequence[Examination], *, as_json: bool, verbose: bool) -> None:
     """Print the examinations, and exit with what failed."""
-    record = [asdict(one) for one in found]
     print_result(
-        record, lambda console: _print_examinations(console, found, verbose=verbose), as_json=as_json
+        found, lambda console, found: _print_examinations(console, found, verbose=verbose), as_json=as_json
     )
     failed = {one.name for one in found if not one.passed}
     if failed:
@@ -233,7 +227,7 @@ def show_runs(workspace: Workspace, limit: int, *, as_json: bool) -> None:
     records = workspace.runs.read(limit)
     shown = [{**record.as_row(), "standing": describe_status(record)} for record in records]
     timezone = workspace.settings.conversations.timezone
-    print_result(shown, lambda console: print_runs(console, records, timezone), as_json=as_json)
+    print_result(shown, lambda console, _: print_runs(console, records, timezone), as_json=as_json)
 
 
 def print_runs(console: Console, records: list[RunRecord], timezone: str) -> None:

@@ -68,10 +68,7 @@ class ContextPlan:
 
 
 def make_context(
-    snapshot: OpenSnapshot,
-    query: str | Sequence[Message],
-    plan: ContextPlan,
-    notes: Sequence[str] = (),
+    snapshot: OpenSnapshot, query: str | Sequence[Message], plan: ContextPlan, notes: Sequence[str] = ()
 ) -> ContextAnswer:
     """Find the documents that serve a text or messages, part by part, and write them as a context.
 

@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
-from backstory.base.errors import BackstoryError, NoIndexError, ReadError
+from backstory.base.errors import NoIndexError, ReadError
 from backstory.base.ids import digest
 from backstory.base.wording import count
 from backstory.ingest.documents.file_hashes import FileHashes
@@ -27,9 +27,6 @@ from backstory.pipeline.workspace import Workspace
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 1.0
-SETTLE_SECONDS: Final = 0.5
-
-_T = TypeVar("_T")
 State: TypeAlias = Literal["read", "pending", "failed", "skipped", "removed"]
 
 LOOK_AGAIN_SECONDS: Final = 2.0
@@ -63,11 +60,8 @@ def is_made(workspace: Workspace) -> bool:
 class FileChanges:
     """Compares the files of a workspace with what is indexed of them, and describes for answers what has changed.
 
-    A file that a run has read is not read again, and neither is one that an earlier comparison has read.
-
-    Args:
-        workspace: The workspace.
-        seconds: Seconds for which a description stays valid.
+    A file that a run has read is not read again, and neither is one that an earlier comparison has read. A description
+    stays valid for some seconds.
     """
 
     def __init__(self, workspace: Workspace, seconds: float = LOOK_AGAIN_SECONDS) -> None:
@@ -279,34 +273,20 @@ class Watcher:
     """
 
     def __init__(
-        self,
-        fingerprint: Callable[[], str],
-        index: Callable[[], IndexReport],
-        *,
-        poll_seconds: float = POLL_SECONDS,
-        settle_seconds: float = SETTLE_SECONDS,
+        self, fingerprint: Callable[[], str], index: Callable[[], IndexReport], seconds: float = POLL_SECONDS
     ) -> None:
-        """Prepare the thread; :meth:`start` starts it.
-
-        Args:
-            fingerprint: Returns a text that changes when a file is added, removed, renamed or changed.
-            index: Indexes the changes.
-            poll_seconds: Seconds between two checks of the files.
-            settle_seconds: Seconds without a change before indexing.
-        """
+        """Take what tells the state of the files, what indexes them, and the pause between two looks at them."""
         self.busy = False
         self.error: str | None = None
         self.last_sync: datetime | None = None
         self._fingerprint = fingerprint
         self._index = index
-        self._poll_seconds = poll_seconds
-        self._settle_seconds = settle_seconds
+        self._seconds = seconds
         self._stopping = threading.Event()
-        self._synced = threading.Condition()
         self._thread = threading.Thread(target=self._watch, name="library-watcher", daemon=True)
 
     def start(self) -> None:
-        """Start watching. The first check indexes every pending change."""
+        """Start watching. The first look indexes every pending change."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -319,49 +299,26 @@ class Watcher:
         """Whether the watcher is running."""
         return self._thread.is_alive()
 
-    def wait_for(self, is_reached: Callable[[], bool], timeout: float) -> bool:
-        """Wait until a condition holds after an indexing.
-
-        Args:
-            is_reached: The condition, evaluated now and after every indexing.
-            timeout: Most seconds to wait.
-        """
-        with self._synced:
-            return self._synced.wait_for(is_reached, timeout)
-
     def _watch(self) -> None:
-        done = None
+        seen = done = None
         while not self._stopping.is_set():
-            state = self._try(self._fingerprint)
-            if state is not None and state != done and self._is_settled(state):
-                self.busy = True
-                report = self._try(self._index)
-                self.busy = False
-                # After a failure, the watcher retries the same files when one of them changes.
-                done = state
-                if report is not None:
-                    self._report("; ".join(report.failures) or None)
-            self._stopping.wait(self._poll_seconds)
+            try:
+                state = self._fingerprint()
+                # A burst of changes has ended where two looks find the same.
+                if state == seen != done:
+                    done, self.busy = state, True
+                    self._report(self._index().failures)
+                seen = state
+            except Exception as error:  # nobody would see why a thread ended
+                if str(error) != self.error:
+                    logger.exception("the watched documents could not be indexed")
+                self.error = str(error)
+            self.busy = False
+            self._stopping.wait(self._seconds)
 
-    def _is_settled(self, state: str) -> bool:
-        return not self._stopping.wait(self._settle_seconds) and self._try(self._fingerprint) == state
-
-    def _try(self, step: Callable[[], _T]) -> _T | None:
-        """Take a step, and report its failure, whatever it is: nobody would see why a thread ended."""
-        try:
-            return step()
-        except (BackstoryError, OSError) as error:
-            self._report(str(error))
-        except Exception as error:
-            logger.exception("the watched documents could not be indexed")
-            self._report(f"{type(error).__name__}: {error}")
-        return None
-
-    def _report(self, error: str | None) -> None:
-        if error is None:
+    def _report(self, failures: Sequence[str]) -> None:
+        self.error = "; ".join(failures) or None
+        if self.error is None:
             self.last_sync = datetime.now(UTC)
-        elif error != self.error:
-            logger.warning("the watched documents could not be indexed: %s", error)
-        with self._synced:
-            self.error = error
-            self._synced.notify_all()
+        else:
+            logger.warning("the watched documents could not be indexed: %s", self.error)

@@ -39,24 +39,10 @@ def grep(
     limit_seconds: float,
     notes: Sequence[str] = (),
 ) -> GrepAnswer:
-    """Find the matches of a pattern in the texts of all documents.
+    """Find the matches of a pattern, by path and place; see :meth:`~backstory.interfaces.library.library.Library.grep`.
 
-    Args:
-        corpus: The documents.
-        pattern: A text, or a regular expression of the package ``regex``, in which ``^`` and ``$`` match at lines.
-        is_regex: Whether the pattern is a regular expression.
-        ignore_case: Whether upper and lower case are the same.
-        limit: Maximum number of returned matches; all are counted.
-        offset: Number of matches to skip.
-        limit_seconds: Processor time that a search by an expression may take, rounded up.
-        notes: Notes of the answer.
-
-    Returns:
-        The matches by path and place, without those that hold no character.
-
-    Raises:
-        InputError: The pattern is empty or no regular expression, a number is out of its range, or the search took too
-            much time or memory.
+    An expression is one of the package ``regex``, in which ``^`` and ``$`` match at lines. Matches without a character
+    do not count.
     """
     if not pattern:
         raise InputError("the pattern is empty; give a text to look for", code="blank_text")

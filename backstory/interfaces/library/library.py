@@ -14,20 +14,9 @@ from backstory.base.errors import InputError, NoIndexError, naming_faults_of_sys
 from backstory.index.request import describe_unknown_settings
 from backstory.interfaces.library.answers import ContextAnswer, Evaluation, SearchAnswer
 from backstory.interfaces.library.filters import SearchFilters
-from backstory.interfaces.library.freshness import (
-    POLL_SECONDS,
-    SETTLE_SECONDS,
-    Watcher,
-    is_made,
-    name_state,
-)
+from backstory.interfaces.library.freshness import POLL_SECONDS, Watcher, is_made, name_state
 from backstory.interfaces.library.reading import DocumentReader
-from backstory.interfaces.library.results import (
-    IndexReport,
-    LibraryStatus,
-    Mode,
-    Result,
-)
+from backstory.interfaces.library.results import IndexReport, LibraryStatus, Mode, Result
 from backstory.interfaces.library.search import SearchPlan, main_stemmer, search
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -345,24 +334,19 @@ class Library(DocumentReader):
             corpus = self._read_corpus() if is_made(self._workspace) else None
             return self._keep(self._change().remove([str(name) for name in given], corpus))
 
-    def watch(self, *, poll_seconds: float = POLL_SECONDS, settle_seconds: float = SETTLE_SECONDS) -> Watcher:
+    def watch(self, *, poll_seconds: float = POLL_SECONDS) -> Watcher:
         """Watch the files and index their changes, in a thread of this process, until :meth:`close`.
 
         Args:
-            poll_seconds: Seconds between two checks of the names, sizes and times of the files.
-            settle_seconds: Seconds without a change before indexing, so that a burst of changes is indexed once.
+            poll_seconds: Seconds between two looks at the names, sizes and times of the files. A burst of changes is
+                indexed once, when two looks find the same.
 
         Returns:
             The watcher; the running one if there is one.
         """
         with self._starting:
             if self._watcher is None or not self._watcher.is_alive:
-                self._watcher = Watcher(
-                    lambda: name_state(self._workspace),
-                    self.index,
-                    poll_seconds=poll_seconds,
-                    settle_seconds=settle_seconds,
-                )
+                self._watcher = Watcher(lambda: name_state(self._workspace), self.index, poll_seconds)
                 self._watcher.start()
             return self._watcher
 

@@ -77,10 +77,7 @@ class Change:
         return self._make(places, accept_removals=accept_removals, chats=chats)
 
     def add(
-        self,
-        texts: Sequence[str],
-        ids: Sequence[str] | None,
-        metadata: Sequence[Mapping[str, Any]] | None,
+        self, texts: Sequence[str], ids: Sequence[str] | None, metadata: Sequence[Mapping[str, Any]] | None
     ) -> IndexReport:
         """Add texts; see :meth:`backstory.interfaces.library.library.Library.add`."""
         tenant = self.workspace.settings.rag.tenant

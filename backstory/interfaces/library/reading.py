@@ -12,12 +12,7 @@ from backstory.base.errors import NoIndexError, naming_faults_of_system
 from backstory.base.ids import is_written
 from backstory.interfaces.library.answers import Explanation
 from backstory.interfaces.library.filters import SearchFilters
-from backstory.interfaces.library.freshness import (
-    FileChanges,
-    describe_indexing,
-    explain_absence,
-    is_made,
-)
+from backstory.interfaces.library.freshness import FileChanges, describe_indexing, explain_absence, is_made
 from backstory.interfaces.library.results import (
     Chunk,
     DocumentEntry,

@@ -24,7 +24,6 @@ from backstory.models.embeddings.protocol import Vectors
 from backstory.pipeline.query_index import QueryIndex, open_for_queries
 from backstory.pipeline.workspace import Workspace
 
-_ADDED: Final = f"{ADDED_FOLDER}/"
 _KEPT_DESCRIPTIONS: Final = 4096
 """Descriptions of chunks that an open snapshot keeps, a few megabytes."""
 _KEPT_SENTENCES: Final = 8192
@@ -45,7 +44,6 @@ class OpenSnapshot:
     is_retired: bool = field(default=False, init=False)
     described: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False)
     lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
-    _metadata: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False)
     _sentences: dict[str, NDArray[np.float32]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -96,17 +94,11 @@ class OpenSnapshot:
 
     def read_metadata(self, uri: str, revision: str) -> Mapping[str, Any]:
         """Read the metadata with which the text of a document was added; empty for any other document."""
-        if not uri.startswith(_ADDED):
+        if not uri.startswith(f"{ADDED_FOLDER}/"):
             return {}
-        with self.lock:
-            known = self._metadata.get(uri)
-        if known is None:
-            from backstory.interfaces.library.added_texts import read_metadata
+        from backstory.interfaces.library.added_texts import read_metadata  # few documents need it
 
-            known = read_metadata(self._locate_file(uri), uri, revision)
-            with self.lock:
-                self._metadata[uri] = known
-        return known
+        return read_metadata(self._locate_file(uri), uri, revision)
 
     @cached_property
     def _locate_file(self) -> Callable[[str], Path]:
@@ -115,7 +107,8 @@ class OpenSnapshot:
     def name_documents(self, tenant: str | None) -> list[NamedDocument]:
         """Return the documents by all their names."""
         wanted = self.workspace.settings.rag.tenant if tenant is None else tenant
-        return self._documents if wanted is None else self._documents_by_tenant.get(wanted, [])
+        owned = zip(self.index.documents["tenant"], self._documents, strict=True)
+        return [document for tenant, document in owned if wanted in (None, tenant)]
 
     @cached_property
     def revisions(self) -> Mapping[str, str]:
@@ -130,13 +123,6 @@ class OpenSnapshot:
     @cached_property
     def _documents(self) -> list[NamedDocument]:
         return name_documents(self.workspace, self.index.documents)
-
-    @cached_property
-    def _documents_by_tenant(self) -> dict[str, list[NamedDocument]]:
-        owned: dict[str, list[NamedDocument]] = {}
-        for tenant, document in zip(self.index.documents["tenant"], self._documents, strict=True):
-            owned.setdefault(tenant, []).append(document)
-        return owned
 
 
 class Snapshots:

@@ -13,13 +13,7 @@ from backstory.base.ids import document_id_of
 from backstory.index.snapshot import current_version, find_moment
 from backstory.ingest.documents.written import name_source
 from backstory.interfaces.library.corpus import Corpus, CorpusReader
-from backstory.interfaces.library.freshness import (
-    FileChanges,
-    State,
-    Watcher,
-    describe_indexing,
-    is_made,
-)
+from backstory.interfaces.library.freshness import FileChanges, State, Watcher, describe_indexing, is_made
 from backstory.interfaces.library.results import LibraryStatus, Result
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.turns import is_running
