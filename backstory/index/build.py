@@ -22,7 +22,14 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.telemetry import log_event
 from backstory.index.calibration import Calibration
 from backstory.index.graph import VssGraph, write_graph
-from backstory.index.milvus import Collection, MilvusGraph, choose_collection, is_served, release_collection
+from backstory.index.milvus import (
+    Collection,
+    MilvusGraph,
+    choose_collection,
+    is_served,
+    release_collection,
+    tell_rows,
+)
 from backstory.index.snapshot import (
     CHUNKS_FILE,
     DOCUMENTS_FILE,
@@ -215,14 +222,14 @@ def _write_snapshot(folder: Path, content: Content, version: str, calibration: C
     recall, collection, uploaded = None, None, 0
     if settings.has_graph(rows) and settings.engine == "milvus":
         collection = choose_collection(folder.parent, settings, content.embedder_id, dimension)
-        told = content.told, content.documents
-        with closing(MilvusGraph(Collection(settings, collection), version, vectors, *told)) as served:
-            uploaded = served.upload(*told)
-            recall = served.measure_recall()
+        told, served = (content.told, content.documents), Collection(settings, collection, version)
+        with closing(MilvusGraph(served, vectors, *told)) as graph:
+            uploaded = served.upload(tell_rows(*told, vectors), dimension)
+            recall = graph.measure_recall()
     elif settings.has_graph(rows):
         write_graph(folder / GRAPH_FILE, vectors, settings)
-        with closing(VssGraph(folder / GRAPH_FILE, vectors, settings.ef_search)) as graph:
-            recall = graph.measure_recall()
+        with closing(VssGraph(folder / GRAPH_FILE, vectors, settings.ef_search)) as vss:
+            recall = vss.measure_recall()
     manifest = Manifest(
         format=FORMAT,
         version=version,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import closing
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -28,15 +29,11 @@ logger = logging.getLogger(__name__)
 
 LOW_RECALL: Final = 0.9
 GOOD_RECALL: Final = 0.98
-REMEDY: Final = (
-    "raise index.ef_search (which costs time per query), or index.hnsw_m and index.hnsw_ef_construction"
-)
+REMEDY: Final = "raise index.ef_search (which takes time), or index.hnsw_m and index.hnsw_ef_construction"
 SAMPLED_QUERIES = 500
 MOST_FETCHED: Final = 1024
-
 _FILTERED_OVERFETCH: Final = 4
 _BEST_FIVE: Final = SearchRequest(top_k=5)
-_SEED: Final = 5
 # Makes queries as hard as the small talk of real chats; a share of one half is far harder
 # (docs/studies/approximate-search.md).
 _OTHER_SHARE: Final = 0.35
@@ -53,13 +50,16 @@ class Graph(ABC):
     place: str
     """What holds the graph, in words."""
 
-    def __init__(self, vectors: Vectors, ef_search: int) -> None:
+    def __init__(self, close: Callable[[], None], vectors: Vectors, ef_search: int) -> None:
+        self._close = close
         self._vectors = vectors
         self._ef_search = ef_search
+        self._lock = threading.Lock()
 
-    @abstractmethod
     def close(self) -> None:
-        """Let go of what the graph alone holds."""
+        """Let go of what the graph alone holds, after the query that has it."""
+        with self._lock:
+            self._close()
 
     @abstractmethod
     def _fetch(
@@ -106,8 +106,7 @@ class Graph(ABC):
         A found row counts if it is as similar as the last exact one, so a repeated row counts as well.
         """
         queries = make_queries(self._vectors, SAMPLED_QUERIES) if queries is None else queries
-        count = len(self._vectors)
-        scope = Scope(count, np.full(len(queries), count), None)
+        scope = Scope(len(self._vectors), np.full(len(queries), len(self._vectors)), None)
         best = find_best(queries, self._vectors, _BEST_FIVE, scope)
         least = np.full(len(queries), np.inf)
         np.minimum.at(least, best.query, pair_similarities(queries, self._vectors, best.query, best.row))
@@ -125,10 +124,9 @@ class Graph(ABC):
 def make_queries(vectors: Vectors, count: int) -> Vectors:
     """Make unit vectors that resemble texts, but are not stored; the same for the same vectors.
 
-    A stored row is no fair query: the graph leads to it, and it is one of its own best five. Random noise
-    resembles no text. So each query mixes a row with a share of another row.
+    A stored row is no fair query, since the graph leads to it. Noise resembles no text. So each query mixes two rows.
     """
-    random = np.random.default_rng(_SEED)
+    random = np.random.default_rng(5)
     row = random.integers(0, len(vectors), count)
     other = (row + random.integers(1, max(2, len(vectors)), count)) % len(vectors)
     queries = (1 - _OTHER_SHARE) * vectors[row] + _OTHER_SHARE * vectors[other]
@@ -150,19 +148,13 @@ class VssGraph(Graph):
     def __init__(self, path: Path, vectors: Vectors, ef_search: int) -> None:
         import duckdb
 
-        super().__init__(vectors, ef_search)
         try:
             self._connection = _open(path, "READ_ONLY")
         except duckdb.Error as error:
             raise damaged(path.parent, path.name, f"cannot be read ({error})") from error
         # This optimizer pass rewrites the join so that DuckDB skips the index (duckdb/duckdb-vss issue 80).
         self._connection.execute("SET disabled_optimizers = 'top_n_window_elimination'")
-        self._lock = threading.Lock()
-
-    def close(self) -> None:
-        """Close the file, after the query that runs."""
-        with self._lock:
-            self._connection.close()
+        super().__init__(self._connection.close, vectors, ef_search)
 
     def _fetch(
         self, queries: Vectors, waiting: NDArray[np.int64], fetch: int, request: SearchRequest, scope: Scope

@@ -14,8 +14,7 @@ import math
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from functools import partial
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -32,7 +31,7 @@ from backstory.base.ids import digest, is_written
 from backstory.index.graph import Graph
 from backstory.index.request import UNDATED, Filters, Scope, SearchRequest, list_moments
 from backstory.index.scoring import Matches
-from backstory.index.snapshot import current_version, find_damage, read_manifest
+from backstory.index.snapshot import current_version, read_manifest
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
 
@@ -52,16 +51,15 @@ AT_ONCE = 2048
 _CALL: Final[dict[str, Any]] = {"timeout": 120.0}
 _CONNECT_SECONDS: Final = 10.0
 # Milvus can leave rows pending without end.
-_INDEX_SECONDS: Final = 600.0
-_INDEX_SECONDS_OF_ROW: Final = 0.01
+_INDEX_SECONDS, _INDEX_SECONDS_OF_ROW = 600.0, 0.01
 _POLL_SECONDS: Final = 0.2
 _MOST_TAGS: Final = 4096
 
 
 class Collection:
-    """A collection on a server, whose methods raise :class:`SearchIndexError` if it does not answer as it should."""
+    """A collection on a server, and the alias that it has as long as its rows are those of a snapshot."""
 
-    def __init__(self, settings: IndexSettings, name: str) -> None:
+    def __init__(self, settings: IndexSettings, name: str, version: str) -> None:
         require_milvus()
         from pymilvus import MilvusClient
 
@@ -69,24 +67,12 @@ class Collection:
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         self.settings = settings
         self.name = name
+        self.alias = f"{name}_{version}"
         token = find_key(MILVUS_VARIABLE)
         secret = "" if token is None else token.get_secret_value()
         with self.calling():
             self.client: MilvusClient = MilvusClient(settings.uri, token=secret, timeout=_CONNECT_SECONDS)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self.client.close()
-
-    def name_alias(self, version: str) -> str:
-        """Name the alias that the collection has as long as its rows are those of a snapshot."""
-        return f"{self.name}_{version}"
-
-    def list_aliases(self) -> list[str]:
-        """List the aliases of the collection; none if it is not there."""
-        with self.calling():
-            is_there = self.client.has_collection(self.name, **_CALL)
-            return list(self.client.list_aliases(self.name, **_CALL)["aliases"]) if is_there else []
+        self.close = self.client.close
 
     @contextmanager
     def calling(self) -> Iterator[None]:
@@ -99,6 +85,34 @@ class Collection:
         except (MilvusException, RpcError) as error:
             raise self._fail(f"does not answer as it should ({error})", "unusable_server") from error
 
+    def list_aliases(self) -> list[str]:
+        """List the aliases of the collection; none if it is not there."""
+        with self.calling():
+            is_there = self.client.has_collection(self.name, **_CALL)
+            return list(self.client.list_aliases(self.name, **_CALL)["aliases"]) if is_there else []
+
+    def upload(self, rows: Iterator[dict[str, Any]], dimension: int) -> int:
+        """Make the rows those of the snapshot; return how many were sent, when all are indexed."""
+        client, name = self.client, self.name
+        with self.changing():
+            if not client.has_collection(name, **_CALL):
+                self._create(dimension)
+            client.load_collection(name, **_CALL)
+            states, sent = self._read_states(), 0
+            while block := list(islice(rows, AT_ONCE)):
+                changed = [row for row in block if states.pop(row["key"], None) != row["state"]]
+                if changed:
+                    client.upsert(name, changed, **_CALL)
+                sent += len(changed)
+            gone = list(states)
+            for start in range(0, len(gone), AT_ONCE):
+                client.delete(name, ids=gone[start : start + AT_ONCE], **_CALL)
+            client.flush(name, **_CALL)
+            self._wait_for_index(sent)
+            client.load_collection(name, **_CALL)
+            client.create_alias(name, self.alias, **_CALL)
+        return sent
+
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Change the rows, which are those of no snapshot meanwhile."""
@@ -108,34 +122,12 @@ class Collection:
                 self.client.drop_alias(alias, **_CALL)
             yield
 
-    def upload(self, alias: str, rows: Iterator[dict[str, Any]], dimension: int) -> int:
-        """Make the rows those of a snapshot, which an alias names; return how many were sent, when all are indexed."""
-        client, name = self.client, self.name
-        with self.changing():
-            if not client.has_collection(name, **_CALL):
-                self._create(dimension)
-            client.load_collection(name, **_CALL)
-            states, sent, total = self._read_states(), 0, 0
-            while block := list(islice(rows, AT_ONCE)):
-                changed = [row for row in block if states.pop(row["key"], None) != row["state"]]
-                if changed:
-                    client.upsert(name, changed, **_CALL)
-                sent, total = sent + len(changed), total + len(block)
-            gone = list(states)
-            for start in range(0, len(gone), AT_ONCE):
-                client.delete(name, ids=gone[start : start + AT_ONCE], **_CALL)
-            client.flush(name, **_CALL)
-            self._wait_for_index(total)
-            client.load_collection(name, **_CALL)
-            client.create_alias(name, alias, **_CALL)
-        return sent
-
     def _create(self, dimension: int) -> None:
         from pymilvus import DataType
 
         schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("key", DataType.INT64, is_primary=True)
-        for name in ("state", "published", "document", "tenant", "kind"):
+        for name in ("state", "published", "document_id", "tenant", "kind"):
             schema.add_field(name, DataType.INT64)
         schema.add_field("tags", DataType.ARRAY, element_type=DataType.INT64, max_capacity=_MOST_TAGS)
         schema.add_field("by_people", DataType.BOOL)
@@ -151,19 +143,18 @@ class Collection:
     def _read_states(self) -> dict[int, int]:
         """Read the key and the state of every row."""
         states: dict[int, int] = {}
-        fields = ["key", "state"]
-        query = self.client.query_iterator(self.name, AT_ONCE, output_fields=fields, **_CALL)
+        query = self.client.query_iterator(self.name, AT_ONCE, output_fields=["key", "state"], **_CALL)
         with closing(query) as rows:
             while batch := rows.next():
                 states.update((row["key"], row["state"]) for row in batch)
         return states
 
-    def _wait_for_index(self, rows: int) -> None:
+    def _wait_for_index(self, sent: int) -> None:
         # Rows that are not indexed are compared one by one, and their recall would be measured in place of the graph's.
-        deadline = time.monotonic() + _INDEX_SECONDS + rows * _INDEX_SECONDS_OF_ROW
+        deadline = time.monotonic() + _INDEX_SECONDS + sent * _INDEX_SECONDS_OF_ROW
         while pending := self.client.describe_index(self.name, "vector", **_CALL)["pending_index_rows"]:
             if time.monotonic() >= deadline:
-                raise self._fail(f"has {pending} of {rows} rows still to index", "unindexed_rows")
+                raise self._fail(f"has {pending} rows still to index", "unindexed_rows")
             time.sleep(_POLL_SECONDS)
 
     def _fail(self, what: str, code: str) -> SearchIndexError:
@@ -175,42 +166,27 @@ class Collection:
 
 
 class MilvusGraph(Graph):
-    """Fetches candidates of a snapshot from a collection, which applies the filters and closes with the graph."""
+    """Fetches candidates of a snapshot from its collection, which applies the filters and closes with the graph."""
 
     name: ClassVar[str] = "milvus"
 
     def __init__(
-        self,
-        collection: Collection,
-        version: str,
-        vectors: Vectors,
-        chunks: pl.DataFrame,
-        documents: pl.DataFrame,
+        self, collection: Collection, vectors: Vectors, chunks: pl.DataFrame, documents: pl.DataFrame
     ) -> None:
-        super().__init__(vectors, collection.settings.ef_search)
+        super().__init__(collection.close, vectors, collection.settings.ef_search)
         self._collection = collection
+        self.place = f"Milvus collection {collection.alias}"
         self._moments = list_moments(documents)[chunks["document"].to_numpy()]
-        self._alias = collection.name_alias(version)
         keys = np.fromiter(map(_hash, chunks["chunk_id"]), np.int64, len(chunks))
         self._rows = np.argsort(keys)
         self._keys = keys[self._rows]
-        self.place = f"Milvus collection {self._alias}"
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._collection.close()
-
-    def upload(self, chunks: pl.DataFrame, documents: pl.DataFrame) -> int:
-        """Send the rows that the collection lacks or has otherwise, and return their number."""
-        rows = _tell_rows(chunks, documents, self._vectors)
-        return self._collection.upload(self._alias, rows, self._vectors.shape[1])
 
     def search(self, queries: Vectors, request: SearchRequest, scope: Scope) -> Matches | str:
         """Find the candidates of each query; see :meth:`backstory.index.graph.Graph.search`."""
         try:
             return super().search(queries, request, scope)
         except SearchIndexError:
-            if self._alias in self._collection.list_aliases():
+            if self._collection.alias in self._collection.list_aliases():
                 raise
             return f"{self.place} is gone, since another snapshot is being built; `backstory run` brings one"
 
@@ -220,22 +196,17 @@ class MilvusGraph(Graph):
     def _fetch(
         self, queries: Vectors, waiting: NDArray[np.int64], fetch: int, request: SearchRequest, scope: Scope
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+        collection, width = self._collection, {"params": {"ef": max(self._ef_of(request), fetch)}}
+        found = [(waiting[:0], waiting[:0])]
         stops = scope.stop[waiting]
-        how = {
-            "output_fields": ["key"],
-            "search_params": {"params": {"ef": max(self._ef_of(request), fetch)}},
-        }
-        search = partial(self._collection.client.search, self._alias, limit=fetch, **how, **_CALL)
         for stop in np.unique(stops[stops > 0]).tolist():
             same = waiting[stops == stop]
             moment = self._moments[stop - 1].item() if stop < scope.row_count else None
-            filters = write_filter(request.filters, moment)
-            for start in range(0, len(same), AT_ONCE):
-                asked = same[start : start + AT_ONCE]
-                with self._collection.calling():
-                    answers = search(data=list(queries[asked]), filter=filters)
-                keys = np.array([hit["entity"]["key"] for hits in answers for hit in hits], np.int64)
+            how = {"filter": write_filter(request.filters, moment), "limit": fetch, "search_params": width}
+            for asked in np.split(same, range(AT_ONCE, len(same), AT_ONCE)):
+                with collection.calling():
+                    answers = collection.client.search(collection.alias, list(queries[asked]), **how, **_CALL)
+                keys = np.array([key for hits in answers for key in hits.ids], np.int64)
                 places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
                 query, known = np.repeat(asked, [len(hits) for hits in answers]), self._keys[places] == keys
                 found.append((query[known], self._rows[places[known]]))
@@ -243,20 +214,17 @@ class MilvusGraph(Graph):
         return query, row
 
 
-def _tell_rows(chunks: pl.DataFrame, documents: pl.DataFrame, vectors: Vectors) -> Iterator[dict[str, Any]]:
+def tell_rows(chunks: pl.DataFrame, documents: pl.DataFrame, vectors: Vectors) -> Iterator[dict[str, Any]]:
     """Give what the server is told of each row: the fields that filters need, its vector, and a hash of both."""
-    moments = pl.Series("moment", list_moments(documents))
-    labels = documents.select("document_id", "tenant", "kind", "tags", "uri", moments).iter_rows()
+    labels = zip(list_moments(documents).tolist(), documents.iter_rows(named=True), strict=True)
     facts = [
         {
+            **{name: _hash(row[name] or "") for name in ("document_id", "tenant", "kind")},
+            "tags": sorted(map(_hash, row["tags"])),
+            "by_people": not is_written(row["uri"]),
             "published": moment,
-            "document": _hash(document_id),
-            "tenant": _hash(tenant or ""),
-            "kind": _hash(kind),
-            "tags": sorted(map(_hash, tags)),
-            "by_people": not is_written(uri),
         }
-        for document_id, tenant, kind, tags, uri, moment in labels
+        for moment, row in labels
     ]
     rows = chunks.select("chunk_id", "document", "page_start", "page_end").iter_rows()
     for (chunk_id, document, first, last), vector in zip(rows, vectors, strict=True):
@@ -275,7 +243,7 @@ def write_filter(filters: Filters, moment: int | None) -> str:
     if filters.tags:
         conditions.append(f"array_contains_any(tags, {[*map(_hash, filters.tags)]})")
     if filters.document_ids:
-        conditions.append(f"document in {[*map(_hash, filters.document_ids)]}")
+        conditions.append(f"document_id in {[*map(_hash, filters.document_ids)]}")
     if filters.tenant is not None:
         conditions.append(f"tenant == {_hash(filters.tenant)}")
     if filters.by_people is not None:
@@ -315,7 +283,7 @@ def choose_collection(folder: Path, settings: IndexSettings, embedder_id: str, d
     if address != settings.uri or not name.endswith(f"_{kind}"):
         release_collection(folder)
         name = ""
-    elif not _is_free(Collection(settings, name), current_version(folder)):
+    elif not _is_free(settings, name, current_version(folder)):
         logger.warning("%s at %s is left to another folder, such as a copy of %s", name, address, folder)
         name = ""
     name = name or f"backstory_{secrets.token_hex(8)}_{kind}"
@@ -323,24 +291,16 @@ def choose_collection(folder: Path, settings: IndexSettings, embedder_id: str, d
     return name
 
 
-def _is_free(collection: Collection, version: str) -> bool:
-    """Return whether the rows of a collection are those of a version, or of none."""
-    with closing(collection):
-        aliases = collection.list_aliases()
-    return not aliases or collection.name_alias(version) in aliases
-
-
 def read_collection(folder: Path) -> tuple[str, str]:
     """Read the address of the server and the name of the collection that a folder has; empty if it has none."""
-    current = folder / current_version(folder)
     if (folder / COLLECTION_FILE).exists():
         address, name = (folder / COLLECTION_FILE).read_text(encoding="utf-8").split(" ")
         return address, name
-    if find_damage(current, checksums=False):
-        return "", ""
-    # Another machine may have made the snapshot.
-    manifest = read_manifest(current)
-    return manifest.settings.uri or "", manifest.collection or ""
+    with suppress(SearchIndexError):
+        # Another machine may have made the snapshot.
+        manifest = read_manifest(folder / current_version(folder))
+        return manifest.settings.uri or "", manifest.collection or ""
+    return "", ""
 
 
 def release_collection(folder: Path, *, must_succeed: bool = False) -> None:
@@ -354,7 +314,7 @@ def release_collection(folder: Path, *, must_succeed: bool = False) -> None:
         return
     try:
         settings = IndexSettings(engine="milvus", uri=address, allow_http=True)
-        with closing(Collection(settings, name)) as collection, collection.changing():
+        with closing(Collection(settings, name, "")) as collection, collection.changing():
             collection.client.drop_collection(name, **_CALL)
     except (SearchIndexError, MissingExtraError) as error:
         if must_succeed:
@@ -363,10 +323,16 @@ def release_collection(folder: Path, *, must_succeed: bool = False) -> None:
     (folder / COLLECTION_FILE).unlink(missing_ok=True)
 
 
+def _is_free(settings: IndexSettings, name: str, version: str) -> bool:
+    """Return whether the rows of a collection are those of a snapshot, or of none."""
+    with closing(Collection(settings, name, version)) as collection:
+        return collection.list_aliases() in ([], [collection.alias])
+
+
 def is_served(snapshot: Path) -> bool:
     """Return whether the server of a snapshot, if it has one, holds its rows."""
     manifest = read_manifest(snapshot)
     if manifest.collection is None:
         return True
-    with closing(Collection(manifest.settings, manifest.collection)) as collection:
-        return collection.name_alias(manifest.version) in collection.list_aliases()
+    with closing(Collection(manifest.settings, manifest.collection, manifest.version)) as collection:
+        return collection.alias in collection.list_aliases()

@@ -344,5 +344,5 @@ def _open_graph(snapshot: Snapshot) -> Graph:
         return VssGraph(snapshot.folder / GRAPH_FILE, snapshot.vectors, manifest.settings.ef_search)
     from backstory.index.milvus import Collection, MilvusGraph
 
-    collection = Collection(manifest.settings, manifest.collection)
-    return MilvusGraph(collection, manifest.version, snapshot.vectors, snapshot.rows, snapshot.documents)
+    collection = Collection(manifest.settings, manifest.collection, manifest.version)
+    return MilvusGraph(collection, snapshot.vectors, snapshot.rows, snapshot.documents)

@@ -41,7 +41,7 @@ def send_snapshot(workspace: WorkspacePaths, tables: Tables, version: str) -> No
         path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
     }
     for name, path in files.items():
-        tables.store.send(path, f"{SNAPSHOTS}/{version}/{name}")
+        tables.store.write(f"{SNAPSHOTS}/{version}/{name}", path)
     # Whoever finds the list finds all files.
     sizes = {name: path.stat().st_size for name, path in files.items()}
     tables.store.write(_list_name(version), json.dumps(sizes).encode())

@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from backstory.storage.schema import FEEDBACK
 from backstory.storage.state import NO_LIMIT, Session, State
 
 Thumb: TypeAlias = Literal["up", "down"]
@@ -111,7 +110,7 @@ class ConversationStore:
             query = "SELECT coalesce(max(number), 0) + 1 FROM turns WHERE conversation = ?"
             number = int(session.execute(query, (conversation,)).fetchone()[0])
             row = (conversation, number, now, question, kept, json.dumps(named, ensure_ascii=False))
-            session.execute("INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?)", row)
+            session.execute("INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL)", row)
             session.execute("UPDATE conversations SET updated = ? WHERE id = ?", (now, conversation))
             return number
 
@@ -150,18 +149,16 @@ class ConversationStore:
     def give_feedback(self, conversation: str, user_id: str, number: int, feedback: Feedback) -> bool:
         """Keep what a person says of an answer, in place of before; return whether this person has such a turn."""
         with self._writing() as session:
-            query = "SELECT 1 FROM turns WHERE conversation = ? AND number = ?"
-            is_there = session.execute(query, (conversation, number)).fetchone() is not None
-            if not is_there or not _is_owned(session, conversation, user_id):
+            if not _is_owned(session, conversation, user_id):
                 return False
-            row = (conversation, number, feedback.thumb, feedback.text, feedback.given)
-            self._state.upsert(session, FEEDBACK, [row])
-        return True
+            change = "UPDATE turns SET thumb = ?, said = ?, given = ? WHERE conversation = ? AND number = ?"
+            row = (feedback.thumb, feedback.text, feedback.given, conversation, number)
+            return bool(session.execute(change, row).rowcount)
 
     def read_judged(self) -> Iterator[tuple[list[KeptTurn], KeptTurn]]:
         """Yield each turn of any person that was judged, after the turns before it in its conversation."""
         with self._state.reading() as session:
-            query = "SELECT DISTINCT conversation FROM feedback ORDER BY conversation"
+            query = "SELECT DISTINCT conversation FROM turns WHERE given IS NOT NULL ORDER BY conversation"
             found = [conversation for (conversation,) in session.execute(query).fetchall()]
             conversations = [_read_turns(session, conversation) for conversation in found]
         for turns in conversations:
@@ -216,7 +213,6 @@ class ConversationStore:
             query = f"SELECT id FROM conversations WHERE {condition}"  # noqa: S608 - one of two above
             found = session.execute(query, parameters).fetchall()
             session.executemany("DELETE FROM turns WHERE conversation = ?", found)
-            session.executemany("DELETE FROM feedback WHERE conversation = ?", found)
             session.executemany("DELETE FROM conversations WHERE id = ?", found)
         if found:
             self._state.compact()
@@ -244,8 +240,8 @@ def _is_owned(session: Session, conversation: str, user_id: str) -> bool:
 
 def _read_turns(session: Session, conversation: str, last: int | None = None) -> list[KeptTurn]:
     query = (
-        "SELECT number, question, answer, asked, documents, thumb, text, given FROM turns "
-        "LEFT JOIN feedback USING (conversation, number) WHERE conversation = ? ORDER BY number DESC LIMIT ?"
+        "SELECT number, question, answer, asked, documents, thumb, said, given FROM turns "
+        "WHERE conversation = ? ORDER BY number DESC LIMIT ?"
     )
     rows = session.execute(query, (conversation, NO_LIMIT if last is None else last)).fetchall()
     return [
@@ -255,9 +251,9 @@ def _read_turns(session: Session, conversation: str, last: int | None = None) ->
             None if answer is None else json.loads(answer),
             asked,
             json.loads(documents),
-            None if said[0] is None else Feedback(*said),
+            None if given[0] is None else Feedback(*given),
         )
-        for number, question, answer, asked, documents, *said in reversed(rows)
+        for number, question, answer, asked, documents, *given in reversed(rows)
     ]
 
 
@@ -271,13 +267,13 @@ def _is_cleared(session: Session, index_version: Any, documents: Mapping[str, st
 
 def _clear(session: Session, conversation: str, turn: KeptTurn, is_held: Callable[[KeptTurn], bool]) -> None:
     """Take an answer out; its question, what was said of it and the title go if they hold it themselves."""
-    question, said, place = turn.question, turn.feedback, (conversation, turn.number)
+    question, feedback, place = turn.question, turn.feedback, (conversation, turn.number)
     if is_held(KeptTurn(turn.number, question, None, turn.asked, {}, None)):
         question = ""
         if turn.number == 1:
             session.execute("UPDATE conversations SET title = '' WHERE id = ?", (conversation,))
-    if said is not None and is_held(KeptTurn(turn.number, "", None, turn.asked, {}, said)):
-        session.execute("UPDATE feedback SET text = '' WHERE conversation = ? AND number = ?", place)
+    if feedback is not None and is_held(KeptTurn(turn.number, "", None, turn.asked, {}, feedback)):
+        session.execute("UPDATE turns SET said = '' WHERE conversation = ? AND number = ?", place)
     change = (
         "UPDATE turns SET question = ?, answer = NULL, documents = '{}' WHERE conversation = ? AND number = ?"
     )

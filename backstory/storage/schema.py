@@ -104,12 +104,8 @@ CONVERSATIONS: Final = Table(
 )
 TURNS: Final = Table(
     "turns",
-    "conversation TEXT, number INTEGER, asked REAL, question TEXT, answer TEXT?, documents TEXT",
-    key="conversation, number",
-)
-FEEDBACK: Final = Table(
-    "feedback",
-    "conversation TEXT, number INTEGER, thumb TEXT, text TEXT, given REAL",
+    "conversation TEXT, number INTEGER, asked REAL, question TEXT, answer TEXT?, documents TEXT, thumb TEXT?, "
+    "said TEXT?, given REAL?",
     key="conversation, number",
 )
 CLEARED: Final = Table("cleared", "index_version TEXT, mark BLOB", key="index_version, mark")
@@ -130,8 +126,8 @@ STATE: Final = Part(
     "the state of the workspace",
     "restore it from a backup, or delete it: the history of runs, the budget of the day, conversations, jobs and "
     "corrections begin anew",
-    (RUNS, USAGE, CONVERSATIONS, TURNS, FEEDBACK, CLEARED, JOBS, CORRECTIONS, ALERTS),
-    format=3,
+    (RUNS, USAGE, CONVERSATIONS, TURNS, CLEARED, JOBS, CORRECTIONS, ALERTS),
+    format=4,
 )
 
 WORKSPACE_PARTS: Final = (CATALOG, CACHE, STATE)

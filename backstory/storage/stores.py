@@ -74,19 +74,25 @@ class Folder:
             return (self.path / name).open("rb")
         return None
 
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file, which is on the disk before it has its name.
+    def write(self, name: str, content: bytes | Path) -> None:
+        """Write a content, or that of a file of this machine, which is on the disk before it has its name.
 
-        A cut of power may undo the renaming: a partition whose file is absent is made again.
+        A cut of power may undo the renaming of a content: a partition whose file is absent is made again.
         """
-        with self._placing(name) as temporary:
-            temporary.write_bytes(content)
-
-    def send(self, path: Path, name: str) -> None:
-        """Copy a file of this machine, of any size."""
-        with self._placing(name) as temporary:
-            shutil.copyfile(path, temporary)
-        flush((self.path / name).parent)
+        path = self.path / name
+        temporary = path.with_name(f".{uuid4().hex}.tmp")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            if isinstance(content, Path):
+                shutil.copyfile(content, temporary)
+            else:
+                temporary.write_bytes(content)
+            flush(temporary)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        if isinstance(content, Path):
+            flush(path.parent)
 
     def fetch(self, name: str, path: Path) -> None:
         """Copy a file, of any size, to a path of this machine."""
@@ -116,19 +122,6 @@ class Folder:
             path.unlink(missing_ok=True)
         for folder in filter(Path.is_dir, {path.parent for path in paths}):
             flush(folder)
-
-    @contextmanager
-    def _placing(self, name: str) -> Iterator[Path]:
-        """Lend a path beside that of a file, and rename what is written there."""
-        path = self.path / name
-        temporary = path.with_name(f".{uuid4().hex}.tmp")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            yield temporary
-            flush(temporary)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -161,15 +154,10 @@ class Bucket:
         content = self.read(name)
         return None if content is None else BytesIO(content)
 
-    def write(self, name: str, content: bytes) -> None:
-        """Write an object."""
+    def write(self, name: str, content: bytes | Path) -> None:
+        """Write an object, from a file in parts if that is large."""
         with self._explaining():
             self._client.put(name, content)
-
-    def send(self, path: Path, name: str) -> None:
-        """Copy a file to an object, in parts if it is large."""
-        with self._explaining():
-            self._client.put(name, path)
 
     def fetch(self, name: str, path: Path) -> None:
         """Copy an object to a path, piece by piece."""

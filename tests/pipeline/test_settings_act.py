@@ -119,7 +119,7 @@ def test_milvus_answers_a_run_and_gets_again_what_it_lost(
         [again] = [report for report in run_pipeline(workspace) if report.table == "search_index"]
         assert again.computed == 0
         manifest = read_manifest(workspace.index / current_version(workspace.index))
-        with closing(Collection(workspace.settings.index, manifest.collection or "")) as server:
+        with closing(Collection(workspace.settings.index, manifest.collection or "", "")) as server:
             with server.changing():
                 server.client.drop_collection(server.name)
             [again] = [report for report in run_pipeline(workspace) if report.table == "search_index"]

@@ -169,7 +169,7 @@ def write_to_store(
     with TemporaryDirectory(prefix="backstory-") as folder:
         path = Path(folder) / f"backup{ENDING}"
         done = write_backup(workspace, path, inputs=inputs, keys=False)
-        store.send(path, name)
+        store.write(name, path)
     earlier = [] if keep is None else list_backups(store, workspace.root.name)[:-keep]
     store.delete(earlier)
     return replace(done, place=store.locate(name), removed=len(earlier))
