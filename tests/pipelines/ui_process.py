@@ -93,8 +93,8 @@ def run_ui(root: Path, *options: str) -> Iterator[UiProcess]:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(600) == 0
-            with socket.create_server(("127.0.0.1", port)):
-                pass
+                with socket.create_server(("127.0.0.1", port)):
+                    pass  # nothing of it is left
         finally:
             if process.poll() is None:
                 ui.kill()

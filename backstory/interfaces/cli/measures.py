@@ -184,15 +184,6 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
 
 
 def learn(
-    labelled_set: Annotated[
-        Path | None,
-        typer.Option(
-            "--set",
-            metavar="DIR",
-            help="Take the labels of this folder in place of the workspace's own: docs.parquet, windows.parquet and "
-            "qrels.parquet.",
-        ),
-    ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Remove what was learned, and fit nothing.")] = False,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
@@ -208,8 +199,6 @@ def learn(
 
     opened = open_workspace(workspace)
     if undo:
-        if labelled_set is not None:
-            raise InputError("--undo fits nothing; leave --set out")
         removed = unlearn(opened)
         record: dict[str, object] = {"removed": removed}
         lines = [
@@ -218,7 +207,7 @@ def learn(
             else "Nothing was learned, so that there is nothing to remove."
         ]
     else:
-        lesson = learn_links(opened, labelled_set)
+        lesson = learn_links(opened)
         record = lesson.model_dump(mode="json")
         lines = [*_describe_labels(lesson.labels), *_describe_trial(lesson)]
     print_record(record, lines, as_json=as_json)
@@ -226,8 +215,7 @@ def learn(
 
 def _describe_labels(labels: Labels) -> list[str]:
     """Describe from where labels come, and what is no label."""
-    of = "the workspace" if labels.of == "workspace" else f"the set {labels.of}"
-    lines = [f"{count(labels.windows, 'window')} of {of} with {count(labels.links, 'link')}"]
+    lines = [f"{count(labels.windows, 'window')} with {count(labels.links, 'link')}"]
     lines += [f"  {number:,}: {source}" for source, number in labels.sources.items()]
     lines += [f"  {number:,} are none: {source}" for source, number in labels.refused.items()]
     if labels.later:

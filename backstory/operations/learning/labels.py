@@ -17,7 +17,6 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.local_times import read_clocks
 from backstory.ingest.documents.written import locate
 from backstory.ingest.sources.web_address import make_linker
-from backstory.operations.evaluation.labelled_set import LabelledSet
 from backstory.operations.learning.corrections import Place, read_corrections
 from backstory.pipeline.workspace import Workspace
 from backstory.writing.citations import find_links
@@ -39,7 +38,6 @@ ADDED: Final = "a person added it to an edited post"
 REMOVED: Final = "a person removed it from an edited post"
 SAID_HERE: Final = "a person said that it should be here"
 SAID_ABSENT: Final = "a person said that it should not be here"
-JUDGED: Final = "a label of the set"
 
 _SAID: Final[Mapping[Place, str]] = {"here": SAID_HERE, "absent": SAID_ABSENT}
 _REFUSED: Final = (REMOVED, SAID_ABSENT)
@@ -53,7 +51,6 @@ class Labels(BaseModel):
     Attributes:
         frame: The columns that :func:`backstory.operations.evaluation.scoring.score_runs` takes: ``window_id``,
             ``doc_id``, ``rel`` and ``topic``; and ``source``. No document is later than its window's first message.
-        of: What gave the labels: ``workspace``, or the name of a set.
         refused: Number of pairs that are no labels since a person said so, by how they said it.
         later: Number of pairs that are no labels since the document is later than the window, or has no date.
         lost: Number of corrections that are no labels since their window is another one now, or their document is gone.
@@ -62,7 +59,6 @@ class Labels(BaseModel):
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
     frame: pl.DataFrame = Field(exclude=True, repr=False)
-    of: str
     refused: Mapping[str, int] = {}
     later: int = 0
     lost: int = 0
@@ -88,18 +84,6 @@ class Labels(BaseModel):
 
 def _count_sources(pairs: pl.DataFrame) -> dict[str, int]:
     return dict(pairs["source"].value_counts().sort("source").iter_rows())
-
-
-def label_set(labelled: LabelledSet) -> Labels:
-    """Take the labels of a set, but those that name a document later than the window."""
-    times = labelled.qrels.join(
-        labelled.windows.select("window_id", "started_at"), on="window_id", maintain_order="left"
-    ).join(
-        labelled.documents.select("published_at", doc_id="document_id"), on="doc_id", maintain_order="left"
-    )
-    is_later = pl.col("published_at").fill_null(pl.col("started_at")) > pl.col("started_at")
-    labels = times.filter(~is_later).select("window_id", "doc_id", "rel", "topic", source=pl.lit(JUDGED))
-    return Labels(frame=labels, of=labelled.name, later=len(times) - len(labels))
 
 
 def gather_labels(workspace: Workspace) -> Labels:
@@ -140,7 +124,6 @@ def gather_labels(workspace: Workspace) -> Labels:
     )
     return Labels(
         frame=labels,
-        of="workspace",
         refused=_count_sources(found.filter(is_refused)),
         later=len(timed) - len(labels),
         lost=len(said) - len(known),

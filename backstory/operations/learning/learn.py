@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -16,16 +14,14 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from backstory.base.environment import cache_folder
 from backstory.base.errors import InputError, SearchIndexError
 from backstory.base.local_times import read_clocks
 from backstory.index.search import SearchIndex
-from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
+from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Vectors
-from backstory.operations.evaluation.comparison import OWN, embed_windows, index_documents, rank_documents
-from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
+from backstory.operations.evaluation.comparison import OWN, rank_documents
 from backstory.operations.evaluation.scoring import bound_mean, score_runs
-from backstory.operations.learning.labels import Labels, gather_labels, label_set
+from backstory.operations.learning.labels import Labels, gather_labels
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.assembly import Retrieval
@@ -34,8 +30,6 @@ from backstory.retrieval.evidence.document_prior import LEAST_PARTS
 from backstory.retrieval.evidence.learned import read_learned, write_learned
 from backstory.retrieval.evidence.logistic import fit_logistic
 from backstory.retrieval.hits import Queries, plan_queries
-from backstory.storage.schema import CACHE
-from backstory.storage.state_places import open_state
 from backstory.storage.turns import running
 
 LEAST_DAYS: Final = 20
@@ -94,18 +88,14 @@ class Lesson(BaseModel):
     adopted: bool
 
 
-def learn(workspace: Workspace, labelled_set: Path | None = None) -> Lesson:
-    """Fit the prior of documents on the labels of a workspace or a set, and adopt the fit if it proves itself.
+def learn(workspace: Workspace) -> Lesson:
+    """Fit the prior of documents on the labels of a workspace, and adopt the fit if it proves itself.
 
     The fit of the earlier half of the labelled days is tested on the later half. If it gains beyond the interval, a fit
     on all days is adopted: `backstory run` then makes again what it changes. Otherwise nothing changes.
 
-    Args:
-        workspace: A workspace that a run has made.
-        labelled_set: Folder of a labelled set, whose labels are taken in place of the workspace's own; None for these.
-
     Raises:
-        InputError: The settings choose documents without a prior, or the folder is not a labelled set.
+        InputError: The settings choose documents without a prior (code ``no_prior``).
         SearchIndexError: No run has made the search index.
         ModelError: The embedder failed.
         WorkspaceError: What was learned before is damaged.
@@ -118,14 +108,8 @@ def learn(workspace: Workspace, labelled_set: Path | None = None) -> Lesson:
             code="no_prior",
         )
     with running(workspace.catalog.state, "backstory learn"):
-        labelled = None if labelled_set is None else read_labelled_set(labelled_set)
-        labels = gather_labels(workspace) if labelled is None else label_set(labelled)
-        search = (
-            search_workspace(workspace, labels)
-            if labelled is None
-            else search_set(workspace, labelled, labels)
-        )
-        with search as examples:
+        labels = gather_labels(workspace)
+        with search_workspace(workspace, labels) as examples:
             read_learned(workspace.learned)
             trial = try_fit(examples)
             adopted = trial is not None and trial.gain_low > 0
@@ -146,7 +130,6 @@ def _describe_fit(examples: Examples, trial: Trial) -> LearnedFit:
     return LearnedFit(
         fit=trial.fit,
         embedder=examples.retrieval.index.manifest.embedder_id,
-        source=examples.labels.of,
         windows=examples.labels.windows,
         links=examples.labels.links,
         gain=trial.gain,
@@ -262,7 +245,7 @@ class Examples:
         )
         retrieval = replace(self.retrieval, document_fit=fit)
         ranked = rank_documents(chunks, self.queries, hits, retrieval)
-        scores = score_runs(ranked, labels, name=self.labels.of, methods=(OWN,)).join(windows, on="window_id")
+        scores = score_runs(ranked, labels, name=OWN, methods=(OWN,)).join(windows, on="window_id")
         by_day = scores.group_by("day").agg(pl.col("ncov@5").mean()).sort("day")
         return by_day["ncov@5"].to_numpy()
 
@@ -285,21 +268,6 @@ def search_workspace(workspace: Workspace, labels: Labels) -> Iterator[Examples]
             served.workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
         )
         yield _search(labels, windows, chunks, embedded.vectors, index, workspace)
-
-
-@contextmanager
-def search_set(workspace: Workspace, labelled: LabelledSet, labels: Labels) -> Iterator[Examples]:
-    """Index the documents of a set as the workspace would, and search them for its windows.
-
-    Vectors are cached in the user's cache folder, as for `backstory eval`.
-    """
-    settings, embedder = workspace.located_settings, workspace.embedder
-    cache = EmbeddingCache(open_state(cache_folder(), None, CACHE))
-    with tempfile.TemporaryDirectory(prefix="backstory-learn-") as scratch:
-        index, _ = index_documents(Path(scratch), labelled, settings, embedder, cache)
-        with index:
-            chunks, vectors = embed_windows(labelled, settings, embedder, cache)
-            yield _search(labels, labelled.windows, chunks, vectors, index, workspace)
 
 
 def _keep_labelled(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:

@@ -99,7 +99,6 @@ class LearnedFit:
     Attributes:
         fit: The fit.
         embedder: Id of the embedder whose hits it was fitted on; the hits of another differ too much.
-        source: What gave the labels: ``workspace``, or the name of a labelled set.
         windows: Number of labelled windows.
         links: Number of labels: pairs of a window and a document.
         gain: What a fit on the earlier half of the days gained on the later half, in ncov@5.
@@ -109,7 +108,6 @@ class LearnedFit:
 
     fit: DocumentFit
     embedder: str
-    source: str
     windows: int
     links: int
     gain: float
@@ -118,9 +116,8 @@ class LearnedFit:
 
     def describe(self) -> str:
         """Describe the fit in a line."""
-        of = "the workspace" if self.source == "workspace" else f"the set {self.source}"
         return (
-            f"fit {self.fit.digest} of {count(self.links, 'link')} of {count(self.windows, 'window')} of {of}, "
+            f"fit {self.fit.digest} of {count(self.links, 'link')} of {count(self.windows, 'window')}, "
             f"which gained {self.gain:+.3f} [{self.gain_low:+.3f}, {self.gain_high:+.3f}] in ncov@5"
         )
 

@@ -1,16 +1,13 @@
 """What labels windows: links of documents to earlier ones, and the citations of posts that people have edited."""
 
 import random
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from backstory.operations.evaluation.labelled_set import LabelledSet
 from backstory.operations.learning.labels import (
     ADDED,
     KEPT,
@@ -18,56 +15,15 @@ from backstory.operations.learning.labels import (
     REMOVED,
     Labels,
     gather_labels,
-    label_set,
 )
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.writing.post_files import draft_path
 from tests.workspaces import DIGEST, write_workspace
 from tests.world import run
 
-NOON = datetime(2025, 3, 13, 12, tzinfo=UTC)
-MOMENTS = st.one_of(st.none(), st.integers(-3, 3).map(lambda hours: NOON + timedelta(hours=hours)))
-
 
 def list_pairs(labels: Labels) -> set[tuple[str, str]]:
     return set(labels.frame.select("window_id", "doc_id").iter_rows())
-
-
-@given(
-    documents=st.lists(MOMENTS, min_size=1, max_size=5),
-    windows=st.lists(st.integers(-3, 3), min_size=1, max_size=4),
-)
-def test_no_label_of_a_set_is_later_than_its_window(
-    documents: list[datetime | None], windows: list[int]
-) -> None:
-    starts = {f"w{place}": NOON + timedelta(hours=hours) for place, hours in enumerate(windows)}
-    dates = {f"d{place}": moment for place, moment in enumerate(documents)}
-    moment = pl.Datetime("us", "UTC")
-    labelled = LabelledSet(
-        name="set",
-        documents=pl.DataFrame(
-            list(dates.items()), schema={"document_id": pl.String, "published_at": moment}, orient="row"
-        ),
-        messages=pl.DataFrame(),
-        windows=pl.DataFrame(
-            list(starts.items()), schema={"window_id": pl.String, "started_at": moment}, orient="row"
-        ),
-        qrels=pl.DataFrame(
-            [(window, document, 1, document) for window in starts for document in dates],
-            schema=["window_id", "doc_id", "rel", "topic"],
-            orient="row",
-        ),
-        message_topics=None,
-    )
-    labels = label_set(labelled)
-    earlier = {
-        (window, document)
-        for window, start in starts.items()
-        for document, published in dates.items()
-        if published is None or published <= start
-    }
-    assert list_pairs(labels) == earlier
-    assert labels.later == len(starts) * len(dates) - len(earlier)
 
 
 @pytest.fixture(scope="module")

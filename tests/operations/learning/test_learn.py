@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from backstory.base.errors import InputError, SearchIndexError, WorkspaceError
@@ -13,7 +12,6 @@ from backstory.interfaces.pages.report.window_page import render_window_page
 from backstory.interfaces.pages.report.window_reading import read_window_report
 from backstory.operations.inspection.doctor import examine
 from backstory.operations.inspection.probes import Examination
-from backstory.operations.learning.labels import gather_labels
 from backstory.operations.learning.learn import learn, unlearn
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.run.plan import STAGES
@@ -21,7 +19,6 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.evidence.learned import read_learned
 from tests.builders.communities import DAYS, FIRST, SETTINGS, write_community
 from tests.errors import raises
-from tests.interfaces.cli.invocation import exit_code
 from tests.interfaces.cli.invocation import run as run_cli
 from tests.world import describe, run, write_inputs
 
@@ -30,25 +27,6 @@ CHANGED = {"decisions", "contexts", "window_contexts"}
 
 def examine_learned(root: Path) -> Examination:
     return next(found for found in examine(root) if found.name == "learned")
-
-
-def write_set(workspace: Workspace, folder: Path) -> Path:
-    """Write the documents, windows and labels of a workspace as a labelled set."""
-    folder.mkdir()
-    windows = workspace.tables.read("windows")
-    documents = workspace.tables.read("documents")
-    messages = workspace.tables.read("messages")
-    documents.select("title", "text", "tags", doc_id="document_id", date="published_at").write_parquet(
-        folder / "docs.parquet"
-    )
-    windows.select("window_id", message_id="message_ids").explode("message_id").join(
-        messages, on="message_id"
-    ).select(
-        "window_id", "author", "timestamp", message="text", msg_no=pl.int_range(pl.len()).over("window_id")
-    ).write_parquet(folder / "windows.parquet")
-    labels = gather_labels(workspace).frame
-    labels.select("window_id", "doc_id", "rel", "topic").write_parquet(folder / "qrels.parquet")
-    return folder
 
 
 def test_a_fit_that_gains_is_adopted_whatever_was_learned_before(learned: Workspace) -> None:
@@ -129,20 +107,6 @@ def test_a_fit_that_does_not_gain_changes_nothing(community: Workspace) -> None:
     assert run(community.root).fresh
 
 
-def test_a_set_takes_the_place_of_the_workspace(
-    community: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BACKSTORY_CACHE_DIR", str(tmp_path / "cache"))
-    folder = write_set(community, tmp_path / "friends")
-    own, other = learn(community), learn(community, folder)
-    assert own.adopted
-    assert (own.labels.of, other.labels.of) == ("workspace", "friends")
-    assert (other.labels.windows, other.labels.links) == (own.labels.windows, own.labels.links)
-    adopted = read_learned(community.learned)
-    assert adopted is not None
-    assert (adopted.source, adopted.links) == ("friends", own.labels.links)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -180,15 +144,12 @@ def test_only_what_reads_the_prior_depends_on_the_fit(learned: Workspace) -> Non
         learn(open_workspace(learned.root))
 
 
-def test_the_command_shows_the_labels_and_undoes(
-    community: Workspace, made_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_shows_the_labels_and_undoes(community: Workspace, made_workspace: Workspace) -> None:
     root = str(community.root)
     record = json.loads(run_cli("learn", "-w", root, "--json").stdout)
     assert record["labels"]["links"] == 3 * DAYS
     assert record["adopted"]
     assert record["trial"]["gain"] > 0
-    assert exit_code(monkeypatch, "learn", "-w", root, "--undo", "--set", root) == 2
     assert json.loads(run_cli("learn", "-w", root, "--undo", "--json").stdout) == {"removed": True}
     assert run_cli("learn", "-w", root, "--undo").exit_code == 0
     assert not community.learned.exists()
