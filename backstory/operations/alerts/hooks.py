@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -20,16 +19,12 @@ from pydantic import SecretStr
 
 from backstory.base import VERSION
 from backstory.base.environment import hook_environment
-from backstory.base.errors import BackstoryError
-from backstory.base.telemetry import log_event
+from backstory.base.errors import BackstoryError, TransientError, retry
 from backstory.settings.models import require_address
-
-logger = logging.getLogger(__name__)
 
 Payload: TypeAlias = Mapping[str, Any]
 
 ATTEMPTS: Final = 3
-_FIRST_WAIT_SECONDS: Final = 1.0
 _TRANSIENT: Final = (408, 425, 429)
 
 
@@ -97,7 +92,8 @@ def post(
     except ValueError as error:
         raise BackstoryError(f"alerts.webhook cannot be used: {error}", code="invalid_address") from None
     host = urlsplit(address.get_secret_value()).hostname
-    for attempt in range(1, ATTEMPTS + 1):
+
+    def send() -> None:
         # Nothing that urllib raises is chained: it may hold the address.
         request = urllib.request.Request(  # noqa: S310 - the setting admits http and https only
             address.get_secret_value(),
@@ -110,18 +106,13 @@ def post(
         except urllib.error.HTTPError as error:
             with error:
                 status = error.code
-            if status not in _TRANSIENT and status < 500:
-                raise BackstoryError(
-                    f"{host} refused the alert (HTTP {status}); correct alerts.webhook", code="refused"
-                ) from None
-            code, cause = "refused", f"{host} answered HTTP {status}"
+            if status in _TRANSIENT or status >= 500:
+                raise TransientError(f"{host} answers HTTP {status}", code="refused") from None
+            raise BackstoryError(
+                f"{host} refused the alert (HTTP {status}); correct alerts.webhook", code="refused"
+            ) from None
         except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
-            code, cause = (
-                "unreachable",
-                f"{host} cannot be reached ({type(getattr(error, 'reason', error)).__name__})",
-            )
-        if attempt < ATTEMPTS:
-            pause = _FIRST_WAIT_SECONDS * 2 ** (attempt - 1)
-            log_event(logger, "webhook failed", attempt=attempt, retry_in=pause, cause=cause)
-            wait(pause)
-    raise BackstoryError(f"{cause}, after {ATTEMPTS} attempts; the next run tries again", code=code)
+            cause = type(getattr(error, "reason", error)).__name__
+            raise TransientError(f"{host} cannot be reached ({cause})", code="unreachable") from None
+
+    retry(send, ATTEMPTS, wait=wait)

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
+from pydantic import BaseModel, Field
+
 from backstory.base.environment import WEBHOOK_VARIABLE, find_key
 from backstory.base.errors import BackstoryError, InputError, StateError, WorkspaceError
 from backstory.base.telemetry import PRINTED, describe_range, log_event
@@ -16,10 +18,11 @@ from backstory.base.wording import count
 from backstory.ingest.chats.export_files import list_files
 from backstory.models.failures import hide_quotes, redact
 from backstory.operations.alerts.hooks import Payload, post, run_command
-from backstory.operations.alerts.last_sent import SentAlerts, read_sent, record_sent
 from backstory.operations.alerts.problems import Problem, Problems, find_problems, update_open
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.schema import ALERTS
+from backstory.storage.state import State
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +46,31 @@ _WHAT_TO_DO: Final[Mapping[Event, str]] = {
     "resolved": "Nothing.",
     "test": "Nothing: this is a test.",
 }
+
+
+class SentAlerts(BaseModel):
+    """The alerts already sent to one hook.
+
+    Attributes:
+        problems: The open problems in the last alert, by identity.
+        time: Time of the last alert, ISO 8601; None before the first.
+    """
+
+    problems: dict[str, Problem] = Field(default_factory=dict)
+    time: str | None = None
+
+
+def read_sent(state: State, hook: str) -> SentAlerts:
+    """Read what a hook was sent last; nothing if it never was."""
+    with state.reading() as session:
+        row = session.execute("SELECT sent FROM alerts WHERE hook = ?", (hook,)).fetchone()
+    return SentAlerts() if row is None else SentAlerts.model_validate_json(row[0])
+
+
+def record_sent(state: State, hook: str, sent: SentAlerts) -> None:
+    """Record what a hook was sent."""
+    with state.begin() as session:
+        state.upsert(session, ALERTS, [(hook, sent.model_dump_json(exclude_defaults=True))])
 
 
 def send_alerts(workspace: Workspace, run: Run) -> list[str]:

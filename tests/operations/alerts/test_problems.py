@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
-from backstory.operations.alerts.last_sent import SentAlerts
 from backstory.operations.alerts.problems import Kind, Problem, find_problems, update_open
-from backstory.operations.alerts.sending import choose_event
+from backstory.operations.alerts.sending import SentAlerts, choose_event
 from backstory.pipeline.checks.cases import CheckResult
 from backstory.pipeline.checks.checks import CHECKS, Check
 from backstory.pipeline.run.run import Run

@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 
 from backstory.models.failures import hide_quotes, quote
-from backstory.operations.alerts.last_sent import SentAlerts, record_sent
-from backstory.operations.alerts.sending import send_alerts
+from backstory.operations.alerts.sending import SentAlerts, record_sent, send_alerts
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.interfaces.cli.invocation import exit_code, run
