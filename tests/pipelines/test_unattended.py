@@ -63,7 +63,10 @@ def backfill_by_job(ui: UiProcess, days: Sequence[str]) -> str:
 def find_daemon(ui: UiProcess) -> int:
     """Return the number of the daemon's process."""
     shown = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(ui.process.pid)], capture_output=True, text=True, check=True
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(ui.process.pid)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     [line] = [line for line in shown.stdout.splitlines() if "pipelines.dagster_internals.dev run" in line]
     return int(line.split()[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,9 +91,10 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
             whole = cut_whole_texts(labelled, embedder)
             texts = _embed(embedder, whole["text"].to_list(), cache, "query", "embedding baselines")
             window_ids, means = mean_vectors(chunks["window_id"], vectors)
-            by_text = _ask_once(labelled, retrieval, whole["window_id"], texts)
-            by_mean = _ask_once(labelled, retrieval, window_ids, means)
-            by_keywords = _ask_once(labelled, retrieval, whole["window_id"], texts, whole["whole"])
+            ask = partial(ask_once, index, labelled.windows, as_of=retrieval.rag.as_of)
+            by_text = ask(whole["window_id"], texts)
+            by_mean = ask(window_ids, means)
+            by_keywords = ask(whole["window_id"], texts, whole["whole"])
     lists = {
         WHOLE_TEXT: by_text,
         WHOLE_MEAN: by_mean,
@@ -216,30 +218,37 @@ def _deepen(retrieval: Retrieval) -> Retrieval:
     return replace(retrieval, rag=rag.model_copy(update=deep))
 
 
-def _ask_once(
-    labelled: LabelledSet,
-    retrieval: Retrieval,
+def ask_once(
+    index: SearchIndex,
+    windows: pl.DataFrame,
     window_ids: pl.Series,
     vectors: Vectors,
     keywords: pl.Series | None = None,
+    *,
+    as_of: bool,
 ) -> pl.DataFrame:
-    """Rank the best documents of each window by one vector, or by its keywords where they are given."""
-    starts = labelled.windows.select("window_id", "started_at")
+    """Rank the best documents of each window by one vector, or by its keywords where they are given.
+
+    Returns:
+        ``window_id``, ``document_id``, ``rank``, ``score``.
+    """
+    starts = windows.select("window_id", "started_at")
     queries = pl.DataFrame({"window_id": window_ids}).join(starts, on="window_id", maintain_order="left")
     request = SearchRequest(
         top_k=_BASELINE_HITS,
         mode="exact",
         ranking="dense" if keywords is None else "keyword",
         keyword_terms=None,
-        filters=Filters(as_of=queries["started_at"].to_list() if retrieval.rag.as_of else None),
+        filters=Filters(as_of=queries["started_at"].to_list() if as_of else None),
     )
-    result = retrieval.index.search(vectors, request, texts=None if keywords is None else keywords.to_list())
+    result = index.search(vectors, request, texts=None if keywords is None else keywords.to_list())
     found = queries.with_row_index("query").cast({"query": pl.Int64})
-    return _rank(
-        found.join(result.hits, on="query", maintain_order="left_right").unique(
-            ["window_id", "document_id"], keep="first", maintain_order=True
-        )
-    )
+    return rank_distinct(found.join(result.hits, on="query", maintain_order="left_right"))
+
+
+def rank_distinct(found: pl.DataFrame) -> pl.DataFrame:
+    """Rank each document of a window by its best place."""
+    return _rank(found.unique(["window_id", "document_id"], keep="first", maintain_order=True))
 
 
 def _fuse_ranks(*lists: pl.DataFrame) -> pl.DataFrame:
