@@ -18,7 +18,7 @@ from dagster._daemon.auto_run_reexecution import auto_run_reexecution
 from dagster_webserver import cli as webserver
 
 from assets import tags
-from backstory.base.errors import SettingsError, WorkspaceError
+from backstory.base.errors import WorkspaceError
 from pipelines import definitions
 from pipelines.dagster_internals.event_log import BatchedEventLog, WorkspaceStorage, keep_connections
 from pipelines.dagster_internals.run_launcher import WatchedRunLauncher
@@ -50,16 +50,6 @@ def test_private_names_of_dagster_stay_in_one_folder() -> None:
 def test_every_file_of_the_folder_is_in_its_readme() -> None:
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert [path.name for path in FOLDER.glob("*.py") if f"`{path.name}`" not in readme] == ["__init__.py"]
-
-
-def test_a_queue_for_workers_needs_the_launcher_that_knows_them(tmp_path: Path) -> None:
-    (tmp_path / "dagster.yaml").write_text(
-        "run_coordinator: {module: pipelines.dagster_internals.celery_launcher, class: CeleryRunCoordinator}\n",
-        encoding="utf-8",
-    )
-    with dg.DagsterInstance.from_config(str(tmp_path)) as instance, pytest.raises(SettingsError) as error:
-        instance.get_concurrency_config()
-    assert error.value.code == "other_launcher"
 
 
 def test_the_tags_are_those_of_the_release() -> None:
