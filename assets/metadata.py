@@ -45,12 +45,7 @@ def describe_rows(rows: pl.DataFrame) -> Metadata:
 
 
 def describe_posts(workspace: Workspace, rows: pl.DataFrame) -> Metadata:
-    """Return the cost of the posts of one partition, the first post as text, and links to their files.
-
-    Args:
-        workspace: An open workspace.
-        rows: Rows of table ``posts`` of the partition.
-    """
+    """Return the cost of the posts of one partition, the first post as text, and links to their files."""
     if workspace.settings.writers.provider == "none":
         return {"writer": "none is set; `writers.provider` names one (docs/configuration.md)"}
     posts = rows.filter(pl.col("status").is_in(PUBLISHED)).sort("published_at", "slug")
@@ -73,13 +68,7 @@ def describe_posts(workspace: Workspace, rows: pl.DataFrame) -> Metadata:
 
 
 def describe_cases(cases: pl.DataFrame, rows: int | None, by_partition: Mapping[str, int]) -> Metadata:
-    """Return the metadata of a check: how many rows fail, their share if it is known, and the first failing rows.
-
-    Args:
-        cases: The cases that this run found, one per row.
-        rows: Number of rows that were checked; None if the check has no share.
-        by_partition: Number of cases per partition, from the latest check of each.
-    """
+    """Return the metadata of a check: how many rows fail, their share if it is known, and the first failing rows."""
     share = {} if rows is None else {"failing_share": round(len(cases) / max(rows, 1), 4)}
     examples = format_preview(cases, cell_characters=_EXAMPLE_CHARACTERS)
     return {

@@ -67,12 +67,6 @@ class Reporter:
 
         A partition without rows that Dagster has no record of is not reported, unless it was selected by name.
 
-        Args:
-            spec: The asset.
-            partitions: Keys of the partitions that are not broken; :data:`WHOLE` of a table without partitions.
-            figures: Further metadata.
-            has_failed: Whether the run fails: Dagster then shows what has no event of it as failed.
-
         Returns:
             How many partitions were reported.
         """

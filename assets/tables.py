@@ -34,10 +34,6 @@ def make_assets(
 ) -> dg.AssetsDefinition:
     """Define all assets of a workspace.
 
-    Args:
-        workspace: Its settings define the grain and the start of the partitions.
-        open_store: Gives where the events of a step go.
-
     Returns:
         The tables of the stages, the tables that stages write as a by-product, and all checks.
     """

@@ -58,10 +58,6 @@ def make_sensor(workspace: Workspace, clock: Callable[[], float] = time.time) ->
 
     A run skips what is unchanged. After a run that failed, was stopped or was terminated, the next one is requested
     when the inputs have changed; otherwise a day that cannot be built would be tried every minute.
-
-    Args:
-        workspace: The workspace; the sensor opens it at each tick, so that changed settings take effect.
-        clock: Gives seconds since 1970.
     """
     root = workspace.root
 
@@ -103,9 +99,6 @@ def make_schedule(workspace: Workspace) -> dg.ScheduleDefinition:
     """Define the schedule that requests a run over all partitions that have ended, also if the last one failed.
 
     After a downtime, Dagster evaluates only the latest missed tick.
-
-    Args:
-        workspace: The workspace; the schedule runs in the time zone ``conversations.timezone``.
     """
     settings, root = workspace.settings, workspace.root
 

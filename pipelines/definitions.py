@@ -27,11 +27,6 @@ SHOWN_VARIABLE = "BACKSTORY_UI"
 def define(workspace: Workspace, resource: dg.ResourceDefinition | None = None) -> dg.Definitions:
     """Build the Dagster definitions of a workspace.
 
-    Args:
-        workspace: Its settings define the grain and the start of the partitions.
-        resource: Stands for the workspace within a job; None to open it for each run, which then takes its turn among
-            the runs of the workspace.
-
     Returns:
         Definitions that run in one process: the asset batches its own work, and a process per step would cost
         seconds.

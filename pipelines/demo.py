@@ -37,11 +37,7 @@ _HEADINGS = {BACKSTORY: "Backstory", ONE_VECTOR: "one vector", ONE_KEYWORD_QUERY
 
 
 def prepare_demo(folder: Path) -> Workspace:
-    """Copy the example chat, posts and settings, and open the copy as a workspace.
-
-    Args:
-        folder: Folder of the workspace. Other files in it are not touched.
-    """
+    """Copy the example chat, posts and settings, and open the copy as a workspace."""
     folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
     for source in sorted({*EXAMPLES.rglob("*")} - {NEWSLETTER, *NEWSLETTER.rglob("*")}):
         target = folder / source.relative_to(EXAMPLES)
@@ -71,11 +67,6 @@ def read_topics() -> Topics:
 def count_topics(answers: pl.DataFrame, windows: pl.DataFrame, topics: Topics) -> pl.DataFrame:
     """Count the topics of each window that each method covers by at least one document about the topic.
 
-    Args:
-        answers: From :func:`pipelines.demo_comparison.compare_with_whole_windows`.
-        windows: ``window_id``, ``partition`` (a day) and any further columns.
-        topics: From :func:`read_topics`.
-
     Returns:
         The windows, with a column ``topics`` (number of topics) and a column per method (number of covered topics).
     """
@@ -101,10 +92,6 @@ def show_demo(workspace: Workspace, console: Console) -> None:
     """Print the topics that each method covers, the post of the window with the largest difference, and next steps.
 
     The site of the posts is built.
-
-    Args:
-        workspace: A workspace from :func:`prepare_demo`, after a run.
-        console: Where to print.
     """
     topics = read_topics()
     answers = compare(workspace)

@@ -28,9 +28,6 @@ _MODULE = re.compile(r"^\s*module:\s*((?:backstory_)?pipelines\.[\w.]+)\s*$", re
 def prepare_home(workspace: Workspace) -> dict[str, str]:
     """Choose the Dagster home: ``DAGSTER_HOME`` if the operator set it, else the folder in the workspace.
 
-    Args:
-        workspace: An open workspace.
-
     Returns:
         The environment variables that make Dagster use this home and this workspace. An existing ``dagster.yaml`` is
         never overwritten.
@@ -98,9 +95,6 @@ def _require_known_modules(file: Path) -> None:
 
 def write_code_location(workspace: Workspace) -> str:
     """Write the files with which Dagster's own commands find a workspace; existing ones are not overwritten.
-
-    Args:
-        workspace: An open workspace.
 
     Returns:
         Text that says how to start Dagster's commands.

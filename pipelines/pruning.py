@@ -17,11 +17,6 @@ def prune_history(instance: dg.DagsterInstance, keep_days: int, now: datetime) -
     The last materialization of every partition, the last result of every check, and every run that is the last attempt
     to build something stay, however old. So no partition changes its color.
 
-    Args:
-        instance: The Dagster instance.
-        keep_days: Age in days from which runs are deleted.
-        now: The present moment, with a time zone.
-
     Returns:
         A sentence that says how many runs were deleted.
 

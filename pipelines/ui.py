@@ -25,13 +25,6 @@ def start_ui(
 ) -> None:
     """Run the UI, the scheduler and the code locations until interrupted.
 
-    Args:
-        workspace: An open workspace.
-        port: Port of the UI.
-        host: Address to bind.
-        allowed_hosts: Further names under which a browser may reach the UI, such as that of a proxy.
-        locations: Dagster's file ``workspace.yaml`` with the code locations to serve; None for Backstory's own.
-
     Raises:
         InputError: The port is in use, or the file of the locations is not there.
         WorkspaceError: The daemon ended; its messages are printed above. Or another release of Dagster is installed.

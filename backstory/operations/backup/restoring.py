@@ -47,12 +47,9 @@ class Restored:
 
 
 def restore_backup(path: Path, into: Path | None = None, *, replace: bool = False) -> Restored:
-    """Restore a backup into a folder.
+    """Restore a backup into a folder, by default one in the current folder that is named as the workspace was.
 
-    Args:
-        path: A file that :func:`backstory.operations.backup.writing.write_backup` wrote.
-        into: The workspace to make; None for a folder named as the backed-up workspace, in the current folder.
-        replace: Whether a folder that is not empty may be moved aside. It is never deleted.
+    With ``replace``, a folder that is not empty is moved aside. It is never deleted.
 
     Raises:
         InputError: The file is damaged or no backup, or the folder is not empty. The folder is then as before.

@@ -101,12 +101,8 @@ def write_backup(
     Reports, views and Dagster's history are left out. The tables are those of one moment. A damaged file of a table is
     left out with its entry in the catalog; the first run after a restore rebuilds it.
 
-    Args:
-        workspace: An open workspace.
-        destination: A file that does not exist, ending in ``.tar.gz`` or ``.tar``; or a folder, in which the file is
-            named for the workspace and the time.
-        inputs: Whether to include chats and posts.
-        keys: Whether to include the keys of pseudonyms and forgotten things.
+    The destination is a file that does not exist, ending in ``.tar.gz`` or ``.tar``; or a folder, in which the file is
+    named for the workspace and the time.
 
     Raises:
         InputError: The destination exists, lies in the workspace, or has another ending; or an input was cut while

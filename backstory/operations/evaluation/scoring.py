@@ -32,11 +32,8 @@ def score_runs(
     first 10. ``ndcg@10`` takes ``rel`` as the gain and log2(rank + 1) as the discount (Järvelin and Kekäläinen,
     2002). ``success@1`` is 1 if the first document is relevant, else 0.
 
-    Args:
-        runs: ``method``, ``window_id``, ``rank`` (from 1), ``doc_id``.
-        qrels: ``window_id``, ``doc_id``, ``rel``, ``topic``; a document may be relevant to several topics.
-        name: Name of the set, for windows whose id has no group prefix.
-        methods: Names of the methods; by default those in the runs.
+    The runs have the columns ``method``, ``window_id``, ``rank`` (from 1) and ``doc_id``; the labels ``window_id``,
+    ``doc_id``, ``rel`` and ``topic``.
 
     Returns:
         ``method``, ``group``, ``window_id`` and one column per metric: a row for every method and every labelled

@@ -99,12 +99,6 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     tables are then rebuilt as in a run, but only the partitions that already exist. The call waits for a run that is
     under way.
 
-    Args:
-        workspace: An open workspace.
-        kind: What to forget.
-        name: Id or export of a conversation; name in the exports or pseudonym of a member; path, slug or id of a
-            document.
-
     Raises:
         InputError: No such conversation, member or document exists.
         BackstoryError: The inputs cannot be read, or a table cannot be rebuilt. The command can be retried.

@@ -55,12 +55,10 @@ _PACKAGES: Final = (
 
 
 def examine(given: Path | None, *, deep: bool = False) -> list[Examination]:
-    """Check the installation and a workspace.
+    """Check the installation and a workspace: that of the environment or the current folder, unless one is given.
 
-    Args:
-        given: Folder of the workspace, or None for the one named by the environment or the current folder.
-        deep: Whether to compare all that runs have written with what is recorded of it instead. Nothing is written
-            then, and no model is loaded.
+    With ``deep``, all that runs have written is compared with what is recorded of it instead. Nothing is written then,
+    and no model is loaded.
 
     Returns:
         The examinations. One that depends on a failed one is left out, as is one that failed only since it read a table

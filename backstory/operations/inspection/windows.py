@@ -73,10 +73,8 @@ def list_windows(
 def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
     """Find the window that a reference names.
 
-    Args:
-        workspace: A workspace with windows.
-        reference: ``latest`` for the window that began last; a day as YYYY-MM-DD, on which one window
-            began by the clock of its conversation; or the id of a window or its first characters.
+    The reference is ``latest`` for the window that began last, a day on which one window began by the clock of its
+    conversation, as YYYY-MM-DD, or the id of a window or its first characters.
 
     Returns:
         The row of ``windows``, its times in its time zone.
