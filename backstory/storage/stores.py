@@ -10,9 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
@@ -66,12 +65,6 @@ class Folder:
         """Return the content of a file; None if there is none."""
         with suppress(FileNotFoundError, NotADirectoryError):
             return (self.path / name).read_bytes()
-        return None
-
-    def open(self, name: str) -> IO[bytes] | None:
-        """Open a file for reading; None if there is none."""
-        with suppress(FileNotFoundError, NotADirectoryError):
-            return (self.path / name).open("rb")
         return None
 
     def write(self, name: str, content: bytes | Path) -> None:
@@ -148,11 +141,6 @@ class Bucket:
         with suppress(FileNotFoundError), self._explaining():
             return bytes(self._client.get(name).bytes())
         return None
-
-    def open(self, name: str) -> IO[bytes] | None:
-        """Fetch an object whole, and open what came; None if there is none."""
-        content = self.read(name)
-        return None if content is None else BytesIO(content)
 
     def write(self, name: str, content: bytes | Path) -> None:
         """Write an object, from a file in parts if that is large."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from io import BytesIO
-from typing import Final, NamedTuple
+from itertools import accumulate
+from typing import IO, Final, NamedTuple
 
 import polars as pl
 
@@ -36,9 +37,9 @@ _KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,199}\Z")
 _ROW_GROUP_SIZE: Final = 122_880
 _HASH_DIGITS: Final = 32
 _NAMED_DIGITS: Final = 16
-_KEPT_BYTES: Final = 32_768
-"""Files up to this size are kept parsed, since a run reads most files many times."""
-_KEPT_FILES: Final = 512
+_KEPT_ROWS: Final = 500
+"""Files with up to so many rows are kept, since a run reads most files many times."""
+_KEPT_FILES: Final = 2048
 _REMEDY: Final = "`backstory run` makes it again"
 
 
@@ -84,22 +85,19 @@ class Tables:
 
         A partition that is empty or was never made adds no rows.
         """
-        read = self.read_each(table, partitions, columns=columns)
-        if not read:
-            nothing = empty(_model(table))
-            return nothing if columns is None else nothing.select(columns)
-        return pl.concat(read.values(), rechunk=False) if len(read) > 1 else next(iter(read.values()))
+        return self._read(table, self._find(table, partitions), columns)
 
     def read_each(
         self, table: str, partitions: Sequence[str] | None = None, *, columns: Sequence[str] | None = None
     ) -> dict[str, pl.DataFrame]:
         """Read what :meth:`read` reads, by partition; those without rows are absent."""
-        names = _name_files(table, self._find(table, partitions))
-        wanted = None if columns is None else tuple(columns)
-        if isinstance(self.store, Folder):
-            return {key: self._read_file(table, name, wanted) for key, name in names.items()}
-        frames = in_threads(lambda name: self._read_file(table, name, wanted), names.values())
-        return dict(zip(names, frames, strict=True))
+        entries = self._find(table, partitions)
+        read = self._read(table, entries, columns)
+        ends = accumulate(entry.rows for entry in entries.values())
+        return {
+            key: read.slice(end - entry.rows, entry.rows)
+            for (key, entry), end in zip(entries.items(), ends, strict=True)
+        }
 
     def stale(self, table: str, inputs: Mapping[str, str]) -> list[str]:
         """List those of wanted partitions whose inputs have changed, or whose file is not the one that was written."""
@@ -205,25 +203,22 @@ class Tables:
         there = set(self.store.list_names(table)) if names else set()
         return {key: entries[key].content if name in there else "" for key, name in names.items()}
 
-    def _read_file(self, table: str, name: str, columns: tuple[str, ...] | None) -> pl.DataFrame:
-        rows, compared = _compare(self.store, self.store.stamp(name), table, name)
-        if rows is not None:
-            return rows.clone() if columns is None else rows.select(columns)
-        file = next(compared, None) or self.store.open(name)
-        if file is None:
-            raise _damaged(self.store, name)
-        with file:
-            return pl.read_parquet(file, columns=None if columns is None else list(columns))
+    def _read(self, table: str, entries: Mapping[str, Entry], columns: Sequence[str] | None) -> pl.DataFrame:
+        def open_file(key: str) -> IO[bytes]:
+            name, check = names[key], _check_once if entries[key].rows <= _KEPT_ROWS else _check
+            return BytesIO(check(self.store, self.store.stamp(name), table, name))
+
+        names = _name_files(table, entries)
+        # Polars reads many small files at once in a quarter of the time that it needs one by one.
+        files = [*map(open_file, names)] if isinstance(self.store, Folder) else in_threads(open_file, names)
+        if not files:
+            nothing = empty(_model(table))
+            return nothing if columns is None else nothing.select(columns)
+        return pl.read_parquet(files, columns=None if columns is None else list(columns))
 
 
-@lru_cache(maxsize=_KEPT_FILES)
-def _compare(
-    store: Store, stamp: Hashable, table: str, name: str
-) -> tuple[pl.DataFrame | None, Iterator[BytesIO]]:
-    """Compare a file in its present state with its hash; return its rows, or what was read, if it is large.
-
-    The first reader takes that, and later ones open the file themselves.
-    """
+def _check(store: Store, stamp: Hashable, table: str, name: str) -> bytes:
+    """Return the content of a file in its present state, compared with its hash and with the columns of its table."""
     del stamp
     content = store.read(name)
     if content is None or _hash(content)[:_NAMED_DIGITS] != name.split(".")[-2]:
@@ -233,8 +228,10 @@ def _compare(
             f"{store.locate(name)} was written by another version of Backstory; `backstory run` makes {table} again",
             code="other_columns",
         )
-    file = BytesIO(content)
-    return (pl.read_parquet(file), iter(())) if len(content) <= _KEPT_BYTES else (None, iter([file]))
+    return content
+
+
+_check_once = lru_cache(maxsize=_KEPT_FILES)(_check)
 
 
 def _damaged(store: Store, name: str) -> ContractError:
