@@ -168,7 +168,7 @@ class Task:
                 enabled=True,
                 hits=found.hits,
                 embedder_id="given",
-                index_version=index.version,
+                index_version=index.manifest.version,
                 settings_hash="none",
             )
         tables = {

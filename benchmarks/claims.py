@@ -281,7 +281,7 @@ def _join(
         windows.chunks,
         parts,
         settings=windows.settings.rag,
-        searchable=index.rows > 0,
+        searchable=index.manifest.rows > 0,
         embedder_id=windows.embedder.id,
         known_languages=windows.embedder.languages,
     ).select("window_id", "verdict", "part_count", "served_count", "unsure_count")

@@ -96,7 +96,7 @@ def assess_windows(
         chunks,
         judge_parts(chunks, decisions),
         settings=retrieval.rag,
-        searchable=retrieval.index.rows > 0,
+        searchable=retrieval.index.manifest.rows > 0,
         embedder_id=retrieval.index.manifest.embedder_id,
         known_languages=known_languages,
     )

@@ -218,7 +218,7 @@ def _write_snapshot(folder: Path, content: Content, version: str, calibration: C
     statistics, counted = count_rows(content.list_rows(by_people=True))
     others = score_rows(content.list_rows(by_people=False), statistics)
     write_terms(folder / TERMS_FOLDER, order_entries([counted, others], statistics), statistics)
-    vectors = map_array(folder / VECTORS_FILE)
+    vectors: Vectors = map_array(folder / VECTORS_FILE, np.float32).reshape(rows, dimension)
     recall, collection, uploaded = None, None, 0
     if settings.has_graph(rows) and settings.engine == "milvus":
         collection = choose_collection(folder.parent, settings, content.embedder_id, dimension)

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from backstory.base.errors import InputError, SearchIndexError
 from backstory.base.ids import WRITTEN_PREFIX, digest_each
 from backstory.base.telemetry import log_event
-from backstory.index.calibration import Calibration
 from backstory.index.keywords import IndexedWords
 from backstory.index.request import Filters, Scope, SearchRequest, scope_of
 from backstory.index.scoring import (
@@ -110,21 +109,6 @@ class SearchIndex:
     def manifest(self) -> Manifest:
         """Content and origin of the snapshot."""
         return self.snapshot.manifest
-
-    @property
-    def version(self) -> str:
-        """Version of the snapshot: a hash of its content and settings."""
-        return self.manifest.version
-
-    @property
-    def rows(self) -> int:
-        """Number of indexed chunks."""
-        return self.manifest.rows
-
-    @property
-    def calibration(self) -> Calibration:
-        """Constants of the embedding space for the documents of the snapshot."""
-        return self.manifest.calibration
 
     def __contains__(self, chunk_id: str) -> bool:
         """Return whether a chunk is in the index."""
@@ -262,7 +246,7 @@ class SearchIndex:
         try:
             return np.array([self._row_of_chunk[chunk_id] for chunk_id in chunk_ids], np.int64)
         except KeyError as error:
-            message = f"chunk {error} is not in search index {self.version}"
+            message = f"chunk {error} is not in search index {self.manifest.version}"
             raise InputError(message, code="unknown_chunk") from error
 
     def _scope_of(self, filters: Filters, query_count: int) -> Scope:
@@ -297,11 +281,11 @@ class SearchIndex:
         recall, snapshot = self.manifest.recall_at_5, self.snapshot
         if request.mode == "exact":
             return "exact", "the request sets mode exact", None
-        if not self.rows:
+        if not self.manifest.rows:
             return "exact", "the index is empty", None
         if recall is None or not isinstance(snapshot, Snapshot):
             least = self.manifest.settings.ann_min_rows
-            return "exact", f"{self.rows} rows are below ann_min_rows {least}", None
+            return "exact", f"{self.manifest.rows} rows are below ann_min_rows {least}", None
         from backstory.index.graph import LOW_RECALL
 
         if recall < LOW_RECALL:

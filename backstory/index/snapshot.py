@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from backstory.base.errors import NoIndexError, SearchIndexError, naming_faults_of_system
@@ -179,13 +179,15 @@ class Snapshot:
         lock(descriptor, shared=True)
         self.manifest = read_manifest(folder)
         require_files(folder, self.manifest)
-        self.vectors = self._map(VECTORS_FILE)
+        self.vectors: Vectors = self._map(VECTORS_FILE, np.float32).reshape(
+            self.manifest.rows, self.manifest.dimension
+        )
         self.documents = self._read(DOCUMENTS_FILE)
         self.rows = self._read(CHUNKS_FILE, _ROW_COLUMNS)
-        self._texts = self._map(TEXTS_FILE)
+        self._texts = self._map(TEXTS_FILE, np.uint8)
         with naming_damage(folder, TEXT_BOUNDS_FILE):
             # Read, since each mapping keeps its file open.
-            self._bounds, _ = view_array((folder / TEXT_BOUNDS_FILE).read_bytes())
+            self._bounds = view_array((folder / TEXT_BOUNDS_FILE).read_bytes(), np.int64)
         self._lock = threading.Lock()
         self._keywords: KeywordIndex | None = None
 
@@ -209,9 +211,9 @@ class Snapshot:
         with naming_damage(self.folder, TEXTS_FILE):
             return [self._texts[first:last].tobytes().decode() for first, last in bounds]
 
-    def _map(self, name: str) -> NDArray[Any]:
+    def _map(self, name: str, dtype: DTypeLike) -> NDArray[Any]:
         with naming_damage(self.folder, name):
-            return map_array(self.folder / name)
+            return map_array(self.folder / name, dtype)
 
     def _read(self, name: str, columns: list[str] | None = None) -> pl.DataFrame:
         with naming_damage(self.folder, name), (self.folder / name).open("rb") as file:

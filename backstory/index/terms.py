@@ -176,9 +176,9 @@ def read_terms(
     """Open the terms of a folder, whose scores are mapped; OSError and ValueError tell that a file is damaged."""
     # The small ones are read, since each mapping keeps its file open.
     bounds, frequency = (
-        view_array((folder / name).read_bytes())[0] for name in ("bounds.npy", "frequency.npy")
+        view_array((folder / name).read_bytes(), np.int64) for name in ("bounds.npy", "frequency.npy")
     )
-    rows, scores = map_array(folder / "rows.npy"), map_array(folder / "scores.npy")
+    rows, scores = map_array(folder / "rows.npy", np.int32), map_array(folder / "scores.npy", np.float32)
     numbers = json.loads((folder / _NUMBERS_FILE).read_text(encoding="utf-8"))
     return StoredScores(bounds, rows, scores), Statistics(languages, numbers, frequency, mean_words)
 

@@ -185,7 +185,7 @@ class Retrieval:
         )
         judge = partial(
             select_hits,
-            temperature=self.index.calibration.temperature,
+            temperature=self.index.manifest.calibration.temperature,
             vectors=VectorSources(query_vectors, self.index.vectors_of),
             entry_tokens=make_entry_counter(found, self.context),
         )

@@ -185,7 +185,7 @@ def find_hits(
         found = _append(found, pl.concat([found.clear(), *posts]))
     queried = frame.select("window_id", "query_chunk_id").with_row_index("query").cast({"query": pl.Int64})
     hits = queried.join(found, on="query", how="inner", maintain_order="left_right").with_columns(
-        engine=pl.lit(result.engine), index_version=pl.lit(index.version)
+        engine=pl.lit(result.engine), index_version=pl.lit(index.manifest.version)
     )
     log_event(
         logger, "searched", queries=len(frame), hits=len(hits), engine=result.engine, reason=result.reason
@@ -210,7 +210,7 @@ def _search(
         top_k=settings.chunks_per_query,
         mode=settings.mode,
         ranking=settings.ranking,
-        keyword_weight=index.calibration.keyword_weight,
+        keyword_weight=index.manifest.calibration.keyword_weight,
         filters=filters,
         nprobe=settings.nprobe,
         overfetch=settings.overfetch,

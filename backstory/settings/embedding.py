@@ -73,11 +73,6 @@ class EmbeddingSettings(ServiceSettings):
             self.tokens_per_minute or _TOKENS_PER_MINUTE[self.provider],
         )
 
-    @property
-    def is_shipped_model(self) -> bool:
-        """Whether the model is the one that is installed with the package."""
-        return self.provider == "local" and self.model_dir is None and self.model in (None, "english")
-
     @field_validator("languages")
     @classmethod
     def _known_languages(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -107,7 +102,8 @@ class EmbeddingSettings(ServiceSettings):
                     "of your own; models of a service need provider: gemini or openai",
                     code="unknown_model",
                 )
-        if self.precision == "int8" and not (self.is_shipped_model and self.runtime == "onnxruntime"):
+        is_shipped = self.provider == "local" and self.model_dir is None and self.model in (None, "english")
+        if self.precision == "int8" and not (is_shipped and self.runtime == "onnxruntime"):
             raise SettingsError(
                 "precision: int8 needs the shipped model (provider: local without model and model_dir) and "
                 "runtime: onnxruntime; remove it, or write precision: float32",

@@ -58,7 +58,7 @@ def describe(index: SearchIndex, corpus: Corpus, ids: list[str]) -> list[pl.Data
         pl.DataFrame({"term": words.term, "rarity": words.rarity}),
         pl.DataFrame(
             {
-                "rows": [index.rows],
+                "rows": [index.manifest.rows],
                 "documents": [index.manifest.documents],
                 "admitted": [index.count_admitted(Filters(kinds=["post"]))],
                 "by_people": [index.count_admitted(Filters(by_people=True))],
@@ -77,7 +77,7 @@ def test_they_answer_as_a_published_snapshot(new_corpus: Callable[..., Corpus], 
             content = arrange_with(corpus, posts)
             publish_content(tmp_path / str(posts), content, DEFAULT_CALIBRATION)
             over = with_posts(base, arrange_with(corpus, posts, main_stemmer=base.manifest.main_stemmer))
-            versions.add(over.version)
+            versions.add(over.manifest.version)
             with over as found, open_index(tmp_path / str(posts)) as wanted:
                 ids = content.chunks["chunk_id"].to_list()[::-3]
                 pairs = zip(describe(found, corpus, ids), describe(wanted, corpus, ids), strict=True)
@@ -89,4 +89,4 @@ def test_they_answer_as_a_published_snapshot(new_corpus: Callable[..., Corpus], 
                 for read in (SearchIndex.describe, SearchIndex.read_around):
                     assert getattr(found, read.__name__)([]).equals(read(wanted, []))
         assert base.search(corpus.queries(1), SearchRequest(top_k=1)).hits.height == 1
-        assert len(versions - {base.version}) == 4
+        assert len(versions - {base.manifest.version}) == 4

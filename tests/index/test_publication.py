@@ -62,7 +62,7 @@ while line != "stop":
         hits = index.search(queries, request, texts=["item1"] * 3).hits
         assert hits.height == 12, hits
         assert index.describe(hits["chunk_id"]).height == 12
-        versions.add(index.version)
+        versions.add(index.manifest.version)
     print("read", flush=True)
     line = sys.stdin.readline().strip()
 print(len(versions))
@@ -133,7 +133,7 @@ def test_a_build_killed_at_any_point_leaves_a_whole_snapshot(
     assert killed.communicate(timeout=600)[0] == ""
     assert killed.returncode == -signal.SIGKILL
     with open_index(tmp_path) as index:
-        assert (index.version != version) is published
+        assert (index.manifest.version != version) is published
         assert index.search(after.queries(2), SearchRequest(top_k=3)).hits.height == 6
     build = after.build(tmp_path, ann_min_rows=0)
     assert build.built is not complete
@@ -165,7 +165,7 @@ def test_builders_take_turns(saved: dict[int, Path], tmp_path: Path) -> None:
     for builder in [start(BUILDER, tmp_path, saved[count], 0) for count in (20, 30, 20)]:
         finish(builder)
     with open_index(tmp_path) as index:
-        assert index.rows in (40, 60)
+        assert index.manifest.rows in (40, 60)
     assert {path.name for path in tmp_path.iterdir()} == {
         ".lock",
         "CURRENT",

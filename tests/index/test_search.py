@@ -34,10 +34,10 @@ def test_every_result_names_its_engine_and_why(engine: str, index: SearchIndex, 
         index.search(corpus.queries(2), SearchRequest(top_k=1, mode=mode)) for mode in ("ann", "exact")
     )
     reasons = {
-        "exact": f"{index.rows} rows are below ann_min_rows 1000000",
-        "vss": f"HNSW index of {index.rows} rows with ef_search 256, which found ",
-        "milvus": f"Milvus collection {index.manifest.collection}_{index.version} of {index.rows} rows with "
-        "ef_search 264, which ",
+        "exact": f"{index.manifest.rows} rows are below ann_min_rows 1000000",
+        "vss": f"HNSW index of {index.manifest.rows} rows with ef_search 256, which found ",
+        "milvus": f"Milvus collection {index.manifest.collection}_{index.manifest.version} of "
+        f"{index.manifest.rows} rows with ef_search 264, which ",
     }
     assert ann.engine == engine
     assert ann.reason.startswith(reasons[engine])

@@ -152,7 +152,7 @@ def test_the_same_content_gives_the_same_answers_when_built_again(large: Any, tm
     corpus.build(tmp_path, ann_min_rows=0, hnsw_m=8, hnsw_ef_construction=64)
     queries = corpus.queries(100, seed=3)
     with open_index(tmp_path) as again:
-        assert again.version == index.version
+        assert again.manifest.version == index.manifest.version
         first, second = (opened.search(queries, SearchRequest(top_k=50)).hits for opened in (index, again))
         assert first.equals(second)
 

@@ -54,7 +54,7 @@ def test_a_snapshot_with_a_deleted_post_is_deleted_when_its_reader_lets_go_of_it
     (root / "posts" / "sourdough.md").unlink()
     with open_index(root / "index") as held:
         assert run(root).success
-        assert (root / "index" / held.version).is_dir()
+        assert (root / "index" / held.manifest.version).is_dir()
     materialize_documents_and_index(root)
     assert [path.name for path in (root / "index").glob("[!.]*/")] == [current_version(root / "index")]
 
@@ -78,9 +78,9 @@ def test_a_reader_keeps_its_snapshot_while_others_are_published_and_pruned(root:
             again = held.search(queries, request, texts=texts).hits
             assert again.equals(first)
             assert held.describe(again["chunk_id"]).height == again.height
-            assert find_damage(root / "index" / held.version, checksums=True) is None
-        assert current_version(root / "index") != held.version
-        version = held.version
+            assert find_damage(root / "index" / held.manifest.version, checksums=True) is None
+        assert current_version(root / "index") != held.manifest.version
+        version = held.manifest.version
     post.write_text("# Frost\n\nNo frost.\n", encoding="utf-8")
     materialize_documents_and_index(root)
     assert not (root / "index" / version).exists()

@@ -75,7 +75,7 @@ def answer_from(
         error.hits = tuple(sources.hits.values())
         raise
     made = answered.made
-    if made.refused == "not_in_documents" and not snapshot.index.rows:
+    if made.refused == "not_in_documents" and not snapshot.index.manifest.rows:
         told = (*made.notes, "the index holds no chunk: `backstory run` reads the documents")
         answered = replace(answered, made=replace(made, refused="no_index", notes=told))
     # A list reads the documents of the tables, even if the index is older than they are.
@@ -108,7 +108,7 @@ class SnapshotSources:
     @cached_property
     def stemmer(self) -> str:
         """Stemmer of most of the documents."""
-        return main_stemmer(self.snapshot.index) if self.snapshot.index.rows else NO_LANGUAGE
+        return main_stemmer(self.snapshot.index) if self.snapshot.index.manifest.rows else NO_LANGUAGE
 
     @property
     def today(self) -> date:
@@ -261,7 +261,9 @@ def _describe(
         ),
         tokens=made.tokens,
         cost=made.cost,
-        index_version=sources.snapshot.index.version if sources is not None and is_searched else None,
+        index_version=sources.snapshot.index.manifest.version
+        if sources is not None and is_searched
+        else None,
         degraded=None if sources is None else sources.snapshot.served.degraded,
         notes=tuple(dict.fromkeys(filter(None, [*notes, *made.notes, forms.note]))),
     )

@@ -184,7 +184,7 @@ def _cover(
         verdict=assessed["verdict"],
         confidence=assessed["confidence"],
         recommendation=assessed["recommendation"],
-        index_version=index.version,
+        index_version=index.manifest.version,
         degraded=snapshot.served.degraded,
         notes=(*notes, *view.list_notes(), *filter(None, [snapshot.served.degraded])),
     )

@@ -367,7 +367,7 @@ class Library(DocumentReader):
         return report
 
     def _tell_stale(self, snapshot: OpenSnapshot) -> list[str]:
-        stale = self._changes.describe(snapshot.index.version, snapshot.revisions, snapshot.hidden)
+        stale = self._changes.describe(snapshot.index.manifest.version, snapshot.revisions, snapshot.hidden)
         return [
             *self._list_notes(stale),
             *describe_unknown_settings(snapshot.index.documents, snapshot.workspace.settings.rag),

@@ -66,12 +66,15 @@ def search(
     # All keys have the same time.
     admitted = (
         0
-        if filters is None or not index.rows
+        if filters is None or not index.manifest.rows
         else index.count_admitted(replace(filters, as_of=filters.as_of and filters.as_of[:1]))
     )
     wanted = plan.top_k or plan.depth.count_hits(admitted)
     hits: list[list[dict[str, Any]]] = [[] for _ in questions]
-    engine, reason = "none", "no chunk meets the filters" if index.rows else "the index holds no chunk"
+    engine, reason = (
+        "none",
+        "no chunk meets the filters" if index.manifest.rows else "the index holds no chunk",
+    )
     if filters is not None and admitted:
         result = _search_keys(snapshot, together, plan, filters, wanted)
         hits = _fuse(result.hits, keys)
@@ -109,7 +112,7 @@ def search(
                 engine=engine,
                 reason=reason if found or not admitted else "no chunk shares a word with the question",
                 reranked=reranked,
-                index_version=index.version,
+                index_version=index.manifest.version,
                 degraded=snapshot.served.degraded,
                 notes=tuple(told),
             )
@@ -149,7 +152,7 @@ def _search_keys(
         top_k=max(wanted, COMPARED, settings.rerank.candidates if plan.rerank else 0),
         mode=rag.mode,
         ranking=plan.mode or rag.ranking,
-        keyword_weight=snapshot.index.calibration.keyword_weight,
+        keyword_weight=snapshot.index.manifest.calibration.keyword_weight,
         filters=filters,
         nprobe=rag.nprobe,
         overfetch=rag.overfetch,

@@ -9,13 +9,15 @@ runs a fused attention; the texts of a batch have the same length.
 from __future__ import annotations
 
 import hashlib
+import io
+import zipfile
 from importlib.resources import files
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.files.arrays import read_arrays
+from backstory.base.files.arrays import view_array
 from backstory.models.embeddings.bert_graph import BertModel, GraphBuilder
 from backstory.models.onnx_text import INPUT_IDS
 
@@ -41,7 +43,7 @@ def build_int8_graph(model: BertModel) -> bytes:
     """Build the graph of the shipped model, from ``input_ids`` of at least two tokens to unit rows of float32."""
     graph = _Int8GraphBuilder(model)
     # By so much the pooled row of whole numbers exceeds that of float32 on average.
-    corrected = graph.apply("Sub", graph.pool(), graph.constant(graph.ranges["offset"]))
+    corrected = graph.apply("Sub", graph.pool(), graph.constant(graph.offset))
     return graph.serialize((INPUT_IDS,), graph.apply("LpNormalization", corrected, axis=-1, p=2))
 
 
@@ -58,8 +60,12 @@ class _Int8GraphBuilder(GraphBuilder):
     def __init__(self, model: BertModel) -> None:
         super().__init__(model)
         # Least and largest value of each channel of the inputs of a projection, shape (2, channels).
+        with zipfile.ZipFile(io.BytesIO(_RANGES.read_bytes())) as archive:
+            stored = {name.removesuffix(".npy"): archive.read(name) for name in archive.namelist()}
+        self.offset = view_array(stored.pop("offset"), np.float32)
         self.ranges = {
-            name: stored.astype(np.float32) for name, stored in read_arrays(_RANGES.read_bytes()).items()
+            name: view_array(content, np.float16).astype(np.float32).reshape(2, -1)
+            for name, content in stored.items()
         }
 
     def pool(self) -> str:

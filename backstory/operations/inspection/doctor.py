@@ -198,9 +198,11 @@ def _describe_index(workspace: Workspace) -> str:
     with served.index as index:
         if served.degraded is not None:
             raise SearchIndexError(served.degraded)
-        if damage := find_damage(workspace.index / index.version, checksums=True):
+        if damage := find_damage(workspace.index / index.manifest.version, checksums=True):
             raise SearchIndexError(damage)
-        described = f"snapshot {index.version}, {index.rows} chunks, every file has its checksum"
+        described = (
+            f"snapshot {index.manifest.version}, {index.manifest.rows} chunks, every file has its checksum"
+        )
         recall = index.manifest.recall_at_5
     if recall is None:
         return f"{described}; searched exactly"

@@ -294,7 +294,7 @@ class WindowContextsStage(RetrievalStage):
             enabled=settings.rag.enabled,
             embedder_id=workspace.embedder.id,
             hits=hits,
-            index_version=index.version,
+            index_version=index.manifest.version,
             settings_hash=digest_json(read_by_serving(workspace), length=16),
             posts=posts,
             messages=show_messages(

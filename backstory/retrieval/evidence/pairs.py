@@ -86,7 +86,7 @@ class Pairs:
     @cached_property
     def score(self) -> Values:
         """Score of the hybrid ranking of each pair, by whichever ranking it was found."""
-        score: Values = self.cosine + self.index.calibration.keyword_weight * np.sqrt(self.keywords)
+        score: Values = self.cosine + self.index.manifest.calibration.keyword_weight * np.sqrt(self.keywords)
         return score
 
     @cached_property
@@ -122,7 +122,7 @@ class Pairs:
     @property
     def temperature(self) -> float:
         """Difference in score that changes the evidence by the factor e."""
-        return self.index.calibration.temperature
+        return self.index.manifest.calibration.temperature
 
     def standardize(self, cosines: Values) -> Values:
         """Return how many deviations lie between the mean of the part of each pair and a cosine."""
@@ -220,7 +220,10 @@ def measure_noise(vectors: Vectors, index: SearchIndex) -> Noise:
     """
     sample = index.sample_vectors(SAMPLED)
     if len(sample) < _LEAST_SAMPLE:
-        threshold, temperature = index.calibration.min_similarity or 0.0, index.calibration.temperature
+        threshold, temperature = (
+            index.manifest.calibration.min_similarity or 0.0,
+            index.manifest.calibration.temperature,
+        )
         return Noise(np.full(len(vectors), threshold - temperature), np.full(len(vectors), temperature))
     cosines = [
         vectors[start : start + _ROWS_AT_ONCE].astype(np.float64) @ sample.T

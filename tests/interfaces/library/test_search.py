@@ -59,7 +59,7 @@ def test_the_search_is_that_of_the_index(indexed_once: Library) -> None:
 
     with open_index(workspace.index) as index:
         vectors = embed_texts(workspace.embedder, ["night train"], task="query", cache=None).vectors
-        weight = index.calibration.keyword_weight
+        weight = index.manifest.calibration.keyword_weight
         request = SearchRequest(top_k=3, ranking="hybrid", keyword_weight=weight)
         expected = index.search(vectors, request, texts=["night train"]).hits
     answer = indexed_once.search("night train", top_k=3)

@@ -58,8 +58,8 @@ def test_a_question_that_began_keeps_its_snapshot(library: Library) -> None:
     with snapshots.reading() as before:
         library.add(["Marker."], ["one"])
         with snapshots.reading() as after:
-            assert after.index.version == current_version(library.workspace.index)
-        assert before.index.version != after.index.version
+            assert after.index.manifest.version == current_version(library.workspace.index)
+        assert before.index.manifest.version != after.index.manifest.version
         assert before.index.documents.height == 6
         assert before.index.describe(before.index.snapshot.rows["chunk_id"]).height == 6
     assert before.is_retired

@@ -89,5 +89,5 @@ def test_words_are_read_in_their_order_and_the_sample_is_stable(index: SearchInd
     assert second[1] == first[0]
     assert not len(third)
     few, many = index.sample_vectors(2), index.sample_vectors(100)
-    assert (len(few), len(many)) == (2, index.rows)
+    assert (len(few), len(many)) == (2, index.manifest.rows)
     assert np.array_equal(few, many[:2])

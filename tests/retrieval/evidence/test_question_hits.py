@@ -50,10 +50,10 @@ def estimate_plainly(
 def test_probabilities_are_those_of_windows_of_one_part(made_workspace: Workspace) -> None:
     vectors = embed_texts(made_workspace.embedder, QUESTIONS, task="query", cache=None).vectors
     with open_index(made_workspace.index) as index:
-        assert index.rows > COMPARED
+        assert index.manifest.rows > COMPARED
         for top_k, asked in ((1, 1), (3, 4), (5, 4), (12, 1), (12, 4)):
             request = SearchRequest(
-                top_k=top_k, ranking="hybrid", keyword_weight=index.calibration.keyword_weight
+                top_k=top_k, ranking="hybrid", keyword_weight=index.manifest.calibration.keyword_weight
             )
             hits = index.search(vectors[:asked], request, texts=QUESTIONS[:asked]).hits
             found = index.describe(hits["chunk_id"].unique(maintain_order=True))
