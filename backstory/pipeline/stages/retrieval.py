@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from math import ceil
-from typing import ClassVar
 
 import polars as pl
 
-from backstory.base.ids import digest, digest_json
+from backstory.base.ids import digest_json
 from backstory.base.progress import show_progress
 from backstory.index.request import Filters, describe_unknown_settings
 from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
@@ -26,7 +25,7 @@ from backstory.pipeline.chats.named_documents import (
 from backstory.pipeline.chats.people import read_people, show_chunks, show_messages
 from backstory.pipeline.chats.stored_messages import hash_read_messages, read_with_previous
 from backstory.pipeline.incremental.fingerprints import hash_dependencies, read_by_serving
-from backstory.pipeline.incremental.partitions import content_of, read_table_rows, split_by_partition
+from backstory.pipeline.incremental.partitions import read_table_rows, split_by_partition
 from backstory.pipeline.incremental.report import add_counts
 from backstory.pipeline.incremental.visible_documents import Earlier, record_searched
 from backstory.pipeline.stages.stage import RunResources, TableStage
@@ -45,12 +44,10 @@ class RetrievalStage(TableStage):
     """A stage that reads the windows and the search index. All its tables grow with the query chunks.
 
     Attributes:
-        contents: The tables whose content counts as an input.
         snapshots: Version of the snapshot that counts for each partition; None for the published one. Where written
             posts are documents, :attr:`backstory.pipeline.incremental.visible_documents.Earlier.version`.
     """
 
-    contents: ClassVar[tuple[str, ...]]
     weighed_by = "window_chunks"
 
     def __init__(
@@ -60,34 +57,17 @@ class RetrievalStage(TableStage):
         super().__init__(resources, partitions)
         self.snapshots = snapshots
 
-    @cached_property
-    def inputs(self) -> Mapping[str, str]:
-        """Hash the tables, the settings and the snapshot.
-
-        Where written posts are documents, the documents before a partition count, not the whole snapshot.
-        """
+    def hash_dependencies(self) -> Mapping[str, str]:
+        """Hash the settings and the snapshot; where written posts are documents, the documents before a partition."""
         workspace, partitions = self.workspace, self.partitions
-        searched: Mapping[str, str | None] = (
-            dict.fromkeys(partitions, None) if self.snapshots is None else self.snapshots
-        )
-        if workspace.feeds_back and self.snapshots is None:
+        searched: Mapping[str, str | None] = dict.fromkeys(partitions)
+        if self.snapshots is not None:
+            searched = self.snapshots
+        elif workspace.feeds_back:
             earlier = self.resources.visible.name_earlier(partitions)
             searched = {key: documents.version for key, documents in earlier.items()}
-        depends = {
-            version: hash_dependencies(workspace, self.table, version) for version in set(searched.values())
-        }
-        contents = [content_of(workspace, table, partitions) for table in self.contents]
-        shown = self.hash_shown()
-        return {
-            key: digest(
-                [*(content[key] for content in contents), depends[searched[key]], *shown.get(key, ())]
-            )
-            for key in partitions
-        }
-
-    def hash_shown(self) -> Mapping[str, Sequence[str]]:
-        """Hash by partition how readers see what the stage shows; nothing for a stage that names nobody."""
-        return {}
+        depends = {one: hash_dependencies(workspace, self.table, one) for one in set(searched.values())}
+        return {key: depends[searched[key]] for key in partitions}
 
     def retrieval(self) -> Retrieval:
         """Return the search of the index, by the settings."""
@@ -188,7 +168,7 @@ class DecisionsStage(RetrievalStage):
     reads = ("hits", "windows", "window_chunks", "search_index")
     contents = ("hits", "windows", "window_chunks")
 
-    def hash_shown(self) -> Mapping[str, Sequence[str]]:
+    def hash_further(self) -> Mapping[str, Sequence[str]]:
         """Hash whom the documents name, which decides what a chat model is sent of them."""
         if self.workspace.settings.rerank.paid_model is None:
             return {}
@@ -230,7 +210,7 @@ class ContextsStage(RetrievalStage):
     reads = ("decisions", "windows", "window_chunks", "search_index")
     contents = ("decisions", "window_chunks")
 
-    def hash_shown(self) -> Mapping[str, Sequence[str]]:
+    def hash_further(self) -> Mapping[str, Sequence[str]]:
         """Hash the names under which readers see the people of each partition."""
         grain = self.workspace.settings.partitions.grain
         known = read_people(self.workspace).fingerprint(self.partitions, grain)
@@ -260,7 +240,7 @@ class WindowContextsStage(RetrievalStage):
     reads_previous = ("messages",)
     contents = ("windows", "window_chunks", "hits", "decisions", "contexts")
 
-    def hash_shown(self) -> Mapping[str, Sequence[str]]:
+    def hash_further(self) -> Mapping[str, Sequence[str]]:
         """Hash the messages of each partition, and the names under which readers see its people."""
         grain = self.workspace.settings.partitions.grain
         known = read_people(self.workspace).fingerprint(self.partitions, grain)

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import polars as pl
 from pydantic import ValidationError
@@ -295,13 +294,8 @@ class DocumentChunksStage(TableStage):
 
     table = "document_chunks"
     reads = ("documents",)
+    contents = ("documents",)
     partitioned = False
-
-    @cached_property
-    def inputs(self) -> Mapping[str, str]:
-        """Hash the documents and the settings."""
-        contents = content_of(self.workspace, "documents", [WHOLE])
-        return {WHOLE: digest([hash_dependencies(self.workspace, "document_chunks"), contents[WHOLE]])}
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:  # noqa: ARG002 - there is one
         """Cut the documents whose chunks are not known."""

@@ -23,10 +23,13 @@ from backstory.base.errors import (
     StateError,
     StoppedError,
 )
+from backstory.base.ids import digest
 from backstory.base.progress import announce
 from backstory.base.telemetry import describe_range, observe
 from backstory.index.search import SearchIndex, open_index
+from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.incremental.partitions import (
+    content_of,
     count_rows,
     drop_other_grain,
     find_stale_partitions,
@@ -178,10 +181,12 @@ class Stage(ABC):
 class TableStage(Stage):
     """A stage whose output is a table of rows.
 
-    A subclass says what it reads (:attr:`inputs`) and makes the rows (:meth:`compute`). A table is rebuilt partition
-    by partition where the inputs differ from the recorded ones, or the file from the one that was written.
+    A subclass says what it reads (:attr:`contents`, :meth:`hash_further`) and makes the rows (:meth:`compute`). A table
+    is rebuilt partition by partition where the inputs differ from the recorded ones, or the file from the one that was
+    written.
 
     Attributes:
+        contents: The tables of which the rows of the same partition count as an input.
         weighed_by: The table whose rows limit how many partitions are built at once; None to build all at once.
         seen: Version of the catalog before anything was read.
         failures: The partitions that could not be made, with the reasons.
@@ -189,6 +194,7 @@ class TableStage(Stage):
             set it.
     """
 
+    contents: ClassVar[tuple[str, ...]] = ()
     weighed_by: ClassVar[str | None] = None
 
     def __init__(self, resources: RunResources, partitions: Sequence[str]) -> None:
@@ -199,9 +205,22 @@ class TableStage(Stage):
         self.stopped: str | None = None
 
     @cached_property
-    @abstractmethod
     def inputs(self) -> Mapping[str, str]:
         """Hash of everything that each wanted partition is made from, by its key."""
+        depends, further = self.hash_dependencies(), self.hash_further()
+        contents = [content_of(self.workspace, table, self.partitions) for table in self.contents]
+        return {
+            key: digest([*(content[key] for content in contents), depends[key], *further.get(key, ())])
+            for key in self.partitions
+        }
+
+    def hash_dependencies(self) -> Mapping[str, str]:
+        """Hash by partition the code, the settings and the models that decide the rows."""
+        return dict.fromkeys(self.partitions, hash_dependencies(self.workspace, self.table))
+
+    def hash_further(self) -> Mapping[str, Sequence[str]]:
+        """Hash by partition what else decides the rows; nothing unless a stage says so."""
+        return {}
 
     @abstractmethod
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from backstory.base.ids import digest
 from backstory.pipeline.chats.stored_messages import hash_read_messages, read_with_previous
-from backstory.pipeline.incremental.fingerprints import hash_dependencies
-from backstory.pipeline.incremental.partitions import content_of, read_table_rows, split_by_partition
+from backstory.pipeline.incremental.partitions import read_table_rows, split_by_partition
 from backstory.pipeline.stages.post_folder import remove_posts_of_gone_windows
 from backstory.pipeline.stages.stage import TableStage
 from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.retrieval.windows import cut_windows
 
 
-class WindowsStage(TableStage):
+class _StageOfMessages(TableStage):
+    """A stage that reads the messages of the windows of each partition."""
+
+    reads_previous = ("messages",)
+    weighed_by = "messages"
+
+    def hash_further(self) -> Mapping[str, Sequence[str]]:
+        """Hash these messages."""
+        return {key: [one] for key, one in hash_read_messages(self.workspace, self.partitions).items()}
+
+
+class WindowsStage(_StageOfMessages):
     """Cuts the messages of each partition into windows, and removes the posts of windows that are gone."""
 
     table = "windows"
     reads = ("messages",)
-    reads_previous = ("messages",)
-    weighed_by = "messages"
-
-    @cached_property
-    def inputs(self) -> Mapping[str, str]:
-        """Hash the messages that the windows of each partition hold."""
-        depends = hash_dependencies(self.workspace, "windows")
-        messages = hash_read_messages(self.workspace, self.partitions)
-        return {key: digest([messages[key], depends]) for key in self.partitions}
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Cut the messages of the partitions."""
@@ -49,21 +48,12 @@ class WindowsStage(TableStage):
         remove_posts_of_gone_windows(self.workspace, self.partitions)
 
 
-class WindowChunksStage(TableStage):
+class WindowChunksStage(_StageOfMessages):
     """Cuts each window into query chunks."""
 
     table = "window_chunks"
     reads = ("windows", "messages")
-    reads_previous = ("messages",)
-    weighed_by = "messages"
-
-    @cached_property
-    def inputs(self) -> Mapping[str, str]:
-        """Hash the windows of each partition, and the messages that they hold."""
-        depends = hash_dependencies(self.workspace, "window_chunks")
-        contents = content_of(self.workspace, "windows", self.partitions)
-        messages = hash_read_messages(self.workspace, self.partitions)
-        return {key: digest([contents[key], messages[key], depends]) for key in self.partitions}
+    contents = ("windows",)
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Cut the windows of the partitions."""
