@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from backstory.base.environment import SETTINGS_FILE, Keys, find_workspace
 from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from backstory.writing.draft import Writer
     from backstory.writing.draft_cache import DraftCache
     from backstory.writing.summaries.request import Summarizer
+
+
+_KEY_BEFORE_ANY_RUN: Final = bytes(32)
+"""For an estimate of the first run: all pseudonyms are equally long, whatever the key."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +165,10 @@ class Workspace(WorkspacePaths):
         Raises:
             WorkspaceError: See :func:`~backstory.ingest.privacy.secret_file.load_secret`.
         """
-        from backstory.ingest.privacy.secret_file import load_secret
+        from backstory.ingest.privacy.secret_file import is_unmade, load_secret
 
+        if not self.writes and is_unmade(self.secret, self.tables):
+            return _KEY_BEFORE_ANY_RUN
         is_shared = self.settings.storage.files is not None
         return load_secret(self.secret, self.tables, is_shared=is_shared)
 
@@ -304,6 +310,7 @@ def open_workspace(
     accept_removals: bool = False,
     keys: Keys | None = None,
     follows: bool = True,
+    writes: bool = True,
 ) -> Workspace:
     """Open the workspace named by the caller, the environment or the current folder.
 
@@ -314,6 +321,7 @@ def open_workspace(
         accept_removals: Whether a run may drop messages or documents that earlier runs read.
         keys: Its own keys; None for those of the environment.
         follows: Whether the folder is brought in step with the store. A caller that does so itself says no.
+        writes: Whether a reading of its inputs may note what it found; an estimate says no.
 
     Raises:
         WorkspaceError: The folder is not a workspace, or its path cannot be used.
@@ -323,7 +331,7 @@ def open_workspace(
     """
     root = find_workspace(path)
     _require_usable_path(root)
-    workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals, keys)
+    workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals, keys, writes)
     _require_folders_apart(workspace)
     if follows:
         workspace.follower.follow()

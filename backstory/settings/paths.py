@@ -49,9 +49,9 @@ class WorkspacePaths:
     """Whether a run may drop messages or documents that earlier runs read."""
     keys: Keys | None = field(default=None, repr=False, compare=False)
     """Its own keys; None for those of the environment."""
+    writes: bool = True
+    """Whether a reading of its inputs may note what it found, fetch sources, or make the key of the pseudonyms."""
 
-    fetches = True
-    """Whether a run fetches changes of sources that lie elsewhere."""
     dumps = Place("dumps")
     """Folder of the texts of documents that tools of agents write out."""
     tables_dir = Place("data")
@@ -84,11 +84,6 @@ class WorkspacePaths:
     def documents_dir(self) -> Path:
         """Folder of the documents."""
         return self.root / self.settings.documents.folder
-
-    @property
-    def inputs_root(self) -> Path:
-        """Folder that relative paths of sources begin at."""
-        return self.root
 
     @property
     def posts_dir(self) -> Path:

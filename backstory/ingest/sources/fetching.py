@@ -27,7 +27,7 @@ def require_packages(workspace: WorkspacePaths) -> None:
     the sources are invalid.
     """
     for source in list_sources(workspace):
-        if source.settings.is_remote and workspace.fetches:
+        if source.settings.is_remote and workspace.writes:
             _make_remote(source, workspace.keys)
 
 
@@ -40,7 +40,7 @@ def fetch_sources(workspace: WorkspacePaths) -> None:
     documents = workspace.settings.documents
     limits = ReadingLimits(documents.read_seconds, documents.read_megabytes)
     for source in list_sources(workspace):
-        if not source.settings.is_remote or not workspace.fetches:
+        if not source.settings.is_remote or not workspace.writes:
             continue
         rules = make_rules(documents, source.settings)
         remote = _make_remote(source, workspace.keys)
@@ -77,7 +77,5 @@ def find_next_sync(workspace: WorkspacePaths) -> float | None:
     It returns seconds since 1970, of the source that comes first; None if no source lies elsewhere. It raises
     ``SettingsError`` if the sources are invalid. It raises ``WorkspaceError`` if the list of added sources is damaged.
     """
-    if not workspace.fetches:
-        return None
     tried = [last_update(source.root) for source in list_sources(workspace) if source.settings.is_remote]
     return min(tried) + SYNC_SECONDS if tried else None

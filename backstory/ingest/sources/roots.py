@@ -70,7 +70,7 @@ def list_sources(workspace: WorkspacePaths) -> tuple[Source, ...]:
 
 def locate_source(workspace: WorkspacePaths, path: str) -> Path:
     """Return the absolute path that the settings of a source mean; links are not resolved."""
-    return workspace.inputs_root / Path(path).expanduser()
+    return workspace.root / Path(path).expanduser()
 
 
 def locate_document(workspace: WorkspacePaths, uri: str) -> Path | None:
@@ -190,7 +190,7 @@ def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] 
     if not path.exists():
         raise InputError(f"{path} does not exist; name an existing file or folder", code="absent_file")
     place = path.resolve()
-    root = workspace.inputs_root.resolve()
+    root = workspace.root.resolve()
     stored = place.relative_to(root).as_posix() if place.is_relative_to(root) else str(place)
     try:
         stored.encode()

@@ -332,11 +332,10 @@ def print_estimate(
     root = find_workspace(given)
     print_lines(open_console(stderr=as_json), [f"Reading {root}"])
     from backstory.pipeline.run.estimate import estimate_run
-    from backstory.pipeline.run.runner import find_wanted
     from backstory.pipeline.workspace import open_workspace
 
-    workspace = open_workspace(root, accept_removals=accept_removals)
-    estimate = estimate_run(workspace, lambda scratch: find_wanted(scratch, first, last))
+    workspace = open_workspace(root, accept_removals=accept_removals, writes=False)
+    estimate = estimate_run(workspace, first, last)
     lines = describe_estimate(estimate, grain=workspace.settings.partitions.grain)
     print_record(asdict(estimate), lines, as_json=as_json)
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from backstory.base.errors import BackstoryError
-from backstory.ingest.chats.export_files import find_exports
-from backstory.ingest.documents.folder import read_listed_documents
-from backstory.ingest.sources.listing import list_documents
-from backstory.pipeline.chats.removals import refuse_removals, require_documents
-from backstory.pipeline.incremental.partitions import read_previous
+from backstory.ingest.documents.file_hashes import FileHashes
+from backstory.pipeline.stages.documents import read_documents
 from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.partitions import partition_keys
+from backstory.storage.tables.tables import WHOLE
 
 
 def find_run_stops(workspace: Workspace) -> list[str]:
@@ -29,19 +26,10 @@ def find_run_stops(workspace: Workspace) -> list[str]:
 
 
 def _require_messages(workspace: Workspace) -> None:
-    stored = workspace.tables.keys("messages")
-    if stored:
-        reading = read_all_messages(workspace)
-        keys = partition_keys(reading.messages, workspace.settings.partitions.grain)
-        refuse_removals(workspace, reading, find_exports(workspace.chats_dir), [*stored, *keys.unique()])
+    if stored := workspace.tables.keys("messages"):
+        read_all_messages(workspace, stored)
 
 
 def _require_documents(workspace: Workspace) -> None:
-    previous = read_previous(workspace, "documents")
-    if previous is not None:
-        listing = list_documents(workspace, workspace.list_other_parts())
-        settings = workspace.settings
-        read = read_listed_documents(
-            listing, settings.documents, previous, timezone=settings.conversations.timezone
-        )
-        require_documents(workspace, previous, read.documents)
+    if WHOLE in workspace.catalog.read("documents"):
+        read_documents(workspace, FileHashes(workspace.catalog))

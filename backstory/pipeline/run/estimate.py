@@ -2,50 +2,45 @@
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Final
+from datetime import date
+from typing import Final, TypeAlias
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from backstory.index.chunks import embedding_texts
-from backstory.models.embeddings.embed import EmbeddingCache, embedding_key
+from backstory.ingest.documents.file_hashes import FileHashes
+from backstory.models.embeddings.embed import embedding_key
 from backstory.models.embeddings.protocol import Embedder, Task
 from backstory.models.llm_reranker import MAX_OUTPUT_TOKENS
-from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS, Reranker
+from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.models.usage import Usage
 from backstory.pipeline.history.spending import estimate_cost, find_price
-from backstory.pipeline.incremental.partitions import read_table_rows
-from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.incremental.partitions import content_of, read_previous
+from backstory.pipeline.run.runner import find_wanted
+from backstory.pipeline.stages.documents import read_documents
+from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.stages.posts import PostsStage
-from backstory.pipeline.stages.search_index import SearchIndexStage
-from backstory.pipeline.stages.stage import RunResources
+from backstory.pipeline.stages.retrieval import DecisionsStage, HitsStage
+from backstory.pipeline.stages.search_index import SearchIndexStage, cut_documents
+from backstory.pipeline.stages.windows import cut_messages, cut_to_queries
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.groups import SERVICES
 from backstory.settings.models import Settings
-from backstory.settings.paths import Place
-from backstory.settings.storage import StorageSettings
-from backstory.storage.state import copy_state
-from backstory.storage.tables.tables import WHOLE, copy_files
-from backstory.storage.turns import running
-from backstory.writing.draft import Writer
+from backstory.storage.tables.partitions import partition_keys
+from backstory.storage.tables.tables import WHOLE, hash_rows
 
-_BEFORE_EMBEDDING: Final = ("messages", "windows", "window_chunks", "documents", "document_chunks")
-_SEARCHED: Final = ("hits", "decisions")
 _CHARACTERS_OF_A_TOKEN: Final = 4
 _SAMPLE_TOKENS: Final = 4000
 _SAMPLE_TEXTS: Final = 32
 
-FindWanted = Callable[[Workspace], list[str]]
+Frames: TypeAlias = Mapping[str, pl.DataFrame]
+"""Rows by table or partition."""
 
 
 @dataclass(frozen=True)
@@ -124,47 +119,65 @@ class Estimate:
     currency: str
 
 
-def estimate_run(workspace: Workspace, find_wanted: FindWanted) -> Estimate:
-    """Read the inputs as a run does, in a temporary copy of the tables, up to the texts that it would embed.
+def estimate_run(workspace: Workspace, first: date | None, last: date | None) -> Estimate:
+    """Read the inputs as a run over a range of days does, up to the texts that it would embed. Nothing is written.
 
     Posts that a run writes and then serves to later windows are not in it.
 
     Args:
-        workspace: An open workspace, before or after its first run. Nothing in it is written.
-        find_wanted: Lists the keys of the wanted partitions.
+        workspace: A workspace that was opened with ``writes`` unset, before or after its first run.
+        first: First day of the conversations, or None for that of the first message.
+        last: Last day, inclusive, or None for that of the last message.
 
     Raises:
         BackstoryError: The run would fail before it embeds anything, with the same error.
     """
-    with open_scratch(workspace) as scratch:
-        wanted = find_wanted(scratch)
-        resources = RunResources(scratch)
-        for stage in STAGES:
-            if stage.table in _BEFORE_EMBEDDING:
-                stage(resources, wanted).build()
-        documents_change = bool(SearchIndexStage.find_stale(scratch, []))
-        searched = _find_searched(scratch, wanted, documents_change=documents_change)
-        needed: dict[Task, list[str]] = {
-            "document": _list_document_texts(scratch) if documents_change else [],
-            "query": _list_query_texts(scratch, searched),
-        }
-        kinds: tuple[tuple[Task, str], ...] = (("document", "documents"), ("query", "query chunks"))
-        found = [_find_missing(scratch, task, kind, needed[task]) for task, kind in kinds]
-        calls = _list_calls(scratch, wanted, searched)
-    settings = workspace.settings
+    wanted = find_wanted(workspace, first, last)
+    windows, queries = _read_windows(workspace, wanted)
+    documents, chunks = _read_chunks(workspace)
+    documents_change = _are_changed(workspace, {"documents": documents, "document_chunks": chunks})
+    searched = _find_searched(workspace, wanted, windows, queries, documents_change=documents_change)
+    settings, shown = workspace.settings, pl.concat(queries[key] for key in searched) if searched else None
+    found = [
+        _find_missing(
+            workspace, "document", "documents", embedding_texts(chunks, documents) if documents_change else []
+        ),
+        _find_missing(workspace, "query", "query chunks", [] if shown is None else shown["text"].to_list()),
+    ]
     texts = [text for _, missing, _ in found for text in missing]
     counts = np.concatenate([tokens for _, _, tokens in found])
-    pace = _predict_pace(workspace.embedder, settings.embedding, texts, counts)
     return Estimate(
         partitions=wanted,
         embedder=workspace.embedder.id,
         embedding=[kind for kind, _, _ in found],
-        pace=pace,
+        pace=_predict_pace(workspace.embedder, settings.embedding, texts, counts),
         is_paid=settings.embedding.provider in SERVICES,
         cost=_price_embedding(settings, len(texts), int(counts.sum())),
-        calls=calls,
+        calls=_list_calls(workspace, wanted, searched, windows, queries),
         currency=settings.costs.currency,
     )
+
+
+def _read_windows(workspace: Workspace, wanted: Sequence[str]) -> tuple[Frames, Frames]:
+    """Read the windows and the query chunks that the run would make, by partition."""
+    messages = read_all_messages(workspace, wanted).messages
+    messages = messages.with_columns(partition_keys(messages, workspace.settings.partitions.grain))
+    windows = cut_messages(workspace, messages, wanted)
+    return windows, cut_to_queries(workspace, pl.concat(windows.values()), messages, wanted)
+
+
+def _read_chunks(workspace: Workspace) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Read the documents and the chunks that the run would make."""
+    read, _ = read_documents(workspace, FileHashes(workspace.catalog))
+    chunks = cut_documents(workspace, read.documents, read_previous(workspace, "document_chunks"))
+    return read.documents, chunks
+
+
+def _are_changed(workspace: Workspace, made: Frames) -> bool:
+    """Return whether the index would be made again, of other rows or with other settings."""
+    contents = {table: content_of(workspace, table, [WHOLE])[WHOLE] for table in made}
+    is_stale = any(hash_rows(rows) != contents[table] for table, rows in made.items())
+    return is_stale or bool(SearchIndexStage.find_stale(workspace, []))
 
 
 def _predict_pace(
@@ -200,36 +213,30 @@ def _predict_pace(
     return Pace(seconds, f"measured now on {len(sampled)} of these texts, at this machine's present load")
 
 
-def _find_searched(scratch: ScratchWorkspace, wanted: Sequence[str], *, documents_change: bool) -> list[str]:
+def _find_searched(
+    workspace: Workspace, wanted: Sequence[str], windows: Frames, queries: Frames, *, documents_change: bool
+) -> list[str]:
     """List the partitions that the run would search again: all of them if the documents change."""
-    if not scratch.settings.rag.enabled:
+    if not workspace.settings.rag.enabled:
         return []
     if documents_change:
         return list(wanted)
-    stale = {key for stage in STAGES if stage.table in _SEARCHED for key in stage.find_stale(scratch, wanted)}
+    stale = {key for stage in (HitsStage, DecisionsStage) for key in stage.find_stale(workspace, wanted)}
+    for table, frames in (("windows", windows), ("window_chunks", queries)):
+        contents = content_of(workspace, table, wanted)
+        stale |= {key for key, rows in frames.items() if hash_rows(rows) != contents[key]}
     return [key for key in wanted if key in stale]
 
 
-def _list_document_texts(scratch: ScratchWorkspace) -> list[str]:
-    documents, chunks = (
-        read_table_rows(scratch, table, [WHOLE]) for table in ("documents", "document_chunks")
-    )
-    return embedding_texts(chunks, documents)
-
-
-def _list_query_texts(scratch: ScratchWorkspace, partitions: Sequence[str]) -> list[str]:
-    return read_table_rows(scratch, "window_chunks", partitions)["text"].to_list() if partitions else []
-
-
 def _find_missing(
-    scratch: ScratchWorkspace, task: Task, kind: str, texts: Sequence[str]
+    workspace: Workspace, task: Task, kind: str, texts: Sequence[str]
 ) -> tuple[TextsToEmbed, list[str], NDArray[np.int64]]:
     """Find the texts of one kind whose vectors are not in the cache, and the tokens of each."""
     unique = list(dict.fromkeys(texts))
-    keys = [embedding_key(scratch.embedder.id, task, text) for text in unique]
-    known = scratch.embeddings.get(keys, scratch.embedder.dimension)[0]
+    keys = [embedding_key(workspace.embedder.id, task, text) for text in unique]
+    known = workspace.embeddings.get(keys, workspace.embedder.dimension)[0]
     missing = [text for text, cached in zip(unique, known, strict=True) if not cached]
-    tokens = scratch.embedder.count_tokens(missing) if missing else np.zeros(0, np.int64)
+    tokens = workspace.embedder.count_tokens(missing) if missing else np.zeros(0, np.int64)
     return TextsToEmbed(kind, len(unique), int(known.sum()), int(tokens.sum())), missing, tokens
 
 
@@ -242,28 +249,24 @@ def _price_embedding(settings: Settings, texts: int, tokens: int) -> float | Non
 
 
 def _list_calls(
-    scratch: ScratchWorkspace, wanted: Sequence[str], searched: Sequence[str]
+    workspace: Workspace, wanted: Sequence[str], searched: Sequence[str], windows: Frames, queries: Frames
 ) -> list[CallsToMake]:
-    settings, calls = scratch.settings, []
+    settings, calls = workspace.settings, []
     rerank, writers = settings.rerank, settings.writers
     if rerank.paid_model is not None and searched:
-        windows = len(_read_windows(scratch, searched))
+        number = sum(len(windows[key]) for key in searched)
         characters = QUERY_CHARACTERS + rerank.candidates * TEXT_CHARACTERS
-        shown = windows * characters // _CHARACTERS_OF_A_TOKEN
-        written = windows * MAX_OUTPUT_TOKENS
-        calls.append(_price_calls(settings, "rerank", rerank.paid_model, windows, shown, written))
+        shown = number * characters // _CHARACTERS_OF_A_TOKEN
+        written = number * MAX_OUTPUT_TOKENS
+        calls.append(_price_calls(settings, "rerank", rerank.paid_model, number, shown, written))
     if writers.paid_model is not None:
-        again = set(searched) | set(PostsStage.find_stale(scratch, wanted))
-        windows = len(_read_windows(scratch, [key for key in wanted if key in again]))
-        shown = sum(map(len, _list_query_texts(scratch, sorted(again)))) // _CHARACTERS_OF_A_TOKEN
-        tokens = windows * settings.context.max_tokens + shown
-        written = windows * writers.max_output_tokens
-        calls.append(_price_calls(settings, "writing", writers.paid_model, windows, tokens, written))
+        again = {*searched, *PostsStage.find_stale(workspace, wanted)}
+        number = sum(len(windows[key]) for key in again)
+        characters = sum(int(queries[key]["text"].str.len_chars().sum()) for key in again)
+        tokens = number * settings.context.max_tokens + characters // _CHARACTERS_OF_A_TOKEN
+        written = number * writers.max_output_tokens
+        calls.append(_price_calls(settings, "writing", writers.paid_model, number, tokens, written))
     return calls
-
-
-def _read_windows(scratch: ScratchWorkspace, partitions: Sequence[str]) -> pl.DataFrame:
-    return read_table_rows(scratch, "windows", partitions)
 
 
 def _price_calls(
@@ -273,101 +276,3 @@ def _price_calls(
     return CallsToMake(
         purpose, model, calls, tokens_in, tokens_out, estimate_cost(find_price(settings.costs, model), used)
     )
-
-
-_NOT_COPIED = ("*.sqlite*", "mirrors")
-
-
-class _OriginalPlace(Place):
-    """The path of the same name in the original."""
-
-    def __init__(self) -> None:
-        super().__init__("")
-
-    def __set_name__(self, _: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, workspace: Any, _: Any) -> Path:
-        place: Path = getattr(workspace.original, self._name)
-        return place
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScratchWorkspace(Workspace):
-    """A workspace whose tables lie in another folder than the files that a user puts into it.
-
-    Paths below the root are those of the copy, so that whatever a stage writes, it writes there.
-
-    Attributes:
-        original: The workspace that is left alone.
-    """
-
-    original: Workspace
-
-    fetches = False
-    chats_dir = _OriginalPlace()
-    documents_dir = _OriginalPlace()
-    inputs_root = _OriginalPlace()
-    added_sources = _OriginalPlace()
-    mirrors = _OriginalPlace()
-    posts_dir = _OriginalPlace()
-    index = _OriginalPlace()
-    forgotten = _OriginalPlace()
-
-    @property
-    def located_settings(self) -> Settings:
-        """The settings with the folders of models as absolute paths, in the original."""
-        return self.original.located_settings
-
-    @cached_property
-    def embedder(self) -> Embedder:
-        """The embedder of the original."""
-        return self.original.embedder
-
-    @cached_property
-    def reranker(self) -> Reranker | None:
-        """The reranker of the original."""
-        return self.original.reranker
-
-    @cached_property
-    def writer(self) -> Writer | None:
-        """The writer of the original."""
-        return self.original.writer
-
-    @cached_property
-    def embeddings(self) -> EmbeddingCache:
-        """The cache of vectors of the original."""
-        return self.original.embeddings
-
-
-@contextmanager
-def open_scratch(workspace: Workspace) -> Iterator[ScratchWorkspace]:
-    """Copy the tables and the key of a workspace into a temporary folder that only this user can read.
-
-    Vectors, drafts and snapshots are not copied. If a run is under way, the copy is made when it has ended.
-
-    Yields:
-        The copy. Its folder is deleted at the end.
-    """
-    with TemporaryDirectory(prefix="backstory-") as folder:
-        root = Path(folder)
-        scratch = ScratchWorkspace(
-            root,
-            # A copy is of this machine alone.
-            workspace.settings.model_copy(update={"storage": StorageSettings()}),
-            workspace.accept_removals,
-            workspace.keys,
-            original=workspace,
-        )
-        is_made = workspace.catalog.state.exists()
-        with running(workspace.catalog.state, "a copy for an estimate") if is_made else nullcontext():
-            copy_state(workspace.catalog.state, scratch.catalog.state)
-            list(copy_files(workspace.tables, scratch.tables.store))
-            if workspace.secret.parent.is_dir():
-                shutil.copytree(
-                    workspace.secret.parent,
-                    scratch.secret.parent,
-                    ignore=shutil.ignore_patterns(*_NOT_COPIED),
-                )
-            copy_state(workspace.state, scratch.state)
-        yield scratch

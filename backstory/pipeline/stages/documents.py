@@ -92,30 +92,14 @@ class DocumentsStage(TableStage):
         Raises:
             RemovalError: All documents that an earlier run read are gone. Nothing is written.
         """
-        workspace, settings = self.workspace, self.workspace.settings.documents
-        known = workspace.catalog.read(_READING).get(WHOLE)
-        is_current_code = is_made_by_this_code(workspace, "documents")
-        apart = workspace.list_other_parts()
+        workspace = self.workspace
         fetch_sources(workspace)
         was_made = WHOLE in workspace.catalog.read(_DOCUMENTS)
-        previous = read_previous(workspace, "documents")
         hashes, inputs = self._hashes, self.inputs[WHOLE]
         hashes.save()
         unchanged = hashes.unchanged
-        read = read_listed_documents(
-            _list_documents(workspace, apart),
-            settings,
-            previous,
-            previous_reading=known.inputs if known and is_current_code and previous is not None else "",
-            hashes=hashes,
-            timezone=workspace.settings.conversations.timezone,
-            mentions_undated=workspace.has_chats,
-            progress=workspace.runs.follow("files read", partial(announce, "reading documents")),
-        )
+        read, previous = read_documents(workspace, hashes)
         self._inputs_after = {WHOLE: _hash_inputs(workspace, hashes)}
-        if previous is not None:
-            require_documents(workspace, previous, read.documents)
-        read = _leave_out(workspace, read)
         self._rows = read.documents
         cleared = None if previous is None else clear_copies_of_documents(workspace, previous, self._rows)
         sources = {_DOCUMENTS: fill_in_languages(workspace, read)}
@@ -123,6 +107,7 @@ class DocumentsStage(TableStage):
         write_side_output(workspace, "sources", sources, inputs if is_settled else "")
         log_unread(read.sources)
         self._reading = read.reading
+        known = workspace.catalog.read(_READING).get(WHOLE)
         if known is None or known.inputs != read.reading:
             # A process killed here must not leave documents recorded under the inputs of another reading.
             workspace.catalog.forget(_READING, [WHOLE])
@@ -141,6 +126,32 @@ class DocumentsStage(TableStage):
     @cached_property
     def _hashes(self) -> FileHashes:
         return FileHashes(self.workspace.catalog)
+
+
+def read_documents(workspace: Workspace, hashes: FileHashes) -> tuple[DocumentRead, pl.DataFrame | None]:
+    """Read the documents as they are to be stored, and the table as it is; None if that cannot be read.
+
+    Nothing is written. Documents are parsed again whose hashes are not those of the table.
+
+    Raises:
+        RemovalError: All documents that an earlier run read are gone.
+    """
+    previous = read_previous(workspace, "documents")
+    known = workspace.catalog.read(_READING).get(WHOLE)
+    is_known = previous is not None and is_made_by_this_code(workspace, "documents")
+    read = read_listed_documents(
+        _list_documents(workspace, workspace.list_other_parts()),
+        workspace.settings.documents,
+        previous,
+        previous_reading=known.inputs if known and is_known else "",
+        hashes=hashes,
+        timezone=workspace.settings.conversations.timezone,
+        mentions_undated=workspace.has_chats,
+        progress=workspace.runs.follow("files read", partial(announce, "reading documents")),
+    )
+    if previous is not None:
+        require_documents(workspace, previous, read.documents)
+    return _leave_out(workspace, read), previous
 
 
 def read_posts_again(workspace: Workspace, posts: pl.DataFrame, slugs: Collection[str]) -> pl.DataFrame:

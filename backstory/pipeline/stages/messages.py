@@ -88,7 +88,8 @@ def find_partitions(workspace: Workspace) -> list[str]:
             raise WorkspaceError(_describe_nothing(workspace, read), code="no_messages")
         days = " ".join(keys.unique().sort())
         known = Entry(_fingerprint_extent(workspace, files), days, len(messages))
-        workspace.catalog.record(_EXTENT, {_EXPORTS: known})
+        if workspace.writes:
+            workspace.catalog.record(_EXTENT, {_EXPORTS: known})
     found = known.content.split()
     # A killed run may have emptied a partition in one table, and not yet in those that are made of it.
     made = {key for entries in workspace.catalog.read_all(PARTITIONED).values() for key in entries}
@@ -111,14 +112,18 @@ def list_chat_partitions(workspace: Workspace) -> list[str]:
     return [] if known is None else known.content.split()
 
 
-def read_all_messages(workspace: Workspace) -> Reading:
-    """Read the exports as a run does, with the messages that only the archive holds, and without writing a table.
+def read_all_messages(workspace: Workspace, partitions: Sequence[str]) -> Reading:
+    """Read the exports as a run over partitions does, with what only the archive holds. Nothing is written.
 
     Raises:
         ContractError: A message still holds a real name.
+        RemovalError: The run would lose messages that an earlier run read.
         WorkspaceError: The archive or the key of the pseudonyms cannot be used.
     """
-    return _keep_archived(workspace, *read_chats(workspace))
+    read, files = read_chats(workspace)
+    reading = _keep_archived(workspace, read, files)
+    refuse_removals(workspace, reading, files, partitions)
+    return reading
 
 
 def _keep_archived(workspace: Workspace, read: ExportRead, files: Sequence[ExportFile]) -> Reading:

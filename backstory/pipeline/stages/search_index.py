@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -198,7 +198,7 @@ class AddedPostsStage(SearchIndexStage):
         documents = read_posts_again(workspace, posts.documents, slugs)
         if documents.equals(posts.documents):
             return replace(posts, files=files), {}
-        chunks = _cut(workspace, documents, posts.chunks)
+        chunks = cut_documents(workspace, documents, posts.chunks)
         embedded = self._embed(documents, chunks)
         if embedded is None:
             return self._take(posts, slugs)
@@ -301,40 +301,34 @@ class DocumentChunksStage(TableStage):
         """Cut the documents whose chunks are not known."""
         workspace = self.workspace
         previous = read_previous(workspace, "document_chunks")
-        chunks = _cut(
-            workspace,
-            read_table_rows(workspace, "documents", [WHOLE]),
-            previous if is_made_by_this_code(workspace, "document_chunks") else None,
-        )
+        chunks = cut_documents(workspace, read_table_rows(workspace, "documents", [WHOLE]), previous)
         self.counts["kept"] = (
             0 if previous is None else chunks.join(previous, on="chunk_id", how="semi").height
         )
         self.counts["tokens"] = int(chunks["token_count"].sum())
         return {WHOLE: chunks}
 
-    def begin(self) -> None:
-        """Raise ``SettingsError`` if the setting ``chunks.chunkers`` names a format that no reader has."""
-        _require_formats(self.workspace.settings.chunks.chunkers)
 
+def cut_documents(
+    workspace: Workspace, documents: pl.DataFrame, previous: pl.DataFrame | None
+) -> pl.DataFrame:
+    """Cut documents into chunks; revisions whose chunks are in the table as it was keep them.
 
-def _cut(workspace: Workspace, documents: pl.DataFrame, previous: pl.DataFrame | None) -> pl.DataFrame:
-    embedder = workspace.embedder
-    return cut_document_chunks(
-        documents,
-        workspace.settings.chunks,
-        max_tokens=embedder.max_input_tokens,
-        counter=embedder,
-        counter_id=embedder.id,
-        previous=previous,
-    )
-
-
-def _require_formats(formats: Iterable[str]) -> None:
+    It raises ``SettingsError`` if the setting ``chunks.chunkers`` names a format that no reader has.
+    """
+    settings, embedder = workspace.settings.chunks, workspace.embedder
     known = sorted({reader.name for reader in READERS})
-    unknown = sorted(set(formats) - set(known))
-    if unknown:
+    if unknown := sorted(set(settings.chunkers) - set(known)):
         raise SettingsError(
             f"{SETTINGS_FILE}: chunks.chunkers names {', '.join(unknown)}, which no reader reads; the formats are "
             f"{', '.join(known)}",
             code="unknown_format",
         )
+    return cut_document_chunks(
+        documents,
+        settings,
+        max_tokens=embedder.max_input_tokens,
+        counter=embedder,
+        counter_id=embedder.id,
+        previous=previous if is_made_by_this_code(workspace, "document_chunks") else None,
+    )

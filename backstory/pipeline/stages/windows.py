@@ -10,6 +10,7 @@ from backstory.pipeline.chats.stored_messages import hash_read_messages, read_wi
 from backstory.pipeline.incremental.partitions import read_table_rows, split_by_partition
 from backstory.pipeline.stages.post_folder import remove_posts_of_gone_windows
 from backstory.pipeline.stages.stage import TableStage
+from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.retrieval.windows import cut_windows
 
@@ -33,15 +34,7 @@ class WindowsStage(_StageOfMessages):
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Cut the messages of the partitions."""
-        settings = self.workspace.settings
-        windows = cut_windows(
-            read_with_previous(self.workspace, partitions),
-            settings.windows,
-            partitions=partitions,
-            grain=settings.partitions.grain,
-            count_tokens=self.workspace.embedder.count_tokens,
-        )
-        return split_by_partition(windows, partitions, keep_key=True)
+        return cut_messages(self.workspace, read_with_previous(self.workspace, partitions), partitions)
 
     def end(self) -> None:
         """Remove the posts of windows that are gone."""
@@ -57,15 +50,38 @@ class WindowChunksStage(_StageOfMessages):
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Cut the windows of the partitions."""
-        workspace, embedder = self.workspace, self.workspace.embedder
-        windows = read_table_rows(workspace, "windows", partitions)
-        chunks = cut_window_chunks(
-            windows,
-            read_with_previous(workspace, partitions),
-            workspace.settings.queries,
-            max_tokens=min(workspace.settings.chunks.max_tokens, embedder.max_input_tokens),
-            counter=embedder,
-            default_min_tokens=embedder.default_query_tokens,
-        )
-        keyed = chunks.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
-        return split_by_partition(keyed, partitions)
+        windows = read_table_rows(self.workspace, "windows", partitions)
+        messages = read_with_previous(self.workspace, partitions)
+        return cut_to_queries(self.workspace, windows, messages, partitions)
+
+
+def cut_messages(
+    workspace: Workspace, messages: pl.DataFrame, partitions: Sequence[str]
+) -> dict[str, pl.DataFrame]:
+    """Cut messages, with their ``partition`` and those of the partitions before, into the windows of partitions."""
+    settings = workspace.settings
+    windows = cut_windows(
+        messages,
+        settings.windows,
+        partitions=partitions,
+        grain=settings.partitions.grain,
+        count_tokens=workspace.embedder.count_tokens,
+    )
+    return split_by_partition(windows, partitions, keep_key=True)
+
+
+def cut_to_queries(
+    workspace: Workspace, windows: pl.DataFrame, messages: pl.DataFrame, partitions: Sequence[str]
+) -> dict[str, pl.DataFrame]:
+    """Cut the windows of partitions into query chunks."""
+    settings, embedder = workspace.settings, workspace.embedder
+    chunks = cut_window_chunks(
+        windows,
+        messages,
+        settings.queries,
+        max_tokens=min(settings.chunks.max_tokens, embedder.max_input_tokens),
+        counter=embedder,
+        default_min_tokens=embedder.default_query_tokens,
+    )
+    keyed = chunks.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
+    return split_by_partition(keyed, partitions)

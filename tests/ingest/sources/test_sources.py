@@ -17,7 +17,6 @@ from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.operations.backup.writing import write_backup
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.preview import preview_run
-from backstory.pipeline.run.estimate import open_scratch
 from backstory.pipeline.run.pending import fingerprint_documents
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.errors import raises
@@ -224,10 +223,6 @@ def test_everything_that_looks_at_the_documents_sees_the_sources(workspace: Work
     assert all(len(set(column)) == 3 for column in zip(*hashes, strict=True))
     looked_at = {row["source"] for row in preview_run([], workspace.root).files}
     assert "my-notes://moths.md" in looked_at
-    (workspace.root / "near").mkdir()
-    add_source(workspace, workspace.root / "near")
-    with open_scratch(workspace) as scratch:
-        assert list_sources(scratch) == list_sources(workspace)
 
 
 def test_adding_the_same_path_again_changes_nothing(workspace: Workspace, notes: Path) -> None:

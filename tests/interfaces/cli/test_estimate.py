@@ -8,7 +8,6 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.pipeline.run.estimate import Estimate, estimate_run
-from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.state import close_idle
 from tests.interfaces.cli.invocation import run
@@ -19,7 +18,7 @@ WRITERS = "writers: {provider: gemini}\nrerank: {provider: gemini}\n"
 
 
 def estimate(root: Path) -> Estimate:
-    return estimate_run(open_workspace(root), lambda scratch: find_wanted(scratch, None, None))
+    return estimate_run(open_workspace(root, writes=False), None, None)
 
 
 def stamp(root: Path) -> dict[Path, int]:
