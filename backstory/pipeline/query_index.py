@@ -31,15 +31,8 @@ def open_for_queries(workspace: Workspace) -> QueryIndex:
     """Open the published snapshot.
 
     While the settings name another embedder than that of the snapshot, queries are embedded with the former one, and
-    ``degraded`` says so.
-
-    Returns:
-        The open index, to be closed by the caller.
-
-    Raises:
-        NoIndexError: No snapshot is published yet.
-        SearchIndexError: The snapshot was made with another embedder, which cannot be opened any more.
-        SearchIndexError: The snapshot is damaged.
+    ``degraded`` says so. The caller closes it. Without a snapshot it raises ``NoIndexError``, and ``SearchIndexError``
+    for a damaged one, or one whose embedder cannot be opened any more.
     """
     try:
         return QueryIndex(open_index(workspace.index, embedder_id=workspace.embedder.id), workspace, None)
@@ -60,14 +53,6 @@ def open_for_queries(workspace: Workspace) -> QueryIndex:
 
 
 def embed_queries(workspace: Workspace, texts: Sequence[str]) -> EmbeddedTexts:
-    """Embed what a person asks: known vectors come from the cache, and none does while its database is away.
-
-    Args:
-        workspace: The workspace, with the embedder of the index.
-        texts: The texts, none blank.
-
-    Raises:
-        ModelError: The model could not be used.
-    """
+    """Embed what a person asks: known vectors come from the cache, and none does while its database is away."""
     embed = partial(embed_texts, workspace.embedder, texts, task="query")
     return workspace.state_reader.read(lambda: embed(cache=workspace.embeddings), lambda: embed(cache=None))

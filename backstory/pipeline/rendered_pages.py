@@ -48,11 +48,7 @@ def read_export_mark(folder: Path) -> list[str]:
 def remove_pages(root: Path) -> tuple[str, ...]:
     """Remove the reports, the site and the exports of a workspace.
 
-    Args:
-        root: Folder of the workspace.
-
-    Returns:
-        What was removed, relative to the workspace: each report, and the folders of the site and the exports.
+    It names what was removed, relative to the workspace: each report, and the folders of the site and the exports.
     """
     reports = sorted((root / REPORTS_FOLDER).glob("*.html"))
     folders = [root / SITE_FOLDER, *sorted((root / EXPORTS_FOLDER).glob("*/"))]

@@ -44,12 +44,7 @@ _LETTER: Final = rf"(?![{UNSPACED}])[\p{{L}}\p{{M}}\p{{N}}]"
 def pick_parts(texts: Iterable[str], others: Iterable[str]) -> frozenset[str]:
     """Choose pieces that identify texts: beginnings of their lines that occur in no other text.
 
-    Args:
-        texts: Texts to be searched for.
-        others: Texts that stay.
-
-    Returns:
-        Pieces of 8 to 60 characters.
+    They have 8 to 60 characters.
     """
     lines = {line.strip()[:_MOST_CHARACTERS].strip() for text in texts for line in text.splitlines()}
     parts = sorted(line for line in lines if len(line) >= _LEAST_CHARACTERS)
@@ -62,13 +57,8 @@ def pick_parts(texts: Iterable[str], others: Iterable[str]) -> frozenset[str]:
 def record_copy(workspace: Workspace, path: Path, *, is_text: bool = False) -> None:
     """Remember a page, a site or a text that was written where a person chose.
 
-    Whoever may only read the workspace leaves no note in it: of their copies a later run knows nothing.
-
-    Args:
-        workspace: An open workspace.
-        path: The file, or the folder of the site.
-        is_text: Whether the file holds text word for word, in which a run can find what it drops. A page is taken to
-            hold whatever a run drops.
+    Whoever may only read the workspace leaves no note in it: of their copies a later run knows nothing. A page is taken
+    to hold whatever a run drops; of a file that ``is_text``, a run reads what it holds.
     """
     if os.access(workspace.tables_dir, os.W_OK):
         place = _name(workspace, path.absolute())
@@ -80,19 +70,14 @@ def clear_copies_of_messages(
 ) -> str | None:
     """Delete the copies of messages that a run drops or replaces, before it does.
 
-    Returns:
-        What was deleted, and what holds them still; None if the run drops none.
+    It says what was deleted, and what holds them still; None if the run drops none. So do the next two functions.
     """
     dropped = find_replaced(workspace, read_intact_messages(workspace), messages, partitions)
     return _clear_texts(workspace, "messages", dropped["text"], messages["text"])
 
 
 def clear_copies_of_names(workspace: Workspace, names: Collection[str]) -> str | None:
-    """Delete the copies that show the names of people who have withdrawn their agreement.
-
-    Returns:
-        As :func:`clear_copies_of_messages`.
-    """
+    """Delete the copies that show the names of people who have withdrawn their agreement."""
     if not names:
         return None
     # A short name is also a part of words, but "Al" is not named by "also".
@@ -101,16 +86,7 @@ def clear_copies_of_names(workspace: Workspace, names: Collection[str]) -> str |
 
 
 def clear_copies_of_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFrame) -> str | None:
-    """Delete the copies of documents that a run drops, before it does. Posts of windows go with their messages.
-
-    Args:
-        workspace: An open workspace.
-        before: Table ``documents`` as it is.
-        now: What it will hold.
-
-    Returns:
-        As :func:`clear_copies_of_messages`.
-    """
+    """Delete the copies of documents that a run drops, before it does. Posts of windows go with their messages."""
     is_there = pl.col("status").is_in(["ok", "error"]) & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
     remaining = now.filter(is_there)
     gone = before.filter(is_there).join(remaining, on="document_id", how="anti")["document_id"]

@@ -87,8 +87,7 @@ def fingerprint_messages(workspace: Workspace, files: Sequence[ExportFile]) -> s
 def read_chats(workspace: Workspace) -> tuple[ExportRead, tuple[ExportFile, ...]]:
     """Read the exports without forgotten conversations and members, and without people who opted out.
 
-    Returns:
-        What was read, with real names, and the files as they were after they were read.
+    What was read has real names; the files are as they were after they were read.
     """
     settings = workspace.settings.conversations
     read, files = workspace.last_reading.read(workspace.chats_dir, settings)
@@ -116,9 +115,7 @@ def drop_opted_out(messages: pl.DataFrame, opted_out: pl.DataFrame) -> pl.DataFr
 def find_opted_out(messages: pl.DataFrame, people: pl.DataFrame) -> pl.DataFrame:
     """Return the messages whose authors are out of their conversation.
 
-    Args:
-        messages: Rows with ``conversation_id`` and ``author``.
-        people: ``conversation_id`` (null for all conversations) and ``author``, as the tables name them.
+    A null ``conversation_id`` in ``people`` stands for all conversations.
     """
     everywhere = set(map(normalize_name, people.filter(pl.col("conversation_id").is_null())["author"]))
     authors = messages["author"].drop_nulls().unique()
@@ -142,15 +139,7 @@ def scrub_messages(workspace: Workspace, messages: pl.DataFrame) -> pl.DataFrame
 def put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
     """Assign messages their ids, and replace real names.
 
-    Args:
-        workspace: An open workspace.
-        read: What :func:`read_chats` returned.
-
-    Returns:
-        The messages, sources and quarantine as tables hold them, without archived messages.
-
-    Raises:
-        ContractError: A message still holds a real name.
+    A message that still holds a real name is a ``ContractError``.
     """
     messages, quarantine, sources = read.messages, read.quarantine, read.sources
     secret = None
@@ -185,13 +174,6 @@ def name_conversations(workspace: Workspace, read: ExportRead) -> dict[str, str]
     """Name the conversations of exports as tables do, without the messages.
 
     Before the first run makes the key of the pseudonyms, a conversation that is called by a person keeps its name.
-
-    Args:
-        workspace: An open workspace.
-        read: What :func:`read_chats` returned.
-
-    Returns:
-        The id in the tables by the one in ``read``.
     """
     chats = read.messages.select("conversation_id").unique()
     secret = None

@@ -67,15 +67,7 @@ def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None
 
     That is: authors' real names, which are read from the exports, because nothing else holds them; messages of people
     who opted out before the last run; and contact data that ``privacy.scrub`` lists. Partitions that passed before and
-    have not changed since are skipped.
-
-    Args:
-        workspace: An open workspace.
-        partitions: Keys to search, or None for all.
-
-    Returns:
-        ``column`` and ``message_id`` of every breach, never what was found. Names are not searched for if pseudonyms
-        are switched off.
+    have not changed since are skipped. It returns ``column`` and ``message_id`` of every breach, never what was found.
     """
     wanted = list(partitions) if partitions is not None else workspace.tables.keys("messages")
     clean = pl.DataFrame(schema={"column": pl.String, "message_id": pl.String})
@@ -156,15 +148,8 @@ def find_names(workspace: Workspace, table: str, partitions: Sequence[str] | Non
     The texts of messages are searched before any other table is made of them. This search also finds what was changed,
     restored or written by a model since: a model may write a name that no message of its window holds, such as one that
     a document tells it. Text of documents is published as it is, and not searched; nor are posts that a person edited.
-
-    Args:
-        workspace: An open workspace.
-        table: A name of :data:`SEARCHED_COLUMNS`.
-        partitions: Keys to search, or None for all; those that passed before are skipped as for messages.
-
-    Returns:
-        ``column`` and ``window_id`` (null in a table without windows) of every cell that holds a name, never the name;
-        no rows if pseudonyms are switched off, or if there are no chats.
+    It returns ``column`` and ``window_id`` (null in a table without windows) of every cell that holds a name, never the
+    name.
     """
     clean = pl.DataFrame(schema={"column": pl.String, "window_id": pl.String})
     if not (workspace.settings.privacy.pseudonyms and workspace.has_chats):
@@ -275,10 +260,6 @@ def find_former_names(workspace: Workspace, names: Sequence[str]) -> set[str]:
     """List the partitions in which earlier runs wrote real names that are replaced now.
 
     Nothing is searched unless a name, or the code that finds names, is new since a run that found none.
-
-    Args:
-        workspace: An open workspace.
-        names: All real names of people in the exports; empty if pseudonyms are switched off.
     """
     if not workspace.settings.privacy.pseudonyms:
         workspace.catalog.forget(_TABLE, [_KEY])

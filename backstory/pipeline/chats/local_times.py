@@ -21,15 +21,9 @@ def find_zones(workspace: Workspace, chats: Iterable[tuple[str, str, str]]) -> d
 
     ``conversations.overrides`` may give a conversation a zone of its own, under its id, its name, or the name of its
     export or subfolder. The zone of a single file of a subfolder is only that of a phone. If the exports of a
-    conversation have several zones, or if posts are documents for later windows of all conversations, which a run
-    makes day by day, it is the zone of all conversations.
-
-    Args:
-        workspace: An open workspace.
-        chats: Id of each conversation, its name in its export, and the path of an export that holds it.
-
-    Returns:
-        The zones that differ from that of all conversations, by id of the conversation.
+    conversation have several zones, or if posts are documents for later windows of all conversations, which a run makes
+    day by day, it is the zone of all conversations. It returns the zones that differ from that of all conversations, by
+    id. ``chats`` are the id of each conversation, its name in its export, and the path of an export that holds it.
     """
     settings = workspace.settings.conversations
     named = {name: one.timezone for name, one in settings.overrides.items() if one.timezone is not None}
@@ -53,16 +47,7 @@ def put_local_times(messages: pl.DataFrame, zones: Mapping[str, str], zone: str)
 
 
 def place_in_zones(messages: pl.DataFrame, zones: Mapping[str, str], zone: str) -> pl.DataFrame:
-    """Add the times of messages by the clock of their conversation.
-
-    Args:
-        messages: ``conversation_id`` and ``timestamp`` of messages, with other columns.
-        zones: Time zones by id of a conversation.
-        zone: Time zone of the other conversations.
-
-    Returns:
-        The messages with ``local_time`` and ``timezone``, in the same order.
-    """
+    """Add the times of messages by the clock of their conversation."""
     name = pl.col("conversation_id")
     placed = messages.with_columns(
         timezone=name.replace_strict(dict(zones), default=zone, return_dtype=pl.String)
@@ -82,11 +67,7 @@ MOST_LONE: Final = 3
 def require_no_timestamp_outliers(messages: pl.DataFrame) -> None:
     """Raise if the first or last few messages are more than a year away from all other messages.
 
-    Args:
-        messages: ``timestamp`` and ``source`` of all messages, in any order.
-
-    Raises:
-        InputError: There are such messages. The error names the file and date of each, and what to do.
+    The error names the file and date of each, and what to do.
     """
     lone = find_lone_messages(messages)
     if lone.is_empty():
@@ -104,14 +85,7 @@ def require_no_timestamp_outliers(messages: pl.DataFrame) -> None:
 
 
 def find_lone_messages(messages: pl.DataFrame) -> pl.DataFrame:
-    """Find the first or last few messages that are more than :data:`LONGEST_GAP` from all others.
-
-    Args:
-        messages: ``timestamp`` and further columns of all messages.
-
-    Returns:
-        The rows of these messages in the order of time.
-    """
+    """Find the first or last few messages that are more than :data:`LONGEST_GAP` from all others."""
     ordered = messages.sort("timestamp", maintain_order=True)
     most = min(MOST_LONE, len(ordered) // 10)
     after_silence = (ordered["timestamp"].diff() > LONGEST_GAP).arg_true().to_list()

@@ -85,13 +85,7 @@ class MemberNames:
         return [key for key, surnames in candidates.items() if clear.issuperset(surnames)]
 
     def replace(self, text: str, by_surname: Iterable[str], shown: Mapping[str, str]) -> str:
-        """Write other names in place of those of members.
-
-        Args:
-            text: A part of a document.
-            by_surname: Members, by pseudonym, whose surname alone means them in the document.
-            shown: Names by pseudonym; the others are called by their pseudonyms.
-        """
+        """Write other names in place of those of members."""
 
         def write(found: Found, written: str) -> str:
             pseudonym = self.identify(found.person)

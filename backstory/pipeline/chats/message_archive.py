@@ -40,9 +40,6 @@ def keep_archived(workspace: Workspace, reading: Reading, files: Sequence[Export
     """Add the messages of kept conversations that only the archive holds, and set the archive's new content.
 
     Added messages have a negative ``seq``, because their position in an export is no longer known.
-
-    Raises:
-        WorkspaceError: The archive cannot be used.
     """
     archived = _read_archive(workspace, reading.names)
     policies = find_policies(workspace.settings.conversations, reading)
@@ -168,15 +165,7 @@ _ANOTHER_CLOCK: Final = timedelta(hours=26)
 
 
 def find_missing(before: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
-    """Find messages that were removed: not present, moved, edited or read in another time zone.
-
-    Args:
-        before: Messages of an earlier reading, in the columns of the table.
-        now: All messages of this reading.
-
-    Returns:
-        The rows of ``before`` without a counterpart in ``now``.
-    """
+    """Find messages that were removed: not present, moved, edited or read in another time zone."""
     missing = before.join(now, on="message_id", how="anti", maintain_order="left")
     added = now.join(before, on="message_id", how="anti", maintain_order="left")
     for place in (("timestamp", "author", "text", "kind"), ("conversation_id", "timestamp", "author")):

@@ -275,8 +275,7 @@ def list_hidden_names(workspace: Workspace) -> list[str]:
 def find_shown_names(workspace: Workspace) -> pl.DataFrame:
     """Find the documents of which readers see names of members: in their paths, or since the names are kept.
 
-    Returns:
-        ``uri``, and ``names``: how many names its title, tags and text hold.
+    ``names`` is how many its title, tags and text hold.
     """
     replaced = _replaces(workspace)
     rows = [

@@ -113,11 +113,7 @@ class FoundPeople:
 
 
 def find_people(workspace: Workspace, read: ExportRead, messages: pl.DataFrame) -> FoundPeople:
-    """Name the people of all conversations for readers.
-
-    Raises:
-        SettingsError: A chosen name is that of another member.
-    """
+    """Name the people of all conversations for readers."""
     agreed: Names = {}
     entries: dict[str, Entry] = {}
     words: dict[str, list[str]] = {}
@@ -188,13 +184,7 @@ def hash_names(workspace: Workspace) -> str:
 
 
 def show_chunks(window_chunks: pl.DataFrame, windows: pl.DataFrame, people: People) -> pl.Series:
-    """Return the texts of query chunks as readers see them.
-
-    Args:
-        window_chunks: Rows with ``window_id`` and ``text``.
-        windows: ``window_id`` and ``conversation_id`` of their windows.
-        people: The names.
-    """
+    """Return the texts of query chunks as readers see them."""
     conversations = dict(windows.select("window_id", "conversation_id").iter_rows())
     names = {name: people.names_in(name) for name in set(conversations.values())}
     return pl.Series(
@@ -208,17 +198,7 @@ def show_chunks(window_chunks: pl.DataFrame, windows: pl.DataFrame, people: Peop
 
 
 def show_messages(windows: pl.DataFrame, messages: pl.DataFrame, people: People) -> pl.DataFrame:
-    """Write the messages of windows as readers see them.
-
-    Args:
-        windows: ``window_id`` and ``message_ids``.
-        messages: Their messages, as the tables hold them.
-        people: The names.
-
-    Returns:
-        ``window_id``, ``messages``, ``said_count``, ``local_started_at`` and ``local_ended_at`` of table
-        ``window_contexts``, one row for each window.
-    """
+    """Write the messages of windows as readers see them."""
     names = {conversation: people.names_in(conversation) for conversation in people.seen}
     is_said = (pl.col("kind") != "system") & (pl.col("text").str.strip_chars() != "")
     said = messages.filter(is_said).with_columns(sent_at=pl.col("local_time").dt.strftime("%Y-%m-%d %H:%M"))

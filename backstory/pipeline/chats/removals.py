@@ -33,11 +33,7 @@ _NAMED: Final = 5
 def refuse_removals(
     workspace: Workspace, reading: Reading, files: Sequence[ExportFile], partitions: Sequence[str]
 ) -> None:
-    """Stop a run that would remove messages, unless the caller or the settings allow it.
-
-    Raises:
-        RemovalError: The run would lose messages. The error names the conversations, days and files, and what to do.
-    """
+    """Stop a run that would remove messages, unless the caller or the settings allow it."""
     if workspace.accept_removals:
         return
     missing = find_removals(workspace, reading, files, partitions)
@@ -50,11 +46,7 @@ def refuse_removals(
 def find_removals(
     workspace: Workspace, reading: Reading, files: Sequence[ExportFile], partitions: Sequence[str]
 ) -> pl.DataFrame:
-    """Find the stored messages that a run would remove, in conversations whose setting is to ask before; see above.
-
-    Returns:
-        Rows of the table of messages.
-    """
+    """Find the stored messages that a run would remove, in conversations whose setting is to ask before; see above."""
     stored = drop_opted_out(read_intact_messages(workspace), reading.opted_out)
     policies = find_policies(workspace.settings.conversations, reading)
     default = workspace.settings.conversations.removals
@@ -102,16 +94,7 @@ def _describe_file(source: str, states: Mapping[str, Mapping[str, object]], coun
 
 
 def require_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFrame) -> None:
-    """Stop a run that finds none of the documents of an earlier run, for example because a disk is not mounted.
-
-    Args:
-        workspace: An open workspace.
-        before: Table ``documents`` of the earlier run.
-        now: What the table would hold.
-
-    Raises:
-        RemovalError: All documents of the earlier run are gone, and there is no other document.
-    """
+    """Stop a run that finds none of the documents of an earlier run, for example because a disk is not mounted."""
     before, now = (table.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX)) for table in (before, now))
     served = before.filter(pl.col("status") == "ok").join(now, on="document_id", how="semi")
     left = now.filter(pl.col("status").is_in(["ok", "error"]))

@@ -57,11 +57,7 @@ def span_of(workspace: Workspace, messages: pl.DataFrame) -> tuple[str, str]:
 def find_replaced(
     workspace: Workspace, stored: pl.DataFrame, messages: pl.DataFrame, partitions: Sequence[str]
 ) -> pl.DataFrame:
-    """Find the stored messages that a run drops, or replaces by others.
-
-    Returns:
-        Rows of ``stored`` of which the id, the author or the text is in no row of ``messages``.
-    """
+    """Find the stored messages that a run drops, or replaces by others."""
     written = stored.filter(are_written(workspace, stored, messages, partitions))
     return written.join(messages, on=["message_id", "author", "text"], how="anti", nulls_equal=True)
 

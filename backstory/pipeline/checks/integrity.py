@@ -32,16 +32,7 @@ REFERENCES: Final = (
 
 
 def find_contract_breaches(workspace: Workspace, table: str, partitions: Partitions = None) -> pl.DataFrame:
-    """Check stored rows against the table's contract: columns, types, value ranges, uniqueness.
-
-    Args:
-        workspace: A workspace with tables.
-        table: A name of :data:`backstory.storage.tables.schemas.TABLES`.
-        partitions: Keys of the partitions to check, or None for all.
-
-    Returns:
-        ``table`` and ``breach``; empty if the contract holds.
-    """
+    """Check stored rows against the table's contract: columns, types, value ranges, uniqueness."""
     try:
         validate(workspace.tables.read(table, partitions), TABLES[table])
     except ContractError as error:
@@ -60,16 +51,7 @@ def find_orphans(
 ) -> pl.DataFrame:
     """Find rows that refer to a row that does not exist.
 
-    Args:
-        workspace: A workspace with tables.
-        child: Table with the references.
-        parent: Table that the references name.
-        on: Columns of the reference, with the same names in both tables.
-        partitions: Partitions of the child to check, or None for all.
-        parent_partitions: Partitions of the parent to read, or None for all.
-
-    Returns:
-        The reference columns of the orphaned rows, each once.
+    It returns the reference columns of the orphaned rows, each once.
     """
     # The other columns, such as the texts of all documents, are not read.
     known = workspace.tables.read(parent, parent_partitions, columns=on)
@@ -138,11 +120,7 @@ def find_unjudged_windows(workspace: Workspace, partitions: Partitions = None) -
 
 
 def find_index_deviations(workspace: Workspace) -> pl.DataFrame:
-    """Compare the counts of the published index with those of the tables that it was built from.
-
-    Returns:
-        ``what``, ``indexed`` and ``stored`` of every count that differs.
-    """
+    """Compare the counts of the published index with those of the tables that it was built from."""
     manifest = read_manifest(workspace.index / current_version(workspace.index))
     searched = workspace.tables.read("documents").filter(pl.col("status") == "ok")
     chunks = workspace.tables.read("document_chunks")
@@ -158,12 +136,7 @@ def find_index_deviations(workspace: Workspace) -> pl.DataFrame:
 
 
 def find_low_recall(workspace: Workspace) -> pl.DataFrame:
-    """Check the recall that the HNSW index of the published snapshot had when it was built.
-
-    Returns:
-        ``recall_at_5`` and ``remedy`` if the recall is too low; empty if it is high enough, or if there is no such
-        index.
-    """
+    """Check the recall that the HNSW index of the published snapshot had when it was built."""
     recall = read_manifest(workspace.index / current_version(workspace.index)).recall_at_5
     found = pl.DataFrame(
         {"recall_at_5": [recall], "remedy": [REMEDY]},
@@ -232,14 +205,8 @@ _UNCLEAR = "an unclear language"
 def count_languages(workspace: Workspace) -> pl.DataFrame:
     """Count the files and windows of each language.
 
-    Args:
-        workspace: A workspace; some of its tables may not exist yet.
-
-    Returns:
-        ``what`` (``conversations`` and ``documents``, both of which count files, and ``windows``);
-        ``language``, its English name, or "an unclear language" if it could not be detected; ``count``;
-        and ``known``, whether the embedder knows it. Sorted by ``what``, the most frequent language first. Tables that
-        do not exist yet have no rows.
+    ``conversations`` and ``documents`` count files, and ``windows`` windows. ``known`` says whether the embedder knows
+    the language. The most frequent language of each comes first.
     """
     files = workspace.tables.read("sources").filter(status="read").select("language", what="folder")
     windows = workspace.tables.read("window_contexts").select("language", what=pl.lit("windows"))
@@ -257,11 +224,7 @@ def count_languages(workspace: Workspace) -> pl.DataFrame:
 def describe_languages(counts: pl.DataFrame) -> str:
     """Write counts of languages as one line.
 
-    Args:
-        counts: From :func:`count_languages`.
-
-    Returns:
-        Such as "conversations: 1 in English; windows: 12 in English, 1 in German".
+    It gives such as "conversations: 1 in English; windows: 12 in English, 1 in German".
     """
     groups = counts.group_by("what", maintain_order=True).agg(
         pl.format("{} in {}", "count", "language").str.join(", ")

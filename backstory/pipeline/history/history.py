@@ -76,22 +76,14 @@ class RunHistory:
         self._started = self._written = self._published = 0.0
 
     def meter(self, purpose: str, model: str) -> CallMeter:
-        """Make the meter of a model of a paid service, for a purpose such as ``embedding``.
-
-        Raises:
-            SettingsError: There is a budget of money, and no price of the model.
-        """
+        """Make the meter of a model of a paid service, for a purpose such as ``embedding``."""
         name = model.removeprefix("models/")
         require_price(self._settings.costs, name)
         self._paid_models[purpose] = name
         return ModelMeter(self._spending, purpose, name, self._run_id)
 
     def read(self, limit: int = NO_LIMIT) -> list[RunRecord]:
-        """Read the latest runs, newest first. A running run whose process is gone is given as lost.
-
-        Raises:
-            StateError: The state is damaged, or cannot be used.
-        """
+        """Read the latest runs, newest first. A running run whose process is gone is given as lost."""
         records = self._read(limit)
         gone = {(record.run_id, record.status) for record in records if self._is_gone(record)}
         # A run records its end before it releases its lock: one that ended meanwhile is read again as ended, and one
@@ -107,9 +99,6 @@ class RunHistory:
         """Allow one run of the workspace at a time. :meth:`read` shows a run that waits.
 
         Runs that name the ``days`` that alone they write go on side by side where these differ.
-
-        Raises:
-            StateError: See :meth:`record`.
         """
         state = self._tables.catalog.state
         with running(state, by, lambda holder: self._waiting(by, partitions, holder), days=days):
@@ -121,14 +110,9 @@ class RunHistory:
     ) -> Iterator[Callable[[RunEnd], None]]:
         """Record a run over some partitions from its begin to its end.
 
-        Runs whose process is gone are marked as lost, and runs older than ``runs.keep_months`` are dropped.
-
-        Yields:
-            A function to call with the end of the run. A run that changed nothing, did not fail and called no service
-            is not kept, unless it succeeded after one that did not.
-
-        Raises:
-            StateError: The state is damaged, or cannot be used.
+        Runs whose process is gone are marked as lost, and runs older than ``runs.keep_months`` are dropped. It yields a
+        function to call with the end of the run. A run that changed nothing, did not fail and called no service is not
+        kept, unless it succeeded after one that did not.
         """
         ends = [RunEnd()]
         record = self._draft(by, partitions, dagster_run_id)
@@ -162,8 +146,7 @@ class RunHistory:
     def advance(self, stage: str, partition: str, done: int, total: int) -> None:
         """Report that a stage begins its next group of partitions, and how many of them are done.
 
-        Raises:
-            StoppedError: The run has taken longer than ``runs.max_minutes``.
+        A run that has taken longer than ``runs.max_minutes`` is stopped here.
         """
         if self._current is None:
             return
@@ -198,11 +181,7 @@ class RunHistory:
             self._spending.add(session, place, used, cached=stats.cached)
 
     def publish(self) -> None:
-        """Write the table ``runs`` as the history is now, without runs that wait.
-
-        Raises:
-            StateError: The state is damaged, or cannot be used.
-        """
+        """Write the table ``runs`` as the history is now, without runs that wait."""
         # The transaction makes rival processes write one after another, each what the history holds then.
         with self.state.begin() as session:
             begun = [record for record in read_records(session) if record.status != WAITING]

@@ -157,14 +157,7 @@ def insert_record(session: Session, record: RunRecord) -> None:
 def read_records(
     session: Session, where: str = "1 = 1", parameters: Sequence[object] = (), limit: int = NO_LIMIT
 ) -> list[RunRecord]:
-    """Read records, the latest first.
-
-    Args:
-        session: Transaction of the history.
-        where: Condition in SQL on the table ``runs``.
-        parameters: Values of the condition.
-        limit: Most records.
-    """
+    """Read records, the latest first. ``where`` is a condition in SQL on the table ``runs``."""
     rows = session.execute(
         f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE {where} ORDER BY started_at DESC, run_id LIMIT ?",  # noqa: S608
         [*parameters, limit],
@@ -239,12 +232,7 @@ STALLED_SECONDS: Final = 600.0
 
 
 def describe_status(record: RunRecord, now: float | None = None) -> str:
-    """Describe where a run stands or how it ended, and what to do.
-
-    Args:
-        record: A run, from :meth:`backstory.pipeline.history.history.RunHistory.read`.
-        now: Seconds since 1970; None for the present.
-    """
+    """Describe where a run stands or how it ended, and what to do."""
     name = f"run {record.run_id[:8]} ({record.by})"
     idle = write_duration((time.time() if now is None else now) - record.heartbeat_at)
     match record.status:
@@ -276,12 +264,7 @@ def is_stalled(record: RunRecord, now: float | None = None) -> bool:
 
 
 def find_trouble(records: Sequence[RunRecord], now: float | None = None) -> list[RunRecord]:
-    """Choose the runs that a person should look at: those that hang, and the latest ended one if it did not succeed.
-
-    Args:
-        records: Runs, the latest first.
-        now: Seconds since 1970; None for the present.
-    """
+    """Choose the runs that a person should look at: those that hang, and the latest ended one if it did not succeed."""
     ended = next((record for record in records if record.ended_at is not None), None)
     stalled = [record for record in records if is_stalled(record, now)]
     return stalled + ([ended] if ended is not None and ended.status in UNSUCCESSFUL else [])

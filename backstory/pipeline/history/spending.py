@@ -160,8 +160,7 @@ class Spending:
     def _find_room(self, session: Session, place: Place, wanted: Usage) -> bool:
         """Return whether there is room now; if not, there may be when other calls have been settled.
 
-        Raises:
-            BudgetExhaustedError: There will be no room.
+        If there will be none, it raises ``BudgetExhaustedError``.
         """
         asked = {
             "calls": wanted.calls,
@@ -265,11 +264,7 @@ def estimate_cost(price: ModelPrice | None, used: Usage) -> float | None:
 
 
 def require_price(settings: CostSettings, model: str) -> None:
-    """Check that a budget of money can be kept.
-
-    Raises:
-        SettingsError: There is such a budget, and the model has no price.
-    """
+    """Check that a budget of money can be kept. A model without a price is then an error (code ``no_price``)."""
     budgets: Mapping[str, BudgetSettings] = {"run": settings.run, "day": settings.day}
     limited = [f"costs.{name}.money" for name, budget in budgets.items() if budget.money is not None]
     if limited and find_price(settings, model) is None:

@@ -113,13 +113,7 @@ def depends_on_model(table: str) -> bool:
 def hash_dependencies(workspace: Workspace, table: str, snapshot: str | None = None) -> str:
     """Hash what a stage depends on besides the tables that it reads: code, settings, model, snapshot.
 
-    Args:
-        workspace: An open workspace.
-        table: The table that the stage writes.
-        snapshot: Version of the snapshot that counts for ``hits`` and the stages after it; None for the published one.
-
-    Returns:
-        A hash that changes when the stage may give other rows for the same tables.
+    Of ``snapshot``, the version of the published one counts by default.
     """
     models = [workspace.embedder.id] if depends_on_model(table) else []
     searched = current_version(workspace.index) if snapshot is None else snapshot
@@ -242,17 +236,7 @@ POST_FOLDERS: Final = "post_folders"
 def hash_document_files(
     workspace: Workspace, apart: Collection[Path], hashes: FileHashes | None = None
 ) -> str:
-    """Hash every file that may be a document: those of the folder of documents, and those of the further sources.
-
-    Args:
-        workspace: An open workspace.
-        apart: Files and folders that are not documents, and are skipped.
-        hashes: Hashes of files that have not changed; None for those that the last run remembered.
-
-    Raises:
-        SettingsError: The sources are invalid.
-        WorkspaceError: The list of added sources is damaged.
-    """
+    """Hash every file that may be a document: those of the folder of documents, and those of the further sources."""
     roots = [source.root for source in list_sources(workspace)]
     known = FileHashes(workspace.catalog) if hashes is None else hashes
     posts = hash_documents(workspace.documents_dir, [*apart, *roots], known)
@@ -261,16 +245,7 @@ def hash_document_files(
 
 
 def hash_documents(folder: Path, apart: Collection[Path], hashes: FileHashes) -> str:
-    """Hash the content of a folder of documents.
-
-    Args:
-        folder: The folder.
-        apart: Files and folders inside it that are not documents, and are skipped.
-        hashes: Hashes of files that have not changed, which are not read.
-
-    Returns:
-        A hash that differs when a file was added, removed, renamed or edited.
-    """
+    """Hash the content of a folder of documents."""
     return digest(sorted(_hash_files(os.fspath(folder), {os.fspath(path) for path in apart}, hashes)))
 
 

@@ -29,20 +29,7 @@ def content_of(workspace: Workspace, table: str, partitions: Sequence[str]) -> d
 
 
 def read_table_rows(workspace: Workspace, table: str, partitions: Sequence[str]) -> pl.DataFrame:
-    """Read the input partitions of a stage. A partition that was never built is an error, not an empty table.
-
-    Args:
-        workspace: An open workspace.
-        table: A name of :data:`backstory.storage.tables.schemas.TABLES`.
-        partitions: Keys of the partitions.
-
-    Returns:
-        Their rows, as :meth:`backstory.storage.tables.tables.Tables.read` gives them.
-
-    Raises:
-        WorkspaceError: A partition was never built.
-        ContractError: A file is absent or damaged.
-    """
+    """Read the input partitions of a stage. A partition that was never built is an error, not an empty table."""
     entries = workspace.catalog.read(table)
     absent = [key for key in partitions if key not in entries]
     if absent:
@@ -57,8 +44,7 @@ def read_table_rows(workspace: Workspace, table: str, partitions: Sequence[str])
 def read_previous(workspace: Workspace, table: str) -> pl.DataFrame | None:
     """Read the previous output of a stage, so that its unchanged rows can be reused.
 
-    Returns:
-        All rows of the table; None if they are not recorded or are damaged, which is logged.
+    It is None if the rows are not recorded or are damaged, which is logged.
     """
     if WHOLE not in workspace.catalog.read(table):
         return None
@@ -72,13 +58,7 @@ def read_previous(workspace: Workspace, table: str) -> pl.DataFrame | None:
 def find_stale_partitions(workspace: Workspace, table: str, inputs: Mapping[str, str]) -> list[str]:
     """List the partitions of a table that a run would rebuild.
 
-    Args:
-        workspace: An open workspace.
-        table: A name of :data:`backstory.storage.tables.schemas.TABLES`.
-        inputs: Hash of the inputs of each wanted partition.
-
-    Returns:
-        Partitions whose inputs changed, or whose file differs from the one written, in the order of ``inputs``.
+    Their inputs changed, or their file is not the one that was written.
     """
     return workspace.tables.stale(table, _with_columns(table, inputs))
 
@@ -105,15 +85,7 @@ def write_group(
 ) -> None:
     """Write partitions of a table, with what they were made from, all of them or none.
 
-    Args:
-        workspace: An open workspace.
-        table: A name of :data:`backstory.storage.tables.schemas.TABLES`.
-        frames: Rows by partition.
-        inputs: Hash of the inputs by partition.
-        seen: Version of the catalog at which the inputs were hashed; None to replace whatever is there.
-
-    Raises:
-        ConflictError: Another run has written one of them since.
+    Where another run has written one since the version of the catalog that was seen, it raises ``ConflictError``.
     """
     made_from = _with_columns(table, inputs)
     workspace.tables.commit(
@@ -142,8 +114,7 @@ def _with_columns(table: str, inputs: Mapping[str, str]) -> dict[str, str]:
 def drop_other_grain(workspace: Workspace, table: str, wanted: Iterable[str]) -> bool:
     """Remove the partitions of another calendar grain, whose rows would duplicate those of the current grain.
 
-    Returns:
-        Whether there were any.
+    It returns whether there were any.
     """
     grain = workspace.settings.partitions.grain
     known = workspace.catalog.read(_MADE_BY).get(table)
@@ -164,13 +135,7 @@ def drop_other_grain(workspace: Workspace, table: str, wanted: Iterable[str]) ->
 def group_partitions(partitions: Sequence[str], weights: Mapping[str, int], most: int) -> list[list[str]]:
     """Cut a list of partitions into runs of limited weight.
 
-    Args:
-        partitions: Keys of partitions, in order.
-        weights: Weight of each; 0 for one that is absent.
-        most: Maximum weight of a run; a heavier partition forms a run alone.
-
-    Returns:
-        The runs, which are the given list when joined.
+    A partition that is heavier than ``most`` is a run alone.
     """
     groups: list[list[str]] = []
     room = 0
@@ -193,16 +158,7 @@ def count_rows(workspace: Workspace, table: str, partitions: Sequence[str]) -> d
 def split_by_partition(
     frame: pl.DataFrame, partitions: Sequence[str], *, keep_key: bool = False
 ) -> dict[str, pl.DataFrame]:
-    """Cut a frame by its ``partition`` column.
-
-    Args:
-        frame: Rows with a column ``partition``.
-        partitions: The wanted keys; one without rows gives an empty frame.
-        keep_key: Whether the column stays.
-
-    Returns:
-        The rows of each wanted key, in their order.
-    """
+    """Cut a frame by its ``partition`` column. A wanted key without rows gets an empty frame."""
     groups = frame.partition_by("partition", as_dict=True, maintain_order=True, include_key=keep_key)
     absent = frame.clear() if keep_key else frame.drop("partition").clear()
     return {key: groups.get((key,), absent) for key in partitions}

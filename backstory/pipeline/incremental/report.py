@@ -79,10 +79,6 @@ def join_rounds(rounds: Sequence[tuple[Sequence[str], StageResult]], *, rows: in
 
     Of several results about the same partitions, the last that rebuilt some counts, because most figures describe the
     rows; what was spent and how long it took is added up.
-
-    Args:
-        rounds: The partitions of each result, and the result; not empty. Partitions may occur several times.
-        rows: Rows of all partitions after the last of them.
     """
     made: dict[tuple[str, ...], StageResult] = {}
     spent: dict[str, int | float | str] = {}
@@ -135,11 +131,7 @@ def log_report(report: StageResult) -> None:
 
 
 def log_unread(sources: pl.DataFrame) -> None:
-    """Log each file that was set aside or could not be read.
-
-    Args:
-        sources: Rows of the table ``sources``, in which names of people are pseudonyms already.
-    """
+    """Log each file that was set aside or could not be read."""
     unread = sources.filter(pl.col("status").is_in(UNREAD_STATUSES))
     for row in unread.select("folder", "source", "status", "reason").iter_rows(named=True):
         log_event(logger, "file not read", row, level=logging.WARNING, extra=PRINTED)

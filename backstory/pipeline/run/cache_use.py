@@ -58,11 +58,7 @@ class Pruning:
 
 
 def measure_caches(workspace: Workspace) -> CacheUse:
-    """Count vectors, drafts and judgements, and their bytes.
-
-    Raises:
-        StateError: The cache is damaged, or cannot be used.
-    """
+    """Count vectors, drafts and judgements, and their bytes."""
     return CacheUse(
         vectors=workspace.embeddings.count_by_owner(),
         drafts=workspace.drafts.count(),
@@ -76,14 +72,10 @@ def measure_caches(workspace: Workspace) -> CacheUse:
 def prune_caches(workspace: Workspace) -> Pruning:
     """Delete what the present embedder and tables do not use.
 
-    That is vectors of other texts or spaces, drafts that no post was made from, summaries of documents
-    that are gone or were changed, and judgements of windows that are
-    gone. A run that is under way is waited for. A process that stores a vector meanwhile loses at most that vector,
-    which is computed again when it is needed. Published snapshots hold their own vectors.
-
-    Raises:
-        WorkspaceError: There are no tables, so that everything would be deleted.
-        StateError: The cache is damaged, or cannot be used.
+    That is vectors of other texts or spaces, drafts that no post was made from, summaries of documents that are gone or
+    were changed, and judgements of windows that are gone. A run that is under way is waited for. A process that stores
+    a vector meanwhile loses at most that vector, which is computed again when it is needed. Published snapshots hold
+    their own vectors. Without tables, everything would be deleted, which is an error.
     """
     if not any(workspace.tables.keys(table) for table in ("window_chunks", "document_chunks")):
         raise WorkspaceError(
@@ -114,12 +106,7 @@ def list_drafted(workspace: Workspace) -> set[bytes]:
 
 
 def list_keys(workspace: Workspace, spaces: Iterable[str]) -> set[bytes]:
-    """List the keys of the vectors of all texts in the tables.
-
-    Args:
-        workspace: An open workspace.
-        spaces: Ids of the embedding spaces.
-    """
+    """List the keys of the vectors of all texts in the tables."""
     queries = workspace.tables.read("window_chunks")["text"].unique()
     chunks = workspace.tables.read("document_chunks")
     documents = embedding_texts(chunks, workspace.tables.read("documents"))

@@ -166,10 +166,7 @@ def look(workspace: Workspace) -> ReaderView:
 def compare(workspace: Workspace, before: ReaderView, made: Collection[str]) -> Differences:
     """Compare what a reader saw before a run with what is there now. Only partitions that have changed are read.
 
-    Args:
-        workspace: An open workspace.
-        before: What a reader saw before the run; its files must still be there.
-        made: The tables that the run was to make.
+    The files of ``before`` must still be there.
     """
     after, found, unknown = look(workspace), Differences(), []
     finders: dict[str, Callable[[], Differences]] = {
@@ -312,8 +309,7 @@ def _compare_posts(workspace: Workspace, before: ReaderView, after: ReaderView) 
 def describe_differences(differences: Differences) -> list[str]:
     """Describe what a run has changed, one line for each kind of thing; and each window that has no post.
 
-    Returns:
-        The lines, which are those of the terminal, of Dagster and of logs; one that says so if nothing is different.
+    The terminal, Dagster and logs have the same lines; one says so if nothing is different.
     """
     posts = differences.posts or PostDifferences()
     lines = [

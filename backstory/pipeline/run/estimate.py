@@ -122,15 +122,8 @@ class Estimate:
 def estimate_run(workspace: Workspace, first: date | None, last: date | None) -> Estimate:
     """Read the inputs as a run over a range of days does, up to the texts that it would embed. Nothing is written.
 
-    Posts that a run writes and then serves to later windows are not in it.
-
-    Args:
-        workspace: A workspace that was opened with ``writes`` unset, before or after its first run.
-        first: First day of the conversations, or None for that of the first message.
-        last: Last day, inclusive, or None for that of the last message.
-
-    Raises:
-        BackstoryError: The run would fail before it embeds anything, with the same error.
+    Posts that a run writes and then serves to later windows are not in it. It fails where the run would, with the same
+    error. The workspace was opened with ``writes`` unset.
     """
     wanted = find_wanted(workspace, first, last)
     windows, queries = _read_windows(workspace, wanted)

@@ -25,9 +25,6 @@ def find_outdated(workspace: Workspace) -> list[str]:
     """List the partitions whose contexts name another snapshot than the published one, in order.
 
     Where written posts are documents, a partition is up to date if it was searched in the documents before it.
-
-    Raises:
-        ContractError: A file of the tables is damaged.
     """
     if workspace.feeds_back:
         searched = read_searched(workspace)
@@ -64,9 +61,6 @@ def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
     had other settings therefore need no special case. Every byte of exports and tables is hashed; their sizes and times
     are not trusted. A document is hashed if its state on the disk has changed
     (:mod:`backstory.ingest.documents.file_hashes`). Of the snapshot, the sizes of the files are compared.
-
-    Returns:
-        True if a run would rebuild nothing and the current tables passed their checks.
     """
     if any(source.settings.is_remote for source in list_sources(workspace)):
         return False  # whether a place elsewhere has changed is known only by listing it

@@ -40,18 +40,7 @@ Report: TypeAlias = Callable[[Run], None]
 def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> list[str]:
     """List the partitions of a range of days that have messages, or had some in an earlier run.
 
-    Args:
-        workspace: An open workspace.
-        first: First day of the conversations, or None for that of the first message.
-        last: Last day, inclusive, or None for that of the last message.
-
-    Returns:
-        Keys, in order, at least one.
-
-    Raises:
-        InputError: There is none in the range.
-        WorkspaceError: There is no message to read.
-        ReadError: An export as a whole cannot be read.
+    They are in order, and at least one. Without a first or last day, the range begins and ends with the messages.
     """
     if first is not None and last is not None and last < first:
         raise InputError(f"--to {last} lies before --from {first}; swap the two", code="swapped_range")
@@ -106,22 +95,10 @@ def execute_run(
 ) -> Run:
     """Build tables of a workspace; every run is this function.
 
-    A second run of the same workspace, in this process or another, waits until the first has ended.
-
-    Args:
-        workspace: An open workspace.
-        run: What to build.
-        on_progress: Called with each event as soon as there is one.
-        report: Called with the run when its tables are built, while no other run may change them.
-        skips_unchanged: Whether to build nothing if nothing has changed since the last run of these partitions.
-        holds_lock: Whether the caller holds the lock of the workspace.
-
-    Returns:
-        The run, with what became of it. It tells a failed stage, unless it has failures raised.
-
-    Raises:
-        BackstoryError: The workspace, its settings or its catalog cannot be used; with ``isolates_failures`` unset,
-            also the first failure of a stage.
+    A second run of the same workspace, in this process or another, waits until the first has ended. ``report`` is
+    called with the run when its tables are built, while no other run may change them. With ``skips_unchanged``, nothing
+    is built if nothing has changed since the last run of these partitions. Errors of the workspace, its settings or its
+    catalog are raised; those of a stage only if the run does not isolate failures.
     """
     started = perf_counter()
     with observe_run(run.partitions, run.dagster_run_id) as run.id:
@@ -161,16 +138,8 @@ def build_tables(workspace: Workspace, run: Run, on_progress: OnProgress = ignor
     or documents stops there: it builds none of the later tables.
 
     If posts are built that are documents for later windows, all stages from the documents on are built for one
-    partition after another, also those that are not wanted, since a post is made from the posts before it.
-
-    Args:
-        workspace: An open workspace, whose lock this process holds.
-        run: What is wanted; what was built and what is broken is added to it.
-        on_progress: Called with each event as soon as there is one.
-
-    Raises:
-        MissingExtraError: A setting needs packages that are not installed. Nothing is built.
-        BackstoryError: A stage failed, and failures are not isolated.
+    partition after another, also those that are not wanted, since a post is made from the posts before it. Packages
+    that are absent are an error before anything is built.
     """
     stages = [stage for stage in STAGES if not {stage.table, *stage.side_outputs}.isdisjoint(run.tables)]
     takes_turns = is_made_in_turn(workspace) and any(stage.table == POSTS for stage in stages)

@@ -89,8 +89,7 @@ class DocumentsStage(TableStage):
     def begin(self) -> None:
         """Read the documents, and write ``sources``.
 
-        Raises:
-            RemovalError: All documents that an earlier run read are gone. Nothing is written.
+        If all documents that an earlier run read are gone, nothing is written (``RemovalError``).
         """
         workspace = self.workspace
         fetch_sources(workspace)
@@ -131,10 +130,8 @@ class DocumentsStage(TableStage):
 def read_documents(workspace: Workspace, hashes: FileHashes) -> tuple[DocumentRead, pl.DataFrame | None]:
     """Read the documents as they are to be stored, and the table as it is; None if that cannot be read.
 
-    Nothing is written. Documents are parsed again whose hashes are not those of the table.
-
-    Raises:
-        RemovalError: All documents that an earlier run read are gone.
+    Nothing is written. Documents are parsed again whose hashes are not those of the table. If all documents that an
+    earlier run read are gone, it raises ``RemovalError``.
     """
     previous = read_previous(workspace, "documents")
     known = workspace.catalog.read(_READING).get(WHOLE)
@@ -155,16 +152,7 @@ def read_documents(workspace: Workspace, hashes: FileHashes) -> tuple[DocumentRe
 
 
 def read_posts_again(workspace: Workspace, posts: pl.DataFrame, slugs: Collection[str]) -> pl.DataFrame:
-    """Read some of the written posts as they are now.
-
-    Args:
-        workspace: An open workspace.
-        posts: The rows of table ``documents`` of all posts, as they were read before.
-        slugs: Which posts are read again, also those that are gone now.
-
-    Returns:
-        The rows of all posts.
-    """
+    """Read some of the written posts as they are now."""
     settings, folder = workspace.settings, workspace.settings.writers.folder
     uris = [f"{WRITTEN_PREFIX}{folder}/{slug}.md" for slug in slugs]
     is_read = pl.col("uri").is_in(uris)

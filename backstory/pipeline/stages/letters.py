@@ -76,10 +76,8 @@ def read_assignment(
 ) -> Assignment:
     """Read what the writer is asked for in a partition.
 
-    Args:
-        workspace: A workspace whose tables of this partition are made. Neighbours that are not made are left out.
-        partition: Key of the partition.
-        wanted: Ids of the windows whose rows have the posts; None for all.
+    It is asked for all windows, or for those ``wanted`` whose rows have the posts. Neighbours that are not made are
+    left out.
     """
     writers = workspace.settings.writers
     if not writers.letter_grains:
@@ -114,13 +112,7 @@ def read_assignment(
 
 
 def read_post_material(workspace: Workspace, window_id: str, partition: str) -> Part:
-    """Read what a writer is shown for the post that tells of a window: of the window, or of the letter's period.
-
-    Args:
-        workspace: A workspace with the context of the window.
-        window_id: Id of the window.
-        partition: Key of its partition.
-    """
+    """Read what a writer is shown for the post that tells of a window: of the window, or of the letter's period."""
     for key in (partition, *find_neighbours(workspace, partition).later):
         for window, context in read_assignment(workspace, key).material:
             if window_id in window.window_ids:
@@ -132,9 +124,7 @@ def read_post_material(workspace: Workspace, window_id: str, partition: str) -> 
 def list_homes(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str]:
     """List the posts that windows have now: the window whose row has the post, by slug.
 
-    Args:
-        workspace: A workspace with table ``windows``.
-        partitions: Keys of its partitions; with letters, all of them.
+    With letters, ``partitions`` are all of them.
     """
     writers = workspace.settings.writers
     rows = _read_windows(workspace, partitions)

@@ -63,9 +63,7 @@ logger = logging.getLogger(__name__)
 def find_partitions(workspace: Workspace) -> list[str]:
     """List the partitions in which the chat exports have messages, or had some in an earlier run, in order.
 
-    Raises:
-        WorkspaceError: There is no message to read. The error gives the reason for each file.
-        InputError: A few messages are more than a year away from all other messages. The error names them.
+    It is an error if there is no message, or if a few are more than a year away from all others.
     """
     settings = workspace.settings.partitions
     fingerprint = _fingerprint_extent(workspace, find_exports(workspace.chats_dir))
@@ -115,10 +113,7 @@ def list_chat_partitions(workspace: Workspace) -> list[str]:
 def read_all_messages(workspace: Workspace, partitions: Sequence[str]) -> Reading:
     """Read the exports as a run over partitions does, with what only the archive holds. Nothing is written.
 
-    Raises:
-        ContractError: A message still holds a real name.
-        RemovalError: The run would lose messages that an earlier run read.
-        WorkspaceError: The archive or the key of the pseudonyms cannot be used.
+    It raises what would stop the run: messages that would be lost, a real name, an unusable archive or key.
     """
     read, files = read_chats(workspace)
     reading = _keep_archived(workspace, read, files)
@@ -214,11 +209,8 @@ class MessagesStage(TableStage):
     def begin(self) -> None:
         """Read the exports if they have changed, and write ``sources`` and ``quarantine``.
 
-        Raises:
-            WorkspaceError: There are files, but no message can be read. ``sources`` is written nevertheless.
-            ContractError: A message still holds a real name, or the key of the pseudonyms differs from the one used
-                before. Nothing is written.
-            RemovalError: The run would lose messages that an earlier run read. Nothing is written.
+        Where messages would be lost, or a real name is left, nothing is written. Where no message can be read,
+        ``sources`` is.
         """
         workspace = self.workspace
         if workspace.settings.privacy.pseudonyms:

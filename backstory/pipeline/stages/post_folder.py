@@ -32,11 +32,7 @@ _NAMED: Final = 3
 def place_file(
     workspace: Workspace, partition: str, conversation_id: str, row: dict[str, Any]
 ) -> tuple[dict[str, Any], Entry]:
-    """Write the file of a post.
-
-    Returns:
-        The row, with status ``edited`` and the reason if a person has edited the file, and the entry of the catalog.
-    """
+    """Write the file of a post. The row says ``edited`` and why if a person has edited the file."""
     path = workspace.posts_dir / f"{row['slug']}.md"
     # Before the file, so that a process killed here leaves no post that nobody knows and that stays a document.
     workspace.catalog.record(FILES, {row["slug"]: Entry(partition, _BEING_WRITTEN, 1)})
@@ -109,8 +105,7 @@ def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]
 def remove_leftovers(workspace: Workspace) -> list[str]:
     """Remove the files of posts whose partition is gone.
 
-    Returns:
-        A sentence that names the posts that stay because a person has edited them.
+    A sentence names those that stay because a person has edited them.
     """
     made = workspace.catalog.read("windows")
     return remove_files(
@@ -122,8 +117,7 @@ def remove_leftovers(workspace: Workspace) -> list[str]:
 def remove_files(workspace: Workspace, slugs: Collection[str]) -> list[str]:
     """Remove the files of posts, but those that a person has edited.
 
-    Returns:
-        A sentence that names those that stay, if there are any.
+    A sentence names those that stay, if there are any.
     """
     edited = [f"{slug}.md" for slug in sorted(slugs) if not remove_post(workspace.posts_dir / f"{slug}.md")]
     workspace.catalog.forget(FILES, slugs)

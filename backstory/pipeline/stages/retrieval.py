@@ -110,14 +110,7 @@ class RetrievalStage(TableStage):
 def find_stale(
     workspace: Workspace, stage: type[RetrievalStage], partitions: Sequence[str], snapshots: Mapping[str, str]
 ) -> list[str]:
-    """List the partitions of a stage that would be rebuilt if other snapshots counted for them.
-
-    Args:
-        workspace: An open workspace.
-        stage: The stage.
-        partitions: Keys of the wanted partitions.
-        snapshots: See :attr:`RetrievalStage.snapshots`.
-    """
+    """List the partitions of a stage that would be rebuilt if other snapshots counted for them."""
     return stage(RunResources(workspace), partitions, snapshots).stale_partitions()
 
 

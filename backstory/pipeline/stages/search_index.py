@@ -250,8 +250,7 @@ def _ask(workspace: Workspace, probes: Sequence[str]) -> Vectors:
 def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
     """Read the settings of the embedder with which the current snapshot was built.
 
-    Returns:
-        The settings; None if they are not recorded, or if this version of Backstory does not know them any more.
+    None if they are not recorded, or if this version of Backstory does not know them any more.
     """
     recorded = workspace.catalog.read(_EMBEDDING).get(WHOLE)
     if recorded is None or recorded.content != current_version(workspace.index):

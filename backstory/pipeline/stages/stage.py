@@ -147,12 +147,7 @@ class Stage(ABC):
     side_outputs: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, resources: RunResources, partitions: Sequence[str]) -> None:
-        """Prepare an execution; nothing is read yet.
-
-        Args:
-            resources: What the stages of the run share.
-            partitions: Keys of the wanted partitions; ignored for a table without partitions.
-        """
+        """Prepare an execution; nothing is read yet."""
         self.resources = resources
         self.workspace = resources.workspace
         self.partitions = list(partitions) if self.partitioned else [WHOLE]
@@ -251,10 +246,6 @@ class TableStage(Stage):
         that memory does not grow with the range and a killed process loses one group at most. The rows of a partition
         do not depend on its group. A group that fails is made again, one partition after another. Where another run has
         written a partition meanwhile, all is read again.
-
-        Raises:
-            RemovalError: The run would lose what an earlier run read; no partition may be written.
-            BackstoryError: The stage failed as a whole, or failures are not isolated.
         """
         started, workspace = time.perf_counter(), self.workspace
         self.begin()

@@ -28,13 +28,7 @@ def read_material(
 ) -> list[tuple[WindowMaterial, ContextMaterial]]:
     """Read what a writer is shown of the windows of a partition.
 
-    Args:
-        workspace: A workspace whose tables of this partition are made.
-        partition: Key of the partition.
-        wanted: Ids of the windows; None for all. While a run is under way, others may not have a context yet.
-
-    Raises:
-        WorkspaceError: A table of the partition was never built, or a window has no context yet.
+    While a run is under way, windows that are not ``wanted`` may not have a context yet.
     """
     windows, chunks, contexts, summaries = (
         read_table_rows(workspace, table, [partition]) for table in TABLES_READ
