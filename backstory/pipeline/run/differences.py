@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -36,67 +36,42 @@ _WITHOUT_POST: Final = ("rejected", "failed", "waiting")
 
 @dataclass(frozen=True)
 class DocumentDifferences:
-    """Documents by uri. A document whose content now lies under another path is renamed, neither added nor removed.
-
-    Attributes:
-        added: Those that are searched now, and were not before.
-        changed: Those with another content.
-        renamed: Former and present uri.
-        removed: Those that are not searched any more.
-    """
+    """Documents by uri. A document whose content now lies under another path is renamed, neither added nor removed."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
+    """Former and present uri."""
     removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class MessageDifferences:
-    """Messages by id.
-
-    Attributes:
-        added: Number of messages that the table did not hold before.
-        late: Those of them that are older than the newest message that was known of their conversation.
-        changed: Number of messages with another text, kind or author.
-        removed: Number of messages that are gone.
-        new_days: Days with messages that had none before.
-        late_days: Days of the late messages.
-    """
+    """Numbers of messages by id. A late one is older than the newest that was known of its conversation."""
 
     added: int = 0
     late: int = 0
     changed: int = 0
     removed: int = 0
     new_days: tuple[str, ...] = ()
+    """Days with messages that had none before."""
     late_days: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class WindowDifferences:
-    """Windows with a context, by conversation and beginning.
-
-    Attributes:
-        added: Number of windows that are new, by verdict.
-        changed: Number of windows with another verdict.
-        removed: Number of windows that are gone.
-    """
+    """Numbers of windows with a context, by conversation and beginning."""
 
     added: Mapping[str, int] = field(default_factory=dict)
+    """By verdict."""
     changed: int = 0
+    """With another verdict."""
     removed: int = 0
 
 
 @dataclass(frozen=True)
 class MissingPost:
-    """A window without a post.
-
-    Attributes:
-        window_id: The window.
-        path: Where the post would be.
-        status: ``rejected``, ``failed`` or ``waiting``.
-        reason: Why, and what to do.
-    """
+    """A window without a post: where the post would be, and why it is ``rejected``, ``failed`` or ``waiting``."""
 
     window_id: str
     path: str
@@ -106,48 +81,32 @@ class MissingPost:
 
 @dataclass(frozen=True)
 class PostDifferences:
-    """Files of posts, by path.
-
-    Attributes:
-        written: Files that were not there before.
-        rewritten: Files that hold another text.
-        edited: Files that a person has edited since the last run; their text stays.
-        removed: Files that are gone.
-        kept: Number of files that stay as they were.
-        removed_citations: Number of links and citations that were removed from those that were written, since the
-            writer was not shown their documents.
-        missing: Every window that has no post for a reason that may pass.
-    """
+    """Files of posts, by path."""
 
     written: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
     edited: tuple[str, ...] = ()
+    """Those that a person has edited since the last run; their text stays."""
     removed: tuple[str, ...] = ()
     kept: int = 0
     removed_citations: int = 0
+    """Links and citations that were removed from what was written, since the writer was not shown their documents."""
     missing: tuple[MissingPost, ...] = ()
+    """Every window that has no post for a reason that may pass."""
 
 
 @dataclass(frozen=True)
 class Differences:
-    """What a run has changed for a reader.
-
-    Attributes:
-        documents: Documents other than the posts of this workspace; None if the run did not make the table.
-        messages: Messages; None likewise.
-        windows: Windows and their verdicts; None likewise.
-        posts: Files of posts; None likewise.
-        unreached: Documents of people that are dated after every window began, so that no window can be given them,
-            by uri; empty if the run made no windows, or if a window may be given any document.
-        unknown: Tables that could not be compared, because their files were damaged or of another version.
-    """
+    """What a run has changed for a reader, by table; None for one that the run did not make."""
 
     documents: DocumentDifferences | None = None
     messages: MessageDifferences | None = None
     windows: WindowDifferences | None = None
     posts: PostDifferences | None = None
     unreached: tuple[str, ...] = ()
+    """Documents of people that are dated after every window began, so that no window can be given them."""
     unknown: tuple[str, ...] = ()
+    """Tables that could not be compared, because their files were damaged or of another version."""
 
 
 class ReaderView(NamedTuple):
@@ -168,22 +127,21 @@ def compare(workspace: Workspace, before: ReaderView, made: Collection[str]) -> 
 
     The files of ``before`` must still be there.
     """
-    after, found, unknown = look(workspace), Differences(), []
-    finders: dict[str, Callable[[], Differences]] = {
-        "documents": lambda: replace(found, documents=compare_documents(*_read(before, after, "documents"))),
-        "messages": lambda: replace(found, messages=_compare_messages(before, after)),
-        "windows": lambda: replace(found, windows=_compare_windows(before, after)),
-        "posts": lambda: replace(found, posts=_compare_posts(workspace, before, after)),
+    after, found, unknown = look(workspace), dict[str, Any](), []
+    finders: dict[str, Callable[[], object]] = {
+        "documents": lambda: compare_documents(*_read(before, after, "documents")),
+        "messages": lambda: _compare_messages(before, after),
+        "windows": lambda: _compare_windows(before, after),
+        "posts": lambda: _compare_posts(workspace, before, after),
     }
     for table in filter(made.__contains__, finders):
         try:
-            found = finders[table]()
+            found[table] = finders[table]()
         except ContractError:
             unknown.append(table)
-    unreached: tuple[str, ...] = ()
-    if {"documents", "windows"} <= set(made) - set(unknown) and workspace.settings.rag.as_of:
-        unreached = _find_unreached(after.tables)
-    return replace(found, unreached=unreached, unknown=tuple(unknown))
+    if {"documents", "windows"} <= found.keys() and workspace.settings.rag.as_of:
+        found["unreached"] = _find_unreached(after.tables)
+    return Differences(**found, unknown=tuple(unknown))
 
 
 def _read(before: ReaderView, after: ReaderView, *tables: str) -> list[pl.DataFrame]:
@@ -311,79 +269,54 @@ def describe_differences(differences: Differences) -> list[str]:
 
     The terminal, Dagster and logs have the same lines; one says so if nothing is different.
     """
+    documents = differences.documents or DocumentDifferences()
+    messages = differences.messages or MessageDifferences()
+    windows = differences.windows or WindowDifferences()
     posts = differences.posts or PostDifferences()
-    lines = [
-        *_describe_documents(differences.documents or DocumentDifferences()),
-        *_describe_messages(differences.messages or MessageDifferences()),
-        *_describe_windows(differences.windows or WindowDifferences()),
-        *_describe_posts(posts),
+    late = f", {messages.late:,} of them late" if messages.late else ""
+    verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in windows.added.items())
+    changed_posts = [
+        _name(posts.written, "written", most=_MOST_PATHS),
+        _name(posts.rewritten, "written again", most=_MOST_PATHS),
+        _name(posts.edited, "edited by a person, whose text stays", most=_MOST_PATHS),
+        _name(posts.removed, "removed", most=_MOST_PATHS),
     ]
-    if differences.unknown:
-        tables = ", ".join(differences.unknown)
-        lines.append(
-            f"Not known: what has changed in {tables}, whose files were damaged or of another version"
-        )
-    if lines and differences.unreached:
-        given = "it" if len(differences.unreached) == 1 else "them"
-        number, named = (
-            count(len(differences.unreached), "document"),
-            name_some(differences.unreached, MOST_NAMES),
-        )
-        lines.append(f"Newer than every window, so that none is given {given}: {number} ({named})")
+    citations = count(posts.removed_citations, "link or citation removed", "links or citations removed")
+    unknown = f"what has changed in {', '.join(differences.unknown)}, whose files were damaged or of another version"
+    said = {
+        "Documents": [
+            _name(documents.added, "added"),
+            _name(documents.changed, "changed"),
+            _name([f"{former} is now {present}" for former, present in documents.renamed], "renamed"),
+            _name(documents.removed, "removed"),
+        ],
+        "Messages": [
+            f"{messages.added:,} new{late}" if messages.added else "",
+            f"{messages.changed:,} changed" if messages.changed else "",
+            f"{messages.removed:,} removed" if messages.removed else "",
+            _name(messages.new_days, "with messages for the first time", "day"),
+            _name(messages.late_days, "with late messages", "day"),
+        ],
+        "Windows": [
+            f"{sum(windows.added.values()):,} new ({verdicts})" if windows.added else "",
+            f"{windows.changed:,} with another verdict" if windows.changed else "",
+            f"{windows.removed:,} gone" if windows.removed else "",
+        ],
+        "Posts": [
+            *changed_posts,
+            f"{posts.kept:,} kept" if posts.kept and any(changed_posts) else "",
+            citations if posts.removed_citations else "",
+        ],
+        "Not known": [unknown if differences.unknown else ""],
+    }
+    lines = [f"{title}: {'; '.join(filter(None, parts))}" for title, parts in said.items() if any(parts)]
+    if lines and (late_documents := differences.unreached):
+        given = "it" if len(late_documents) == 1 else "them"
+        named = f"{count(len(late_documents), 'document')} ({name_some(late_documents, MOST_NAMES)})"
+        lines.append(f"Newer than every window, so that none is given {given}: {named}")
     if not lines:
         lines = [f"{NOTHING}; {count(posts.kept, 'post')} kept" if posts.kept else NOTHING]
     return [*lines, *_describe_missing(posts.missing)]
-
-
-def _describe_documents(found: DocumentDifferences) -> list[str]:
-    renamed = [f"{former} is now {present}" for former, present in found.renamed]
-    return _join(
-        "Documents",
-        [
-            _name(found.added, "added"),
-            _name(found.changed, "changed"),
-            _name(renamed, "renamed"),
-            _name(found.removed, "removed"),
-        ],
-    )
-
-
-def _describe_messages(found: MessageDifferences) -> list[str]:
-    late = f", {found.late:,} of them late" if found.late else ""
-    return _join(
-        "Messages",
-        [
-            f"{found.added:,} new{late}" if found.added else "",
-            f"{found.changed:,} changed" if found.changed else "",
-            f"{found.removed:,} removed" if found.removed else "",
-            _name(found.new_days, "with messages for the first time", "day"),
-            _name(found.late_days, "with late messages", "day"),
-        ],
-    )
-
-
-def _describe_windows(found: WindowDifferences) -> list[str]:
-    added = ", ".join(f"{number:,} {verdict}" for verdict, number in found.added.items())
-    return _join(
-        "Windows",
-        [
-            f"{sum(found.added.values()):,} new ({added})" if found.added else "",
-            f"{found.changed:,} with another verdict" if found.changed else "",
-            f"{found.removed:,} gone" if found.removed else "",
-        ],
-    )
-
-
-def _describe_posts(found: PostDifferences) -> list[str]:
-    changes = [
-        _name(found.written, "written", most=_MOST_PATHS),
-        _name(found.rewritten, "written again", most=_MOST_PATHS),
-        _name(found.edited, "edited by a person, whose text stays", most=_MOST_PATHS),
-        _name(found.removed, "removed", most=_MOST_PATHS),
-    ]
-    removed = count(found.removed_citations, "link or citation removed", "links or citations removed")
-    kept = f"{found.kept:,} kept" if found.kept and any(changes) else ""
-    return _join("Posts", [*changes, kept, removed if found.removed_citations else ""])
 
 
 def _describe_missing(missing: Sequence[MissingPost]) -> list[str]:
@@ -401,8 +334,3 @@ def _name(names: Sequence[str], what: str, noun: str = "", most: int = MOST_NAME
     """Count things, and name the first of them; empty for none."""
     number = count(len(names), noun) if noun else f"{len(names):,}"
     return f"{number} {what} ({name_some(names, most)})" if names else ""
-
-
-def _join(title: str, parts: Sequence[str]) -> list[str]:
-    said = [part for part in parts if part]
-    return [f"{title}: {'; '.join(said)}"] if said else []
