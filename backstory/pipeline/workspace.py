@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Final
 from backstory.base.environment import SETTINGS_FILE, Keys, find_workspace
 from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
 from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold
-from backstory.models.choice import make_embedder
+from backstory.models.choice import make_embedder, make_reranker
 from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.embeddings.protocol import Embedder
+from backstory.models.usage import CallMeter, Unmetered
 from backstory.pipeline.rendered_pages import EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER
 from backstory.pipeline.sharing import Follower, StateReader
 from backstory.retrieval.evidence.document_fit import DocumentFit
 from backstory.retrieval.evidence.learned import read_learned
+from backstory.settings.groups import ServiceSettings
 from backstory.settings.models import RAGSettings, Settings
 from backstory.settings.paths import WorkspacePaths
 from backstory.settings.yaml_file import read_settings
@@ -181,49 +183,37 @@ class Workspace(WorkspacePaths):
     def _locate(self, folder: str | None) -> str | None:
         return None if folder is None else str(self.root / Path(folder).expanduser())
 
+    def _meter(self, purpose: str, settings: ServiceSettings) -> CallMeter:
+        """Make what counts the calls of a paid service; those of a model of this process are not counted."""
+        return Unmetered() if settings.paid_model is None else self.runs.meter(purpose, settings.paid_model)
+
     @cached_property
     def embedder(self) -> Embedder:
         """The embedder of the settings, opened once."""
         settings = self.located_settings.embedding
-        if settings.paid_model is None:
-            return make_embedder(settings)
-        from backstory.pipeline.history.record import EMBEDDING
-
-        return make_embedder(settings, self.runs.meter(EMBEDDING, settings.paid_model), self.keys)
+        return make_embedder(settings, self._meter("embedding", settings), self.keys)
 
     @cached_property
     def reranker(self) -> Reranker | None:
         """The reranker of the settings, opened once; None if none is configured."""
-        from backstory.models.choice import make_reranker
-        from backstory.pipeline.history.record import RERANKING
-
         settings = self.located_settings.rerank
-        if settings.paid_model is None:
-            return make_reranker(settings)
-        return make_reranker(settings, self.runs.meter(RERANKING, settings.paid_model), self.keys)
+        return make_reranker(settings, self._meter("rerank", settings), self.keys)
 
     @cached_property
     def writer(self) -> Writer | None:
         """The writer of the settings, made once; None if no posts are written."""
-        from backstory.pipeline.history.record import WRITING
         from backstory.writing.choice import make_writer
 
         settings = self.settings.writers
-        if settings.paid_model is None:
-            return make_writer(settings, self.root)
-        return make_writer(settings, self.root, self.runs.meter(WRITING, settings.paid_model), self.keys)
+        return make_writer(settings, self.root, self._meter("writing", settings), self.keys)
 
     @cached_property
     def summarizer(self) -> Summarizer:
         """The summarizer of the settings, made once."""
-        from backstory.pipeline.history.record import SUMMARIZING
         from backstory.writing.summaries.choice import make_summarizer
 
         settings = self.settings.summaries
-        if settings.paid_model is None:
-            return make_summarizer(settings, self.drafts)
-        meter = self.runs.meter(SUMMARIZING, settings.paid_model)
-        return make_summarizer(settings, self.drafts, meter, self.keys)
+        return make_summarizer(settings, self.drafts, self._meter("summarizing", settings), self.keys)
 
     @cached_property
     def answer_models(self) -> AnswerModels | None:
@@ -231,12 +221,11 @@ class Workspace(WorkspacePaths):
         settings = self.settings.answers
         if settings.paid_model is None:
             return None
-        from backstory.pipeline.history.record import ANSWERING
         from backstory.pipeline.history.spending import estimate_cost, find_price
         from backstory.writing.answers.choice import make_answer_models
 
         price = find_price(self.settings.costs, settings.paid_model)
-        meter = self.runs.meter(ANSWERING, settings.paid_model)
+        meter = self._meter("answering", settings)
         return make_answer_models(settings, meter, partial(estimate_cost, price), self.keys, self.reranker)
 
     def open_state(self, part: Part, address: str | None) -> State:

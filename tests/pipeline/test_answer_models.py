@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from backstory.base.errors import BudgetExhaustedError, SettingsError
-from backstory.pipeline.history.record import ANSWERING
 from backstory.pipeline.workspace import Workspace
 from tests.errors import raises
 from tests.models.services.chat_server import ChatServer, complete
@@ -51,7 +50,7 @@ def test_calls_are_priced_recorded_and_kept_within_the_budget_of_the_day(
     made = models.answerer.answer("How old?", ["How old?"], PASSAGES, kind="lookup")
     assert (made.refused, made.tokens) == (None, 150)
     assert made.cost == pytest.approx(0.042)
-    assert read_usage(workspace) == [("", ANSWERING, "tiny", 1, 120, 30, pytest.approx(0.042))]
+    assert read_usage(workspace) == [("", "answering", "tiny", 1, 120, 30, pytest.approx(0.042))]
 
     models.answerer.answer("How old?", ["How old?"], PASSAGES, kind="lookup")
     with raises(BudgetExhaustedError, None, "costs.day.calls"):

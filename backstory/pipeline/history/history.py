@@ -19,7 +19,6 @@ from backstory.base.telemetry import current_run
 from backstory.models.embeddings.embed import EmbeddingStats
 from backstory.models.usage import CallMeter, Usage
 from backstory.pipeline.history.record import (
-    EMBEDDING,
     LOST,
     RUNNING,
     SUCCEEDED,
@@ -174,8 +173,8 @@ class RunHistory:
         """Count texts of the run that an embedder computed, unless its meter counts them, or that were in the cache."""
         if self._current is None:
             return
-        paid = self._paid_models.get(EMBEDDING)
-        place = Place(self._current.run_id, self._spending.today(), EMBEDDING, paid or model)
+        paid = self._paid_models.get("embedding")
+        place = Place(self._current.run_id, self._spending.today(), "embedding", paid or model)
         used = Usage() if paid else Usage(texts=stats.computed, tokens_in=stats.tokens)
         with self.state.begin() as session:
             self._spending.add(session, place, used, cached=stats.cached)

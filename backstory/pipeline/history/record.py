@@ -26,11 +26,10 @@ LOST: Final = "lost"
 UNSUCCESSFUL: Final = (FAILED, LOST, STOPPED)
 """How runs end that a person should look at."""
 
-EMBEDDING: Final = "embedding"
-RERANKING: Final = "rerank"
-WRITING: Final = "writing"
-SUMMARIZING: Final = "summarizing"
-ANSWERING: Final = "answering"
+_PURPOSES: Final = ("embedding", "rerank", "writing")
+"""The purposes of models of which the table ``runs`` has columns."""
+_OTHER_NAMES: Final = {"embedding_tokens_in": "embedding_tokens", "rerank_texts": "rerank_windows"}
+"""Columns that are not called by the purpose and the figure."""
 
 
 @dataclass(frozen=True)
@@ -106,33 +105,17 @@ class RunRecord:
 
     def as_row(self) -> dict[str, Any]:
         """Return the row of the table ``runs``."""
-        embedding = self.usage.get(EMBEDDING, ModelUsage())
-        rerank = self.usage.get(RERANKING, ModelUsage())
-        writing = self.usage.get(WRITING, ModelUsage())
         stored = asdict(self)
         row = {
             **stored,
             **{name: _moment(stored[name]) for name in ("started_at", "heartbeat_at", "ended_at")},
             "seconds": round(self.seconds, 3),
-            "embedding_model": embedding.model,
-            "embedding_calls": embedding.calls,
-            "embedding_texts": embedding.texts,
-            "embedding_tokens": embedding.tokens_in,
-            "embedding_cached": embedding.cached,
-            "embedding_cost": embedding.cost,
-            "rerank_model": rerank.model,
-            "rerank_calls": rerank.calls,
-            "rerank_windows": rerank.texts,
-            "rerank_tokens_in": rerank.tokens_in,
-            "rerank_tokens_out": rerank.tokens_out,
-            "rerank_cost": rerank.cost,
-            "writing_model": writing.model,
-            "writing_calls": writing.calls,
-            "writing_tokens_in": writing.tokens_in,
-            "writing_tokens_out": writing.tokens_out,
-            "writing_cost": writing.cost,
             "cost": self.cost,
         }
+        for purpose in _PURPOSES:
+            for figure, value in asdict(self.usage.get(purpose, ModelUsage())).items():
+                name = f"{purpose}_{figure}"
+                row[_OTHER_NAMES.get(name, name)] = value
         return {name: row[name] for name in Runs.schema}
 
 

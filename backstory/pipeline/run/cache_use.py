@@ -16,16 +16,7 @@ from backstory.storage.turns import running
 
 @dataclass(frozen=True)
 class CacheUse:
-    """The size of the caches.
-
-    Attributes:
-        vectors: Number of vectors by embedding space.
-        drafts: Number of drafts of posts, and of summaries by a model.
-        judgements: Number of windows with judgements of a reranker.
-        vector_bytes: Bytes of the vectors.
-        draft_bytes: Bytes of the drafts.
-        judgement_bytes: Bytes of the judgements.
-    """
+    """The size of the caches: numbers of vectors by embedding space, of drafts and of windows with judgements."""
 
     vectors: dict[str, int]
     drafts: int
@@ -42,14 +33,7 @@ class CacheUse:
 
 @dataclass(frozen=True)
 class Pruning:
-    """Result of pruning.
-
-    Attributes:
-        vectors: Vectors that were deleted.
-        drafts: Drafts that were deleted.
-        judgements: Windows whose judgements were deleted.
-        freed_bytes: Bytes that were freed.
-    """
+    """What pruning deleted: vectors, drafts, windows with judgements, and bytes."""
 
     vectors: int
     drafts: int

@@ -45,16 +45,10 @@ Frames: TypeAlias = Mapping[str, pl.DataFrame]
 
 @dataclass(frozen=True)
 class TextsToEmbed:
-    """The texts of one kind.
-
-    Attributes:
-        kind: ``documents`` or ``query chunks``.
-        texts: Distinct texts that the run needs.
-        cached: Those of them whose vectors are in the cache.
-        tokens: Tokens of the others.
-    """
+    """The distinct texts of one kind, how many vectors are in the cache, and the tokens of the others."""
 
     kind: str
+    """``documents`` or ``query chunks``."""
     texts: int
     cached: int
     tokens: int
@@ -67,23 +61,17 @@ class TextsToEmbed:
 
 @dataclass(frozen=True)
 class CallsToMake:
-    """Calls of a paid model other than the embedder, at most.
-
-    Attributes:
-        purpose: ``rerank`` or ``writing``.
-        model: Name of the model.
-        calls: One for each window that may have changed, without retries.
-        tokens_in: Most tokens that are sent.
-        tokens_out: Most tokens that the model may write; 0 if that is not limited.
-        cost: Their price; None without a price.
-    """
+    """Calls of the reranker or the writer at most: one for each window that may have changed, without retries."""
 
     purpose: str
+    """``rerank`` or ``writing``."""
     model: str
     calls: int
     tokens_in: int
     tokens_out: int
+    """0 if what the model may write is not limited."""
     cost: float | None
+    """None without a price."""
 
 
 @dataclass(frozen=True)
@@ -96,25 +84,17 @@ class Pace:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Estimated usage of a run.
-
-    Attributes:
-        partitions: Keys of the wanted partitions.
-        embedder: Id of the embedding space.
-        embedding: The texts to embed, by kind.
-        pace: How long embedding takes, and how that is known.
-        is_paid: Whether the embedder is a paid service.
-        cost: Price of the embedding; None if a paid service has no price in the settings.
-        calls: Calls of other models, at most.
-        currency: Currency of all prices.
-    """
+    """Estimated usage of a run over some partitions."""
 
     partitions: Sequence[str]
     embedder: str
+    """Id of the embedding space."""
     embedding: Sequence[TextsToEmbed]
     pace: Pace
     is_paid: bool
+    """Whether the embedder is a paid service."""
     cost: float | None
+    """Price of the embedding; None if a paid service has no price in the settings."""
     calls: Sequence[CallsToMake]
     currency: str
 

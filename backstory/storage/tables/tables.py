@@ -263,6 +263,11 @@ def _name_files(table: str, entries: Mapping[str, Entry]) -> dict[str, str]:
     return {key: name_file(table, key, entry) for key, entry in sorted(entries.items()) if entry.rows}
 
 
+def hash_rows(frame: pl.DataFrame) -> str:
+    """Hash rows as the catalog has them; empty for no rows."""
+    return _hash(encode_rows(frame))
+
+
 def encode_rows(frame: pl.DataFrame) -> bytes:
     """Return the content of the file of a partition; empty for no rows."""
     if frame.is_empty():
