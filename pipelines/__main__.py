@@ -1,7 +1,6 @@
 """Run the workspace in Dagster: the main job as a run that the UI shows, the UI itself, and the history of runs."""
 
 import logging
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -105,7 +104,7 @@ def prune_command(
     from pipelines.pruning import prune_history
 
     with open_instance(open_workspace(workspace)) as instance:
-        print(prune_history(instance, keep_days, datetime.now(UTC)))
+        print(prune_history(instance, keep_days))
 
 
 def materialize(workspace: "Workspace", run: "Run", on_progress: "OnProgress") -> "Run":

@@ -2,7 +2,6 @@
 
 import glob
 import os
-import re
 import shlex
 import shutil
 from pathlib import Path
@@ -12,7 +11,7 @@ import dagster as dg
 from backstory.base.environment import WORKSPACE_VARIABLE
 from backstory.base.errors import InputError, WorkspaceError
 from backstory.pipeline.workspace import Workspace
-from pipelines.location import DEFINITIONS, IMPORT_ROOT, INSTANCE_SETTINGS
+from pipelines.location import DEFINITIONS, INSTANCE_SETTINGS
 
 HOME_VARIABLE = "BACKSTORY_DAGSTER_HOME"
 CODE_LOCATION = (
@@ -22,7 +21,6 @@ CODE_LOCATION = (
 
 _EVENTS_AT_ONCE = 1000
 _TICK_SECONDS = "600"
-_MODULE = re.compile(r"^\s*module:\s*((?:backstory_)?pipelines\.[\w.]+)\s*$", re.MULTILINE)
 
 
 def prepare_home(workspace: Workspace) -> dict[str, str]:
@@ -34,8 +32,7 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
 
     Raises:
         InputError: ``DAGSTER_HOME`` is not an absolute path of an existing folder.
-        WorkspaceError: The path of the home is a pattern of files, so that Dagster would ignore its ``dagster.yaml``,
-            or that file is of another installation.
+        WorkspaceError: The path of the home is a pattern of files, so that Dagster would ignore its ``dagster.yaml``.
     """
     chosen = os.environ.get("DAGSTER_HOME")
     home = workspace.dagster_home
@@ -52,11 +49,9 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
         home.mkdir(parents=True, exist_ok=True)
         if not (home / "dagster.yaml").exists():
             shutil.copyfile(INSTANCE_SETTINGS, home / "dagster.yaml")
-    if (home / "dagster.yaml").is_file():
-        _require_known_modules(home / "dagster.yaml")
     return {
         "DAGSTER_HOME": str(home),
-        # Distinguishes this home from an operator's. A dagster.yaml of an earlier release stores there.
+        # Distinguishes this home from an operator's.
         HOME_VARIABLE: str(workspace.dagster_home),
         # Dagster sends events in batches only if the batch size is set.
         "DAGSTER_EVENT_BATCH_SIZE": str(_EVENTS_AT_ONCE),
@@ -79,18 +74,6 @@ def _require_no_pattern(home: Path) -> None:
             "without Dagster by `backstory run`",
             code="unusable_path",
         )
-
-
-def _require_known_modules(file: Path) -> None:
-    """Raise if a ``dagster.yaml`` of another installation names modules that are not in this one."""
-    for module in _MODULE.findall(file.read_text(encoding="utf-8")):
-        if not (IMPORT_ROOT / f"{module.replace('.', '/')}.py").is_file():
-            raise WorkspaceError(
-                f"{file} is of another installation of Backstory: it names the module {module}, which is not in "
-                f"{IMPORT_ROOT}; delete the file, if nobody has changed it, and the next start copies it again; else "
-                f"take the names of the modules from {INSTANCE_SETTINGS}",
-                code="absent_module",
-            )
 
 
 def write_code_location(workspace: Workspace) -> str:

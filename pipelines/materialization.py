@@ -73,14 +73,10 @@ def _require_offered(workspace: Workspace, run: Run) -> None:
     offered = partitions_of(workspace).get_first_partition_key()
     if offered is None or run.partitions[0] >= offered:
         return
-    day, first_day = run.partitions[0][:_DAY], offered[:_DAY]
     # If no partition of the run is offered, a later first day would only raise another error.
-    otherwise = f", or give --from {first_day}" if offered <= run.partitions[-1] else ""
-    start = (
-        workspace.settings.partitions.start
-        or f"not set, so partitions begin with the first message on {first_day}"
-    )
+    otherwise = f", or give --from {offered[:_DAY]}" if offered <= run.partitions[-1] else ""
+    day = run.partitions[0][:_DAY]
     raise SettingsError(
-        f"partitions.start is {start}, after {day}, the first day of this run; set it "
-        f"to {day} or earlier in {workspace.root / SETTINGS_FILE}{otherwise}"
+        f"partitions.start offers Dagster days from {offered[:_DAY]}, and this run begins on {day}; set it to {day} "
+        f"or earlier in {workspace.root / SETTINGS_FILE}{otherwise}"
     )

@@ -11,19 +11,13 @@ KEEP_DAYS: Final = 90
 """Age in days up to which history stays by default."""
 
 
-def prune_history(instance: dg.DagsterInstance, keep_days: int, now: datetime) -> str:
-    """Delete the runs that ended and are older than some days, with their events, checks and logs.
+def prune_history(instance: dg.DagsterInstance, keep_days: int) -> str:
+    """Delete the runs that ended and are older than some days, and say how many these were.
 
     The last materialization of every partition, the last result of every check, and every run that is the last attempt
     to build something stay, however old. So no partition changes its color.
-
-    Returns:
-        A sentence that says how many runs were deleted.
-
-    Raises:
-        InputError: The events are not in an SQL database.
     """
-    count = delete_history(instance, now - timedelta(days=keep_days))
+    count = delete_history(instance, datetime.now(UTC) - timedelta(days=keep_days))
     return f"{count} runs deleted; what the assets show of them stays"
 
 
@@ -35,7 +29,7 @@ def make_pruning() -> dg.ScheduleDefinition:
 
     @dg.op(config_schema={"keep_days": dg.Field(int, default_value=KEEP_DAYS)})
     def delete_old_runs(context: dg.OpExecutionContext) -> None:
-        context.log.info(prune_history(context.instance, context.op_config["keep_days"], datetime.now(UTC)))
+        context.log.info(prune_history(context.instance, context.op_config["keep_days"]))
 
     @dg.job(
         name="prune_history",

@@ -160,15 +160,6 @@ def test_a_blocking_check_stops_its_day_and_is_told_once(made: Workspace, call: 
     assert made.tables.keys("contexts") == ["2025-03-13", "2025-03-15"]
 
 
-def test_of_what_is_missing_a_range_of_days_makes_only_these(made: Workspace, call: Call) -> None:
-    for day in ("2025-03-13", "2025-03-15"):
-        find_file(made.root, "contexts", day).unlink()
-    result = call("materialize", "-v", "--from", "2025-03-15", "--to", "2025-03-15", "-w", str(made.root))
-    assert result.returncode == 0
-    assert result.stdout.count("unchanged") == len(STAGES) - 1
-    assert list(made.tables.find_damage("contexts")) == ["2025-03-13"]
-
-
 def test_nothing_but_cached_models_is_written_outside_the_workspace(process: Process) -> None:
     models = process.home / "cache" / "backstory" / "models"
     written = [path for path in process.home.rglob("*") if path.is_file()]
@@ -199,29 +190,6 @@ def test_bad_usage_exits_with_2_and_says_what_to_do(
     call: Call, arguments: tuple[str, ...], words: str
 ) -> None:
     result = call(*arguments)
-    assert result.returncode == 2
-    assert words in result.stderr
-
-
-def test_a_bad_setting_exits_with_2_and_names_its_line(workspace: Workspace, call: Call) -> None:
-    (workspace.root / "backstory.yaml").write_text("rag:\n  topk: 3\n", encoding="utf-8")
-    result = call("materialize", "-w", str(workspace.root))
-    assert result.returncode == 2
-    assert "backstory.yaml:2: rag.topk: unknown setting" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--from", "2025-03-15", "--to", "2025-03-13"), "--to 2025-03-13 lies before --from 2025-03-15"),
-        (("--from", "2025-04-01"), "the last of 2025-03-15"),
-        (("--to", "2025-02-01"), "the first is of 2025-03-13"),
-    ],
-)
-def test_a_range_that_cannot_be_is_named(
-    workspace: Workspace, call: Call, arguments: tuple[str, ...], words: str
-) -> None:
-    result = call("materialize", *arguments, "-w", str(workspace.root))
     assert result.returncode == 2
     assert words in result.stderr
 

@@ -2,13 +2,8 @@
 
 import json
 import os
-import signal
-import socket
 import subprocess
 import sys
-import threading
-import urllib.request
-from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,12 +11,10 @@ import dagster as dg
 import pytest
 from dagster._core.workspace.load_target import WorkspaceFileTarget
 
-from assets.checks import specify_checks
 from assets.tags import tag_range
 from backstory.base.errors import SettingsError
 from backstory.interfaces.dagster_specs.asset_keys import CHATS, DOCUMENT_FILES
 from backstory.interfaces.dagster_specs.partitions import partitions_definition, partitions_of
-from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import PartitionSettings
@@ -71,15 +64,6 @@ def test_a_backfill_is_one_run_or_runs_of_as_many_days_as_are_set(
     assert policy.max_partitions_per_run == days
 
 
-def test_dagster_is_told_of_each_check_whether_it_blocks(workspace: Workspace) -> None:
-    specs = {(spec.asset_key.path[-1], spec.name): spec for spec in specify_checks(workspace)}
-    assert len(specs) == len(CHECKS)
-    for check in CHECKS:
-        spec = specs[check.table, check.name]
-        assert spec.blocking == check.blocking
-        assert (spec.description or "").endswith("Warns.") != check.blocking
-
-
 def test_the_asset_graph_is_the_snapshot(workspace: Workspace) -> None:
     graph = describe_graph(define(workspace))
     expected = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
@@ -101,17 +85,6 @@ def test_every_table_has_its_asset_and_every_asset_its_columns(workspace: Worksp
         assert asset.tags
         assert (asset.freshness_policy is None) == (name in (CHATS, DOCUMENT_FILES))
     assert all(assets[stage.table].code_version for stage in STAGES)
-
-
-def test_every_check_of_the_library_is_a_check_of_its_asset(workspace: Workspace) -> None:
-    graph = define(workspace).resolve_asset_graph()
-    checks = {
-        (key.to_user_string(), check.name)
-        for key in graph.get_all_asset_keys()
-        for check in graph.get(key).check_keys
-    }
-    assert checks == {(check.table, check.name) for check in CHECKS}
-    assert len(CHECKS) == len(checks)
 
 
 @pytest.mark.parametrize("grain", ["hour", "day", "week", "month"])
@@ -176,21 +149,6 @@ def test_the_file_of_the_locations_names_the_definitions() -> None:
 
 
 @pytest.mark.long
-def test_dagster_validates_the_definitions(workspace: Workspace) -> None:
-    command = [sys.executable, "-m", "dagster", "definitions", "validate", "-w", str(ROOT / "workspace.yaml")]
-    result = subprocess.run(
-        command,
-        env=dagster_environment(workspace),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-
-
-@pytest.mark.long
 def test_dagsters_command_materializes_a_range_into_the_history_of_the_workspace(
     workspace: Workspace,
 ) -> None:
@@ -208,64 +166,6 @@ def test_dagsters_command_materializes_a_range_into_the_history_of_the_workspace
     with open_instance(workspace) as instance:
         [run] = instance.get_runs()
         assert run.status is dg.DagsterRunStatus.SUCCESS
-
-
-def ask(port: int, query: str) -> dict[str, object]:
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/graphql",
-        data=json.dumps({"query": query}).encode(),
-        headers={"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=300) as response:
-        answer: dict[str, object] = json.load(response)["data"]
-    return answer
-
-
-def iter_until(lines: Iterable[str], words: str) -> Iterator[str]:
-    for line in lines:
-        yield line
-        if words in line:
-            return
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.mark.long
-def test_a_real_dagster_serves_the_assets_from_workspace_yaml(
-    workspace: Workspace, start_process: Callable[..., subprocess.Popen[str]]
-) -> None:
-    port = free_port()
-    process = start_process(
-        [
-            "-m",
-            "dagster_webserver",
-            "--uvicorn-log-level",
-            "info",
-            "-w",
-            str(ROOT / "workspace.yaml"),
-            "-h",
-            "127.0.0.1",
-            "-p",
-            str(port),
-        ],
-        dagster_environment(workspace),
-    )
-    assert process.stdout is not None
-    giving_up = threading.Timer(600, lambda: os.killpg(process.pid, signal.SIGKILL))
-    giving_up.start()
-    lines = list(iter_until(process.stdout, "Uvicorn running on"))
-    giving_up.cancel()
-    assert "Uvicorn running on" in lines[-1], "".join(lines)
-    answer = ask(port, "{ assetNodes { assetKey { path } groupName } }")
-    nodes = answer["assetNodes"]
-    assert isinstance(nodes, list)
-    served = {node["assetKey"]["path"][0]: node["groupName"] for node in nodes}
-    expected = json.loads(SNAPSHOT.read_text(encoding="utf-8"))["assets"]
-    assert served == {name: facts["group"] for name, facts in expected.items()}
 
 
 def test_an_asset_of_others_runs_after_what_it_reads(workspace: Workspace) -> None:

@@ -28,15 +28,6 @@ def test_settings_of_dagster_are_written_once_and_never_overwritten(workspace: W
     assert settings.read_text(encoding="utf-8") == mine
 
 
-def test_settings_that_name_modules_of_an_earlier_release_are_named(workspace: Workspace) -> None:
-    prepare_home(workspace)
-    settings = workspace.dagster_home / "dagster.yaml"
-    text = settings.read_text(encoding="utf-8")
-    settings.write_text(text.replace("pipelines.dagster_internals.event_log", "pipelines.event_log"))
-    with raises(WorkspaceError, "absent_module", settings):
-        prepare_home(workspace)
-
-
 def test_the_home_of_an_operator_is_used_as_it_is(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
