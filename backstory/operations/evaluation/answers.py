@@ -118,118 +118,58 @@ def score_answers(questions: Sequence[LabelledQuestion], given: Sequence[GivenAn
 
 
 def score_answer(question: LabelledQuestion, given: GivenAnswer) -> dict[str, float | None]:
-    """Score one answer under every measure of :data:`MEASURES`, each from 0 to 1; None where nothing is expected."""
-    return {name: measure(question, given) for name, measure in MEASURES.items()}
+    """Score one answer by every measure, each from 0 to 1; None where nothing is expected.
 
-
-def _tell_kind(question: LabelledQuestion, given: GivenAnswer) -> float | None:
-    return None if question.kind is None else float(given.kind == question.kind)
-
-
-def _recall_at(depth: int) -> Callable[[LabelledQuestion, GivenAnswer], float | None]:
-    """Measure the share of the expected documents among the first ones that were found."""
-
-    def measure(question: LabelledQuestion, given: GivenAnswer) -> float | None:
-        if _asks_for_documents(question):
-            return None
-        first = list(dict.fromkeys(given.found))[:depth]
-        return _share([_is_among(uris, first) for uris in question.documents])
-
-    return measure
-
-
-def _reciprocal_rank(question: LabelledQuestion, given: GivenAnswer) -> float | None:
-    if not question.documents or _asks_for_documents(question):
-        return None
+    The documents of hits count once each, by their best place; those that a list of documents names come from the
+    catalog, so such a question counts for lists alone. A citation is right if it shares a run of at least three words,
+    and of half of the shorter one, with an expected sentence; so a copy of the sentence elsewhere is right as well.
+    Under ``documents`` it is right also if its document is expected. Precision is that of answers that cite. A refusal
+    says of every part that it is missing.
+    """
+    asks_for_documents = _asks_for_documents(question)
+    searched = () if asks_for_documents else question.documents
+    listed = question.documents if asks_for_documents else ()
+    quotes, cited = question.all_quotes(), given.citations
     wanted = {uri for uris in question.documents for uri in _alternatives(uris)}
-    ranks = [rank for rank, uri in enumerate(dict.fromkeys(given.found), start=1) if uri in wanted]
-    return 1 / ranks[0] if ranks else 0.0
-
-
-def _cite_sentences(question: LabelledQuestion, given: GivenAnswer) -> float | None:
-    quotes = question.all_quotes()
-    return _share([_is_right(cited, quotes) for cited in given.citations]) if quotes else None
-
-
-def _cite_documents(question: LabelledQuestion, given: GivenAnswer) -> float | None:
-    if not question.documents:
-        return None
-    wanted = {uri for uris in question.documents for uri in _alternatives(uris)}
-    quotes = question.all_quotes()
-    return _share([cited.uri in wanted or _is_right(cited, quotes) for cited in given.citations])
-
-
-def _cover_quotes(question: LabelledQuestion, given: GivenAnswer) -> float | None:
-    return _share([_is_cited(quote, given) for quote in question.all_quotes()])
-
-
-def _refuse(*, answerable: bool) -> Callable[[LabelledQuestion, GivenAnswer], float | None]:
-    def measure(question: LabelledQuestion, given: GivenAnswer) -> float | None:
-        return float(given.refused is not None) if question.answerable is answerable else None
-
-    return measure
-
-
-def _complete_list(question: LabelledQuestion, given: GivenAnswer) -> float | None:
-    if question.kind != "list":
-        return None
+    found = list(dict.fromkeys(given.found))
+    rank = next((rank for rank, uri in enumerate(found, start=1) if uri in wanted), None)
+    # The catalog names the documents of a list; without it, the citations do.
+    named = list(dict.fromkeys(given.listed or [place.uri for place in cited]))
+    right = [_is_right(place, quotes) for place in cited]
+    missing = _list_missing(question, given)
+    told, untold = (
+        [place for place, part in enumerate(question.parts) if bool(part.quotes) is is_told]
+        for is_told in (True, False)
+    )
+    complete = [_is_among(uris, named) for uris in listed]
     if question.items:
         text = _join(given.text)
-        return _share([_join(item) in text for item in question.items])
-    if not _asks_for_documents(question):
-        return None
-    return _share([_is_among(uris, _name_documents(given)) for uris in question.documents])
-
-
-def _precise_list(question: LabelledQuestion, given: GivenAnswer) -> float | None:
-    """Measure the share of the named documents that belong into a list of documents."""
-    if not _asks_for_documents(question):
-        return None
-    wanted = {uri for uris in question.documents for uri in _alternatives(uris)}
-    return _share([uri in wanted for uri in _name_documents(given)])
-
-
-def _answer_parts(question: LabelledQuestion, given: GivenAnswer) -> float | None:
-    told = [part for part in question.parts if part.quotes]
-    return _share([any(_is_cited(quote, given) for quote in part.quotes) for part in told])
-
-
-def _name_missing(*, told: bool) -> Callable[[LabelledQuestion, GivenAnswer], float | None]:
-    """Measure the share of the parts that are said to be missing, of those that the documents tell or lack."""
-
-    def measure(question: LabelledQuestion, given: GivenAnswer) -> float | None:
-        named = _list_missing(question, given)
-        return _share(
-            [place in named for place, part in enumerate(question.parts) if bool(part.quotes) is told]
+        complete = [_join(item) in text for item in question.items]
+    is_refused = float(given.refused is not None)
+    return {
+        "class": None if question.kind is None else float(given.kind == question.kind),
+        "recall@5": _share([_is_among(uris, found[:5]) for uris in searched]),
+        "recall@10": _share([_is_among(uris, found[:10]) for uris in searched]),
+        "reciprocal rank": (1 / rank if rank else 0.0) if searched else None,
+        "citation precision, sentences": _share(right) if quotes else None,
+        "citation precision, documents": _share(
+            [place.uri in wanted or is_right for place, is_right in zip(cited, right, strict=True)]
         )
+        if wanted
+        else None,
+        "citation recall": _share([_is_cited(quote, given) for quote in quotes]),
+        "unanswerable refused": is_refused if question.answerable is False else None,
+        "answerable refused": is_refused if question.answerable is True else None,
+        "list completeness": _share(complete) if question.kind == "list" else None,
+        "list precision": _share([uri in wanted for uri in named]) if listed else None,
+        "parts answered": _share(
+            [any(_is_cited(quote, given) for quote in question.parts[place].quotes) for place in told]
+        ),
+        "missing parts named": _share([place in missing for place in untold]),
+        "other parts named missing": _share([place in missing for place in told]),
+    }
 
-    return measure
 
-
-MEASURES: Final[Mapping[str, Callable[[LabelledQuestion, GivenAnswer], float | None]]] = {
-    "class": _tell_kind,
-    "recall@5": _recall_at(5),
-    "recall@10": _recall_at(10),
-    "reciprocal rank": _reciprocal_rank,
-    "citation precision, sentences": _cite_sentences,
-    "citation precision, documents": _cite_documents,
-    "citation recall": _cover_quotes,
-    "unanswerable refused": _refuse(answerable=False),
-    "answerable refused": _refuse(answerable=True),
-    "list completeness": _complete_list,
-    "list precision": _precise_list,
-    "parts answered": _answer_parts,
-    "missing parts named": _name_missing(told=False),
-    "other parts named missing": _name_missing(told=True),
-}
-"""What is measured of each answer.
-
-The documents of hits count once each, by their best place; those that a list of documents names come from the catalog,
-so such a question counts for lists alone. A citation is right if it shares a run of at least three
-words, and of half of the shorter one, with an expected sentence; so a copy of the sentence elsewhere is right as well.
-Under ``documents`` it is right also if its document is expected. Precision is that of answers that cite. A refusal
-says of every part that it is missing.
-"""
 _YES_OR_NO: Final = ("class", "unanswerable refused", "answerable refused")
 
 
@@ -248,11 +188,6 @@ def _share(found: Sequence[bool]) -> float | None:
 
 def _is_among(entry: Alternatives, uris: Sequence[str]) -> bool:
     return any(uri in uris for uri in _alternatives(entry))
-
-
-def _name_documents(given: GivenAnswer) -> list[str]:
-    """List the documents that an answer names: those of the catalog, and the cited ones if it gave none."""
-    return list(dict.fromkeys(given.listed or [cited.uri for cited in given.citations]))
 
 
 def _is_right(cited: GivenCitation, quotes: Sequence[Alternatives]) -> bool:
@@ -303,7 +238,7 @@ def _tabulate(
     """Average the measures over the questions of a group."""
     members = [place for place, question in enumerate(questions) if group in (ALL, question.group)]
     rows: list[tuple[object, ...]] = []
-    for name in MEASURES:
+    for name in scores[0]:
         known = [value for place in members if (value := scores[place][name]) is not None]
         if known:
             values = np.array(known)
