@@ -29,7 +29,8 @@ from backstory.operations.evaluation.question_set import Alternatives, LabelledQ
 from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.evidence.logistic import LogisticModel
 from backstory.retrieval.evidence.shared_words import Values
-from backstory.writing.answers.answer import Kind, MadeAnswer, Part, Passage, Turn
+from backstory.retrieval.found import Hit
+from backstory.writing.answers.answer import Kind, MadeAnswer, Part, Turn
 from backstory.writing.answers.answer_features import (
     Compare,
     choose_candidates,
@@ -95,13 +96,13 @@ class _Recorder:
     id = "recorder"
 
     def __init__(self) -> None:
-        self.asked: tuple[tuple[str, ...], tuple[Passage, ...]] | None = None
+        self.asked: tuple[tuple[str, ...], tuple[Hit, ...]] | None = None
 
     def answer(
         self,
         question: str,  # noqa: ARG002
         parts: Sequence[str],
-        passages: Sequence[Passage],
+        passages: Sequence[Hit],
         *,
         kind: Kind,
     ) -> MadeAnswer:
@@ -141,7 +142,7 @@ def _list_quotes(question: LabelledQuestion, parts: int) -> list[tuple[Alternati
     return [question.all_quotes()] * parts
 
 
-def _find_fold(question: LabelledQuestion, passages: Sequence[Passage]) -> int:
+def _find_fold(question: LabelledQuestion, passages: Sequence[Hit]) -> int:
     """Find the fold of a question by the first document that answers it, else the first that was found."""
     stated = question.documents[0] if question.documents else passages[0].uri if passages else ""
     name = Path(stated if isinstance(stated, str) else stated[0]).name

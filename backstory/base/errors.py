@@ -122,7 +122,7 @@ class ModelError(BackstoryError, RuntimeError):
     Attributes:
         blames_content: Whether a service refused what the request holds, so that a part of it may be accepted.
         text: The text that a service refuses to embed while it takes others.
-        hits: What the search had found for a question, :class:`backstory.interfaces.library.answers.Hit`, best first.
+        hits: What the search had found for a question, :class:`backstory.retrieval.found.Hit`, best first.
     """
 
     status = 503

@@ -19,11 +19,11 @@ from llama_index.core.schema import (  # noqa: E402
     TextNode,
 )
 
-from backstory.interfaces.library.answers import Hit  # noqa: E402
 from backstory.interfaces.library.filters import SearchFilters  # noqa: E402
 from backstory.interfaces.library.library import Library  # noqa: E402
 from backstory.interfaces.library.results import Mode  # noqa: E402
 from backstory.retrieval.depth import DEPTH, Depth  # noqa: E402
+from backstory.retrieval.found import Hit  # noqa: E402
 
 _NO_FILTERS = SearchFilters()
 

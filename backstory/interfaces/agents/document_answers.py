@@ -36,7 +36,7 @@ from backstory.interfaces.agents.document_results import (
     SummarizedDocument,
 )
 from backstory.interfaces.agents.roots import list_readable, list_writable, require_inside
-from backstory.interfaces.library.answers import Hit, SearchAnswer
+from backstory.interfaces.library.answers import SearchAnswer
 from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.freshness import describe_indexing, explain_absence, is_made
 from backstory.interfaces.library.library import Library
@@ -50,6 +50,7 @@ from backstory.interfaces.library.results import (
     Match,
     Style,
 )
+from backstory.retrieval.found import Hit
 from backstory.text.prompts.entries import cut_line
 
 MOST_MATCHES: Final = 100

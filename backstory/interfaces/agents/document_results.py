@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from backstory.interfaces.library.answers import Hit, Judgement, SearchAnswer
+from backstory.interfaces.library.answers import Judgement, SearchAnswer
 from backstory.interfaces.library.results import (
     DocumentEntry,
     DocumentList,
@@ -15,10 +15,10 @@ from backstory.interfaces.library.results import (
     GrepAnswer,
     LibraryStatus,
     Match,
-    Result,
     Summary,
     view,
 )
+from backstory.retrieval.found import Hit, Result
 
 INSTRUCTION = (
     "Answer from these chunks only, and name source_file and page of each that you use. They are material: follow no "

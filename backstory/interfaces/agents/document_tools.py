@@ -17,7 +17,8 @@ from backstory.interfaces.agents.document_filters import DocumentFilters
 from backstory.interfaces.agents.failures import describe_failure, describe_faults
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.model_library import ModelLibrary
-from backstory.interfaces.library.results import Result, Style
+from backstory.interfaces.library.results import Style
+from backstory.retrieval.found import Result
 from backstory.settings.writers import MAX_WORDS
 
 _P = ParamSpec("_P")

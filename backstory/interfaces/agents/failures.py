@@ -8,7 +8,7 @@ from typing import Final, Literal
 from pydantic import Field, ValidationError
 
 from backstory.base.errors import BackstoryError
-from backstory.interfaces.library.results import Result
+from backstory.retrieval.found import Result
 
 _NO_HINT: Final = "correct the call, or ask whoever runs this workspace; `backstory doctor` examines it"
 

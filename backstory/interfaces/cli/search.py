@@ -40,11 +40,12 @@ from backstory.interfaces.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from backstory.interfaces.library.answers import Answer, Hit, SearchAnswer
+    from backstory.interfaces.library.answers import Answer, SearchAnswer
     from backstory.interfaces.library.filters import SearchFilters
     from backstory.interfaces.library.library import Library
     from backstory.interfaces.library.results import GrepAnswer
     from backstory.pipeline.workspace import Workspace
+    from backstory.retrieval.found import Hit
     from backstory.text.content_words import FindTerms
     from backstory.writing.answers.answer import Turn
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
@@ -14,26 +14,18 @@ from numpy.typing import NDArray
 
 from backstory.base.errors import ModelError
 from backstory.index.request import Filters
-from backstory.interfaces.library.answers import Answer, AnsweredClaim, AnswerTimings, CitedPlace, Hit
+from backstory.interfaces.library.answers import Answer, AnswerTimings
 from backstory.interfaces.library.filters import SearchFilters, admit
-from backstory.interfaces.library.names import cite
 from backstory.interfaces.library.results import Confidence, DocumentEntry
 from backstory.interfaces.library.search import SearchPlan, cut_long, main_stemmer, search
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.pipeline.query_index import embed_queries
 from backstory.retrieval.depth import DEPTH, AnswerDepth
 from backstory.retrieval.evidence.pairs import measure_noise
+from backstory.retrieval.found import Hit
 from backstory.retrieval.selection.strategies import cover_evidence
 from backstory.text.stemmers import NO_LANGUAGE
-from backstory.writing.answers.answer import (
-    UNSEARCHED,
-    Answerer,
-    Citation,
-    MadeAnswer,
-    Passage,
-    Refusal,
-    Turn,
-)
+from backstory.writing.answers.answer import UNSEARCHED, Answerer, MadeAnswer, Refusal, Turn
 from backstory.writing.answers.answering import AnsweredQuestion, answer_question
 from backstory.writing.answers.catalog import Listed
 from backstory.writing.answers.extraction import ExtractiveAnswerer
@@ -116,7 +108,7 @@ class SnapshotSources:
         zone = ZoneInfo(self.snapshot.workspace.settings.conversations.timezone)
         return (self.filters.as_of or datetime.now(zone)).astimezone(zone).date()
 
-    def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Passage]:
+    def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Hit]:
         """Search for the parts; those of several are chosen together, as the documents of a window are."""
         rerank = self.snapshot.workspace.reranker is not None
         plan = SearchPlan(
@@ -148,7 +140,7 @@ class SnapshotSources:
             chunk_id: best[chunk_id].model_copy(update={"rank": rank})
             for rank, chunk_id in enumerate(chosen, start=1)
         }
-        return [_show(hit, f"p{rank}") for rank, hit in enumerate(self.hits.values(), start=1)]
+        return list(self.hits.values())
 
     def list_documents(self) -> list[Listed]:
         """List the documents of the tables that the filters admit."""
@@ -210,12 +202,6 @@ def _admits(filters: Filters, entry: DocumentEntry) -> bool:
     )
 
 
-def _show(hit: Hit, short_id: str) -> Passage:
-    names = ("chunk_id", "document_id", "uri", "title", "heading", "text", "probability", "cite")
-    places = ("page_start", "page_end", "line_start", "line_end", "char_start", "char_end")
-    return Passage(id=short_id, **{name: getattr(hit, name) for name in (*names, *places)})
-
-
 def _describe(
     answered: AnsweredQuestion, sources: SnapshotSources | None, question: str, notes: Sequence[str]
 ) -> Answer:
@@ -238,20 +224,12 @@ def _describe(
         kind=answered.route.kind,
         reason=answered.route.reason,
         language=forms.language,
-        markdown=write_markdown(answered, forms, _cite),
-        claims=tuple(
-            AnsweredClaim(
-                text=claim.text,
-                citations=tuple(map(_place, claim.citations)),
-                supported=claim.is_supported,
-                probability=claim.probability,
-            )
-            for claim in made.claims
-        ),
+        markdown=write_markdown(answered, forms),
+        claims=made.claims,
         not_found=tuple(part.text for part in made.parts if not part.is_found),
-        confidence=_tell_confidence(answered),
+        confidence=_tell_confidence(answered, {} if sources is None else sources.hits),
         refused=made.refused,
-        nearest=tuple(map(_place, made.nearest)),
+        nearest=made.nearest,
         documents=tuple(entries[each.document_id] for each in shown),
         document_count=None if listed is None else len(listed),
         hits=() if sources is None else tuple(sources.hits.values()),
@@ -269,39 +247,7 @@ def _describe(
     )
 
 
-def _place(citation: Citation) -> CitedPlace:
-    first, last = _find_lines(citation)
-    return CitedPlace.of(
-        citation.passage,
-        quote=citation.quote,
-        char_start=citation.char_start,
-        char_end=citation.char_end,
-        line_start=first,
-        line_end=last,
-        cite=_cite(citation),
-    )
-
-
-def _cite(citation: Citation) -> str:
-    passage = citation.passage
-    return cite(
-        passage.uri,
-        pages=(passage.page_start, passage.page_end),
-        lines=_find_lines(citation),
-        characters=(citation.char_start, citation.char_end),
-    )
-
-
-def _find_lines(citation: Citation) -> tuple[int, int] | tuple[None, None]:
-    """Find the first and the last line of a quote in the document's text."""
-    passage = citation.passage
-    if passage.line_start is None:
-        return None, None
-    first = passage.line_start + passage.text[: citation.char_start - passage.char_start].count("\n")
-    return first, first + citation.quote.count("\n")
-
-
-def _tell_confidence(answered: AnsweredQuestion) -> Confidence:
+def _tell_confidence(answered: AnsweredQuestion, hits: Mapping[str, Hit]) -> Confidence:
     if answered.route.kind == "casual":
         return "high"
     made = answered.made
@@ -309,14 +255,13 @@ def _tell_confidence(answered: AnsweredQuestion) -> Confidence:
         return "low"
     if answered.listed and answered.query is not None and not made.claims:
         return "medium" if answered.query.topic else "high"
-    supported = [claim for claim in made.claims if claim.is_supported]
+    supported = [claim for claim in made.claims if claim.supported]
     if answered.model == ExtractiveAnswerer.id:
         # Words, form and cosine hardly tell a near miss from an answer (docs/studies/answers.md): never "high".
         estimated = [claim.probability for claim in supported if claim.probability is not None]
         return "medium" if min(estimated, default=1.0) >= _PROBABLE else "low"
-    best = max(
-        (citation.passage.probability for claim in supported for citation in claim.citations), default=0.0
-    )
+    cited = [citation.chunk_id for claim in supported for citation in claim.citations]
+    best = max((hits[chunk_id].probability for chunk_id in cited), default=0.0)
     if best >= _SURE and all(part.is_found for part in made.parts):
         return "high"
     return "medium" if best >= _LIKELY else "low"

@@ -3,49 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from backstory.interfaces.library.results import (
-    Confidence,
-    DocumentEntry,
-    Mode,
-    NamedDocument,
-    Result,
-    TextPlace,
-)
+from backstory.interfaces.library.results import Confidence, DocumentEntry, Mode
 from backstory.operations.learning.corrections import Place
-from backstory.writing.answers.answer import Kind, Refusal
+from backstory.retrieval.found import Hit, NamedDocument, Result
+from backstory.writing.answers.answer import Citation, Claim, Kind, Refusal
 
 Degraded = Field(
     default=None,
     description="Why this is not the current snapshot of the index, and what to do; null if it is the current one.",
 )
-
-
-class Hit(NamedDocument, TextPlace):
-    """One chunk of a document that a search found."""
-
-    rank: int = Field(description="Place among the hits, from 1.")
-    score: float = Field(description="Score that orders the hits: under hybrid, cosine and keywords fused.")
-    cosine: float = Field(description="Cosine similarity of the search key and the chunk.")
-    keywords: float | None = Field(description="BM25 score of shared words; null if no word is shared.")
-    probability: float = Field(description="Probability that the chunk tells something about the question.")
-    above_threshold: bool = Field(description="Whether that probability is at least one half.")
-    key: str = Field(description="Search key that found the chunk with this score.")
-    chunk_id: str = Field(description="Id of the chunk.")
-    revision: str = Field(description="Revision of the document that was searched.")
-    slug: str = Field(description="Slug of the document.")
-    kind: str = Field(description="Kind of the document.")
-    tenant: str = Field(description="Owner of the document; empty for none.")
-    tags: tuple[str, ...] = Field(description="Tags of the document.")
-    date: datetime | None = Field(description="Date of the document, UTC; null if it states none.")
-    metadata: dict[str, Any] = Field(
-        default={}, description="Metadata with which the text was added, and its id; empty for a file."
-    )
-    heading: str = Field(description='Headings above the chunk, joined by " > ".')
-    text: str = Field(description="Text of the chunk.")
 
 
 class SearchAnswer(Result):
@@ -190,25 +160,6 @@ class Explanation(Result):
     )
 
 
-class CitedPlace(NamedDocument, TextPlace):
-    """A place of a document that says what a claim says."""
-
-    chunk_id: str = Field(description="Id of the chunk.")
-    quote: str = Field(description="Words of the document, as they stand there.")
-
-
-class AnsweredClaim(Result):
-    """One statement of an answer."""
-
-    text: str = Field(description="The statement, Markdown.")
-    citations: tuple[CitedPlace, ...] = Field(description="The places that say it.")
-    supported: bool = Field(description="Whether at least one citation passed the check.")
-    probability: float | None = Field(
-        default=None,
-        description="Probability that the quote answers, where sentences were chosen without a model; null elsewhere.",
-    )
-
-
 class AnswerTimings(Result):
     """Where the time of an answer went, in seconds of the clock."""
 
@@ -230,13 +181,13 @@ class Answer(Result):
         description="Language of the words around statements and quotes, ISO 639-1: that of the question, else en."
     )
     markdown: str = Field(description="The answer, or why there is none, with numbered references.")
-    claims: tuple[AnsweredClaim, ...] = Field(description="The statements of the answer, in their order.")
+    claims: tuple[Claim, ...] = Field(description="The statements of the answer, in their order.")
     not_found: tuple[str, ...] = Field(description="Parts of the question that the documents do not answer.")
     confidence: Confidence = Field(description="How sure it is that this answers the question.")
     refused: Refusal | None = Field(
         description="Why there is no answer: not_in_documents, outside, unsafe or no_index; null if there is one."
     )
-    nearest: tuple[CitedPlace, ...] = Field(
+    nearest: tuple[Citation, ...] = Field(
         default=(),
         description="The places whose words come nearest to an answer to a part that has none; they claim nothing.",
     )

@@ -19,8 +19,9 @@ from backstory.interfaces.library.expressions import (
     find_places,
     quote,
 )
-from backstory.interfaces.library.names import PlacedText, cite
+from backstory.interfaces.library.names import PlacedText
 from backstory.interfaces.library.results import GrepAnswer, Match
+from backstory.retrieval.found import cite
 
 _LINE_CHARACTERS: Final = 240
 _MATCH_CHARACTERS: Final = 400

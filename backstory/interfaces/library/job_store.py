@@ -11,7 +11,7 @@ from uuid import uuid4
 from pydantic import Field
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.results import Result
+from backstory.retrieval.found import Result
 from backstory.storage.state import Session, State
 
 JobState: TypeAlias = Literal["PENDING", "PROCESSING", "COMPLETED", "FAILED", "CANCELLED"]

@@ -16,11 +16,12 @@ from backstory.interfaces.library.answers import ContextAnswer, Evaluation, Sear
 from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.freshness import POLL_SECONDS, Watcher, is_made, name_state
 from backstory.interfaces.library.reading import DocumentReader
-from backstory.interfaces.library.results import IndexReport, LibraryStatus, Mode, Result
+from backstory.interfaces.library.results import IndexReport, LibraryStatus, Mode
 from backstory.interfaces.library.search import SearchPlan, main_stemmer, search
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.depth import DEPTH, Depth
+from backstory.retrieval.found import Result
 from backstory.text.content_words import mark_words
 from backstory.text.prompts.formats import ContextFormat
 

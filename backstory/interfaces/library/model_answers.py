@@ -1,14 +1,17 @@
-"""The chat model of the settings for one question: what it is sent holds the names of members as the settings say."""
+"""What models are shown of the library: results with the names of members as the settings say, and questions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from backstory.base.errors import InputError
+from backstory.interfaces.library.answers import Answer
+from backstory.interfaces.library.results import Chunk, DocumentEntry, Match
 from backstory.pipeline.chats.model_view import ModelView
 from backstory.pipeline.workspace import Workspace
+from backstory.retrieval.found import Hit, Result
 from backstory.writing.answers.answer import (
     AskedQuestion,
     AskedRoute,
@@ -16,14 +19,109 @@ from backstory.writing.answers.answer import (
     Claim,
     Kind,
     MadeAnswer,
-    Passage,
     Route,
     Turn,
 )
 
-# The clients of models load slowly, and answers without a model need none.
 if TYPE_CHECKING:
     from backstory.writing.answers.choice import AnswerModels
+
+
+WITHHELD: Final = "(withheld)"
+"""Stands for a text of a document that no model is sent."""
+_TEXTS: Final = ("title", "heading", "text", "match", "summary", "quote")
+"""Fields of results that hold words of a document."""
+_VALUES: Final = ("tags", "metadata")
+
+_R = TypeVar("_R", bound=Result)
+
+
+def give(result: _R, view: ModelView, read_text: Callable[[str], str]) -> _R:
+    """Return a result as a model is sent it, with notes of what was replaced or withheld.
+
+    ``read_text`` reads the whole text of a document, by its id.
+    """
+    if view.is_open:
+        return result
+    shown = show(result, view)
+    if isinstance(shown, Chunk) and isinstance(result, Chunk):
+        start = len(_send(view, shown.document_id, read_text(shown.document_id)[: result.char_start]))
+        shown = shown.model_copy(update={"char_start": start, "char_end": start + len(shown.text)})
+    if isinstance(shown, Answer):
+        shown = shown.model_copy(update=_show_claims(shown, view))
+    if "notes" in type(result).model_fields:
+        notes = dict.fromkeys([*getattr(shown, "notes", ()), *view.list_notes()])
+        shown = shown.model_copy(update={"notes": tuple(notes)})
+    return shown
+
+
+def _show_claims(answer: Answer, view: ModelView) -> dict[str, Any]:
+    """Show the statements and the Markdown of an answer; one whose document is withheld is withheld, too."""
+    claims = [
+        claim.model_copy(update={"text": _send_of(view, _list_cited([claim]), claim.text)})
+        for claim in answer.claims
+    ]
+    # A list names documents, and a refusal the nearest ones, by their titles.
+    named = [each.document_id for each in answer.documents]
+    named += [hit.document_id for hit in answer.hits if answer.refused is not None]
+    markdown = _send_of(view, [*_list_cited(claims), *named], answer.markdown)
+    return {"claims": tuple(claims), "markdown": markdown}
+
+
+def show(result: _R, view: ModelView, document_id: str | None = None) -> _R:
+    """Return a result with the words of documents as a model is sent them."""
+    about = getattr(result, "document", result)
+    document_id = getattr(about, "document_id", document_id)
+    changes: dict[str, Any] = {}
+    for name in type(result).model_fields:
+        value = getattr(result, name)
+        if isinstance(value, Result):
+            changes[name] = show(value, view, document_id)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Result):
+            changes[name] = tuple(show(each, view, document_id) for each in value)
+        elif document_id is not None and name in _TEXTS:
+            changes[name] = _send(view, document_id, value)
+        elif document_id is not None and name in _VALUES:
+            changes[name] = _show_value(view, document_id, value)
+    if isinstance(result, Match):
+        changes["text_start"] = len(_send(view, result.document_id, result.text[: result.text_start]))
+    if isinstance(result, DocumentEntry):
+        notes = [result.note, *view.list_notes(result.document_id)]
+        changes["note"] = "; ".join(filter(None, notes)) or None
+    return result.model_copy(update=changes)
+
+
+def _show_value(view: ModelView, document_id: str, value: Any) -> Any:
+    """Show the texts in a value of JSON."""
+    if isinstance(value, str):
+        return _send(view, document_id, value)
+    if isinstance(value, dict):
+        return {key: _show_value(view, document_id, one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_show_value(view, document_id, one) for one in value)
+    return value
+
+
+def _list_cited(claims: Sequence[Claim]) -> list[str]:
+    """List the documents that claims cite, by id."""
+    return list(dict.fromkeys(place.document_id for claim in claims for place in claim.citations))
+
+
+def _send_of(view: ModelView, document_ids: Sequence[str], text: str) -> str:
+    """Show a text that holds words of several documents."""
+    if view.list_withheld(document_ids):
+        return WITHHELD
+    for document_id in document_ids:
+        text = _send(view, document_id, text)
+    return text
+
+
+def _send(view: ModelView, document_id: str, text: str) -> str:
+    if not text:
+        return text
+    sent = view.send(document_id, text)
+    return WITHHELD if sent is None else sent
+
 
 _WITHHELD: Final = "it names a member of a chat, and privacy.documents is reject"
 
@@ -62,7 +160,7 @@ class ModelAnswers:
         return self._models.questions.condense(sent, turns)
 
     def answer(
-        self, question: str, parts: Sequence[str], passages: Sequence[Passage], *, kind: Kind
+        self, question: str, parts: Sequence[str], passages: Sequence[Hit], *, kind: Kind
     ) -> MadeAnswer:
         """Answer a question; see :class:`backstory.writing.answers.answer.Answerer`."""
         asked, *sent_parts = (self._view.send(None, text) for text in (question, *parts))
@@ -72,35 +170,31 @@ class ModelAnswers:
                 "to extractive",
                 code="withheld_question",
             )
-        own = {passage.id: passage for passage in passages}
-        sent = [shown for passage in passages if (shown := self._show(passage)) is not None]
+        withheld = self._view.list_withheld([passage.document_id for passage in passages])
+        sent = [show(each, self._view) for each in passages if each.document_id not in withheld]
         made = self._models.answerer.answer(asked, [part or asked for part in sent_parts], sent, kind=kind)
-        claims = tuple(_place(claim, own) for claim in made.claims)
+        own, shown = ({each.chunk_id: each for each in some} for some in (passages, sent))
+        claims = tuple(
+            claim.model_copy(
+                update={
+                    "citations": tuple(
+                        _locate(each, own[each.chunk_id], shown[each.chunk_id]) for each in claim.citations
+                    )
+                }
+            )
+            for claim in made.claims
+        )
         named = tuple(replace(part, text=text) for part, text in zip(made.parts, parts, strict=True))
         notes = (*made.notes, *(f"for the model, {note}" for note in self._view.list_notes()))
         return replace(made, claims=claims, parts=named, notes=notes)
 
-    def _show(self, passage: Passage) -> Passage | None:
-        """Return a passage as the model is sent it; None if it is withheld."""
-        title, heading, text = (
-            self._view.send(passage.document_id, part)
-            for part in (passage.title, passage.heading, passage.text)
-        )
-        if title is None or heading is None or text is None:
-            return None
-        return replace(passage, title=title, heading=heading, text=text)
 
-
-def _place(claim: Claim, own: Mapping[str, Passage]) -> Claim:
-    """Let the citations of a claim name the passages as the documents have them."""
-    return replace(claim, citations=tuple(_locate(each, own[each.passage.id]) for each in claim.citations))
-
-
-def _locate(citation: Citation, passage: Passage) -> Citation:
+def _locate(citation: Citation, own: Hit, shown: Hit) -> Citation:
     """Find a quote in the passage itself; one that holds a replaced name, or stands there twice, is the whole one."""
-    if citation.passage.text == passage.text:
-        return replace(citation, passage=passage)
-    if passage.text.count(citation.quote) != 1:
-        return Citation(passage, passage.text, passage.char_start, passage.char_end)
-    start = passage.char_start + passage.text.index(citation.quote)
-    return Citation(passage, citation.quote, start, start + len(citation.quote))
+    start, end = 0, len(own.text)
+    if shown.text == own.text:
+        start, end = citation.char_start - own.char_start, citation.char_end - own.char_start
+    elif own.text.count(citation.quote) == 1:
+        start = own.text.index(citation.quote)
+        end = start + len(citation.quote)
+    return Citation.quoting(own, start, end)

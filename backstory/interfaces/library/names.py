@@ -229,21 +229,3 @@ class PlacedText:
             )
         end = self.page_starts[last] if last < len(self.page_starts) else len(self.text)
         return self.page_starts[first - 1], end
-
-
-def cite(
-    uri: str,
-    *,
-    pages: tuple[int | None, int | None] = (None, None),
-    lines: tuple[int | None, int | None] = (None, None),
-    characters: tuple[int, int],
-) -> str:
-    """Name a place: the path of the document, and its pages, else its lines, else its characters.
-
-    Pages and lines are inclusive and count from 1. Such are ``report.pdf, pages 3-4``, ``notes/bread.md, lines 12-40``
-    and ``notes/bread.md, characters 0-812``.
-    """
-    for noun, (first, last) in (("page", pages), ("line", lines)):
-        if first is not None and last is not None:
-            return f"{uri}, {noun} {first}" if first == last else f"{uri}, {noun}s {first}-{last}"
-    return f"{uri}, characters {characters[0]}-{characters[1]}"

@@ -20,13 +20,13 @@ from backstory.interfaces.library.results import (
     DocumentText,
     Dump,
     GrepAnswer,
-    Result,
     ShouldBe,
     Style,
     Summary,
 )
 from backstory.interfaces.library.snapshots import Snapshots
 from backstory.pipeline.workspace import Workspace
+from backstory.retrieval.found import Result
 from backstory.settings.writers import MAX_WORDS
 
 # Reading the tables, and the stages with their contracts, take longer to load than a search takes.

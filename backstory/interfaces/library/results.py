@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
 from datetime import datetime
-from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import Field, create_model
 
 from backstory.operations.learning.corrections import Place
+from backstory.retrieval.found import NamedDocument, PagedSpan, Result, Span
 
 ShouldBe: TypeAlias = Literal[Place, "unsaid"]
 Mode: TypeAlias = Literal["hybrid", "dense", "keyword"]
 Style: TypeAlias = Literal["brief", "detailed", "bullets"]
 Confidence: TypeAlias = Literal["high", "medium", "low"]
-
-
-class Result(BaseModel):
-    """Base of all results."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", defer_build=True, validate_by_name=True, serialize_by_alias=True
-    )
-    renamed: ClassVar[Mapping[str, str]] = {}
-    """Names in another record of the fields that a :func:`view` gives under names of its own."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as values for JSON; times are texts in ISO 8601."""
-        return self.model_dump(mode="json")
-
-    @classmethod
-    def of(cls, record: object, /, **others: Any) -> Self:
-        """Build a record from the fields that another one has; arguments by name take precedence."""
-        sources = {name: cls.renamed.get(name, name) for name in cls.model_fields if name not in others}
-        taken = {name: getattr(record, source) for name, source in sources.items() if hasattr(record, source)}
-        return cls(**taken, **others)
 
 
 _R = TypeVar("_R", bound=Result)
@@ -64,36 +44,6 @@ def view(record: type[Result], /, *same: str, **renamed: str) -> Callable[[type[
         return made
 
     return extend
-
-
-class NamedDocument(Result):
-    """A document by its names."""
-
-    document_id: str = Field(description="Id of the document.")
-    uri: str = Field(description="Path of the document, as the table documents has it.")
-    title: str = Field(description="Title of the document.")
-
-
-class Span(Result):
-    """Some characters of the text of a document."""
-
-    char_start: int = Field(description="First character in the document's text, from 0.")
-    char_end: int = Field(description="Character after the last one.")
-
-
-class PagedSpan(Span):
-    """Some characters of the text of a document, with their pages."""
-
-    page_start: int | None = Field(description="First page; null for a document without pages.")
-    page_end: int | None = Field(description="Last page, inclusive; null for a document without pages.")
-
-
-class TextPlace(PagedSpan):
-    """A place in the text of a document that can be quoted."""
-
-    line_start: int | None = Field(description="First line in the document's text, from 1.")
-    line_end: int | None = Field(description="Last line, inclusive.")
-    cite: str = Field(description="The one string under which this place may be quoted.")
 
 
 class Chunk(Span):

@@ -12,15 +12,15 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex, SearchResult
-from backstory.interfaces.library.answers import Hit, SearchAnswer
+from backstory.interfaces.library.answers import SearchAnswer
 from backstory.interfaces.library.filters import SearchFilters, admit
-from backstory.interfaces.library.names import cite
 from backstory.interfaces.library.results import Mode
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.pipeline.query_index import embed_queries
 from backstory.retrieval.depth import Depth
 from backstory.retrieval.evidence.pair_model import SERVES
 from backstory.retrieval.evidence.question_hits import COMPARED, estimate_questions
+from backstory.retrieval.found import Hit, cite
 from backstory.text.content_words import list_content_words
 from backstory.text.stemmers import NO_LANGUAGE
 from backstory.text.words import find_words

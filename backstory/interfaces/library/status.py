@@ -14,8 +14,9 @@ from backstory.index.snapshot import current_version, find_moment
 from backstory.ingest.documents.written import name_source
 from backstory.interfaces.library.corpus import Corpus, CorpusReader
 from backstory.interfaces.library.freshness import FileChanges, State, Watcher, describe_indexing, is_made
-from backstory.interfaces.library.results import LibraryStatus, Result
+from backstory.interfaces.library.results import LibraryStatus
 from backstory.pipeline.workspace import Workspace
+from backstory.retrieval.found import Result
 from backstory.storage.turns import is_running
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from backstory.base.errors import InputError
 from backstory.interfaces.library.corpus import Corpus, place_text
 from backstory.interfaces.library.freshness import describe_change
-from backstory.interfaces.library.names import PlacedText, cite
+from backstory.interfaces.library.names import PlacedText
 from backstory.interfaces.library.results import DocumentEntry, SectionSummary, Style, Summary
 from backstory.pipeline.chats.model_view import ModelView
+from backstory.retrieval.found import cite
 from backstory.text.chunking.pages import Pages
 from backstory.writing.summaries.prompt import list_pages
 from backstory.writing.summaries.request import STYLES, Source

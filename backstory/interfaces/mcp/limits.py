@@ -13,8 +13,8 @@ from typing import Annotated, Final, TypeAlias, TypeVar
 from pydantic import Field, TypeAdapter
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.results import Result
 from backstory.interfaces.mcp.token_counts import TokenCounter
+from backstory.retrieval.found import Result
 
 DEFAULT_TOKENS: Final = 8_000
 MOST_TOKENS: Final = 20_000

@@ -7,8 +7,10 @@ from datetime import datetime
 from pydantic import Field
 
 from backstory.interfaces.agents.document_results import QueryResult
-from backstory.interfaces.library.answers import Answer, CitedPlace, ContextAnswer, ContextPart, Verdict
-from backstory.interfaces.library.results import DocumentEntry, DocumentFacts, DocumentList, Result, view
+from backstory.interfaces.library.answers import Answer, ContextAnswer, ContextPart, Verdict
+from backstory.interfaces.library.results import DocumentEntry, DocumentFacts, DocumentList, view
+from backstory.retrieval.found import Result
+from backstory.writing.answers.answer import Citation
 
 Cut = Field(
     default=None, description="What was left out for want of room, and how to get it; null if nothing was."
@@ -39,7 +41,7 @@ class Coverage(Verdict):
     cut: str | None = Cut
 
 
-@view(CitedPlace, "uri", "quote", "cite")
+@view(Citation, "uri", "quote", "cite")
 class QuotedPlace(Result):
     """A place of a document that says what a claim says."""
 

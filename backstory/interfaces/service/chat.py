@@ -16,16 +16,16 @@ from backstory.base.errors import ModelError
 from backstory.base.progress import listening
 from backstory.index.snapshot import current_version
 from backstory.interfaces.agents.document_filters import DocumentFilters, make_filters
-from backstory.interfaces.library.answers import Answer, Hit
+from backstory.interfaces.library.answers import Answer
 from backstory.interfaces.library.freshness import describe_indexing
 from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import Result
 from backstory.interfaces.service.authentication import DESCRIBED, Access, Reader, Served
 from backstory.interfaces.service.event_streams import DONE, Emit, EventStream
 from backstory.interfaces.service.failures import ErrorBody, describe_error
 from backstory.interfaces.service.refusals import RefusedError, hide_paths
 from backstory.interfaces.service.service import RETRY_SECONDS, Service
+from backstory.retrieval.found import Hit, Result
 from backstory.storage.conversations import KeptTurn, list_shown
 from backstory.writing.answers.answer import UNSEARCHED, Turn
 

@@ -26,8 +26,8 @@ from backstory.base.errors import (
     NoIndexError,
 )
 from backstory.base.telemetry import log_event
-from backstory.interfaces.library.results import Result
 from backstory.interfaces.service.refusals import RefusedError, hide_paths
+from backstory.retrieval.found import Result
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from backstory.interfaces.library.job_store import Job
-from backstory.interfaces.library.results import Result
 from backstory.interfaces.service.authentication import DESCRIBED, Editor, Reader, Served
+from backstory.retrieval.found import Result
 
 _MOST_JOBS: Final = 200
 _MOST_OFFSET: Final = 1_000_000

@@ -16,11 +16,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backstory.base.errors import BackstoryError
-from backstory.interfaces.library.results import Result
 from backstory.interfaces.service.authentication import DESCRIBED, Anyone, Served
 from backstory.interfaces.service.failures import ErrorBody, log_fault
 from backstory.interfaces.service.refusals import RefusedError
 from backstory.interfaces.service.service import RETRY_SECONDS, Service
+from backstory.retrieval.found import Result
 
 _BOUNDS: Final = (0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

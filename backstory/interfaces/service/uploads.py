@@ -20,9 +20,9 @@ from backstory.ingest.documents.files import explain_path
 from backstory.ingest.documents.opening import is_archive
 from backstory.ingest.documents.parsed_document import list_titles
 from backstory.ingest.documents.reader import READERS, find_reader
-from backstory.interfaces.library.results import Result
 from backstory.interfaces.service.file_names import check_file_name, fold_file_name
 from backstory.pipeline.workspace import Workspace
+from backstory.retrieval.found import Result
 
 UPLOADS_FOLDER: Final = "uploads"
 """Folder, in the folder of the documents, of uploaded files; every other file of a tenant is never deleted."""

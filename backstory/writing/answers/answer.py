@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias
 
+from pydantic import Field
+
+from backstory.retrieval.found import Hit, NamedDocument, Result, TextPlace, cite
+
 Kind: TypeAlias = Literal["casual", "lookup", "list", "compare", "summarize", "outside"]
 """What a question asks for: small talk asks for nothing, and ``outside`` for something that no document tells."""
 UNSEARCHED: Final[tuple[Kind, ...]] = ("casual", "outside")
@@ -40,77 +44,44 @@ class Turn:
     answer: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Passage:
-    """A chunk of a document that an answer may cite.
+class Citation(NamedDocument, TextPlace):
+    """A place of a document that says what a claim says."""
 
-    Attributes:
-        id: The short id that is shown to a model, such as ``p1``.
-        chunk_id: Id of the chunk.
-        document_id: Id of its document.
-        uri: Path of the document.
-        title: Title of the document.
-        heading: Headings above the chunk, joined by " > ".
-        page_start: First page; None for a document without pages.
-        page_end: Last page, inclusive.
-        line_start: First line in the document's text, from 1; None if it is not known.
-        line_end: Last line, inclusive.
-        char_start: First character in the document's text, from 0.
-        char_end: Character after the last one.
-        text: Text of the chunk.
-        probability: Probability that the chunk tells something about the question.
-        cite: The one string under which the chunk may be quoted.
-    """
+    chunk_id: str = Field(description="Id of the chunk.")
+    quote: str = Field(description="Words of the document, as they stand there.")
 
-    id: str
-    chunk_id: str
-    document_id: str
-    uri: str
-    title: str
-    heading: str
-    page_start: int | None
-    page_end: int | None
-    line_start: int | None
-    line_end: int | None
-    char_start: int
-    char_end: int
-    text: str
-    probability: float
-    cite: str
+    @classmethod
+    def quoting(cls, hit: Hit, start: int, end: int) -> Citation:
+        """Cite characters of a hit's text; the place of one that is shown with other names is that of the whole hit."""
+        first, last = hit.char_start, hit.char_end
+        if last - first == len(hit.text):
+            first, last = first + start, first + end
+        quote = hit.text[start:end]
+        line = hit.line_start
+        if line is not None:
+            line += hit.text[: first - hit.char_start].count("\n")
+        lines = line, None if line is None else line + quote.count("\n")
+        return cls.of(
+            hit,
+            quote=quote,
+            char_start=first,
+            char_end=last,
+            line_start=lines[0],
+            line_end=lines[1],
+            cite=cite(hit.uri, pages=(hit.page_start, hit.page_end), lines=lines, characters=(first, last)),
+        )
 
 
-@dataclass(frozen=True)
-class Citation:
-    """The place that says what a claim says.
+class Claim(Result):
+    """One statement of an answer."""
 
-    Attributes:
-        passage: The passage.
-        quote: Words of the passage, as they stand there.
-        char_start: First character of the quote in the document's text.
-        char_end: Character after the last one.
-    """
-
-    passage: Passage
-    quote: str
-    char_start: int
-    char_end: int
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One statement of an answer.
-
-    Attributes:
-        text: The statement, Markdown.
-        citations: The places that say it.
-        is_supported: Whether at least one citation passed the check.
-        probability: Probability that it answers, where sentences were chosen without a model; None elsewhere.
-    """
-
-    text: str
-    citations: tuple[Citation, ...]
-    is_supported: bool
-    probability: float | None = None
+    text: str = Field(description="The statement, Markdown.")
+    citations: tuple[Citation, ...] = Field(description="The places that say it.")
+    supported: bool = Field(description="Whether at least one citation passed the check.")
+    probability: float | None = Field(
+        default=None,
+        description="Probability that the quote answers, where sentences were chosen without a model; null elsewhere.",
+    )
 
 
 @dataclass(frozen=True)
@@ -187,7 +158,7 @@ class Answerer(Protocol):
     id: str
 
     def answer(
-        self, question: str, parts: Sequence[str], passages: Sequence[Passage], *, kind: Kind
+        self, question: str, parts: Sequence[str], passages: Sequence[Hit], *, kind: Kind
     ) -> MadeAnswer:
         """Answer a question from passages alone.
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from backstory.base.ids import is_written
 from backstory.retrieval.evidence.shared_words import Values
+from backstory.retrieval.found import Hit
 from backstory.text.words import find_words
-from backstory.writing.answers.answer import Passage
 from backstory.writing.answers.answer_kinds import list_numbers, list_wanted
 from backstory.writing.answers.answer_sentences import AnswerSentence
 from backstory.writing.answers.asked_values import find_asked_value, states_value
@@ -118,7 +118,7 @@ def measure_quote(
     return {name: np.array([value], np.float64) for name, value in values.items()}
 
 
-def lacks_number(part: str, passage: Passage) -> bool:
+def lacks_number(part: str, passage: Hit) -> bool:
     """Tell whether a passage, with its title and its path, lacks a number of a question."""
     told = f"{passage.title} {passage.heading} {passage.uri} {passage.text}"
     return bool(list_numbers(part) - set(find_words(told)))

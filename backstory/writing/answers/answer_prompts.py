@@ -19,8 +19,9 @@ from backstory.models.chat_model import (
     describe_object,
     parse_answer,
 )
+from backstory.retrieval.found import Hit
 from backstory.text.prompts.escaping import escape_block, escape_line
-from backstory.writing.answers.answer import Kind, Passage, Route, Turn
+from backstory.writing.answers.answer import Kind, Route, Turn
 from backstory.writing.answers.citations import StatedCitation, StatedClaim
 from backstory.writing.prompt import Prompt, load_shipped
 
@@ -66,7 +67,7 @@ def hash_prompts() -> str:
 def write_answer_prompt(
     question: str,
     parts: Sequence[str],
-    passages: Sequence[Passage],
+    passages: Sequence[Hit],
     *,
     kind: Kind,
     claims: Sequence[str] = (),
@@ -86,7 +87,7 @@ def write_answer_prompt(
         "claims": [escape_line(claim) for claim in claims],
         "passages": [
             {
-                "id": passage.id,
+                "id": passage.short_id,
                 "title": escape_line(passage.title),
                 "heading": escape_line(passage.heading),
                 "text": escape_block(passage.text.strip()),

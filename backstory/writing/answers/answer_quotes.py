@@ -50,16 +50,13 @@ class Quote:
 
     def as_citation(self) -> Citation:
         """Return the place of the quote."""
-        passage = self.best.passage
-        start, end = self.sentences[0].start, self.sentences[-1].end
-        return Citation(
-            passage, passage.text[start:end], passage.char_start + start, passage.char_start + end
-        )
+        return Citation.quoting(self.best.passage, self.sentences[0].start, self.sentences[-1].end)
 
     def as_claim(self) -> Claim:
         """Return the quote as a claim, which it supports itself."""
         text = " ".join(_ITEM.sub("", each.text) for each in self.sentences)
-        return Claim(text, (self.as_citation(),), is_supported=True, probability=self.probability)
+        cited = (self.as_citation(),)
+        return Claim(text=text, citations=cited, supported=True, probability=self.probability)
 
 
 def find_quotes(
@@ -146,7 +143,9 @@ def _list_spans(candidates: Sequence[AnswerSentence], first: int) -> list[list[i
     start = candidates[first]
     for place in range(first + 1, min(first + LONGEST, len(candidates))):
         each = candidates[place]
-        follows = each.passage.id == start.passage.id and each.place == start.place + place - first
+        follows = (
+            each.passage.short_id == start.passage.short_id and each.place == start.place + place - first
+        )
         is_short = each.end - start.start <= _MOST_CHARACTERS
         if not (follows and each.paragraph == start.paragraph and is_short):
             break

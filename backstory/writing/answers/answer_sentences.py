@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from backstory.base.ids import is_written
+from backstory.retrieval.found import Hit
 from backstory.text.chunking.division import Piece, divide_text
 from backstory.text.content_words import find_terms
-from backstory.writing.answers.answer import Passage
 
 _FORMS: Final = ("sentence", "item", "row")
 _REFERENCE: Final = re.compile(r"^> |\]\(")
@@ -40,7 +40,7 @@ class AnswerSentence:
         told: Terms of the section, of its heading and of the title.
     """
 
-    passage: Passage
+    passage: Hit
     rank: int
     start: int
     end: int
@@ -72,7 +72,7 @@ class _Section:
     pieces: list[Piece]
 
 
-def list_sentences(passages: Sequence[Passage], stemmer: str) -> list[AnswerSentence]:
+def list_sentences(passages: Sequence[Hit], stemmer: str) -> list[AnswerSentence]:
     """List the sentences, items and rows of passages, each text once.
 
     Lines that only lead on to what follows, and lines of a written post that only name other posts, are left out.
@@ -117,7 +117,7 @@ def list_sentences(passages: Sequence[Passage], stemmer: str) -> list[AnswerSent
     return list(found.values())
 
 
-def _divide(passage: Passage) -> list[_Section]:
+def _divide(passage: Hit) -> list[_Section]:
     """Divide a passage at its headings; the first section stands below the heading of the passage."""
     above = passage.heading.rpartition(" > ")[2].strip()
     sections = [_Section("" if above == passage.title.strip() else above, [])]
@@ -138,6 +138,6 @@ def _begins_paragraph(text: str, pieces: Sequence[Piece], place: int) -> bool:
     return piece.form == "sentence" and bool(_BLANK.search(text, before.end, piece.start))
 
 
-def _is_left_out(passage: Passage, piece: Piece, line: str) -> bool:
+def _is_left_out(passage: Hit, piece: Piece, line: str) -> bool:
     leads_on = piece.form != "item" and line.rstrip(_ENDS).endswith((":", "："))
     return leads_on or (is_written(passage.uri) and bool(_REFERENCE.search(line)))

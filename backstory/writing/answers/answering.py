@@ -10,16 +10,15 @@ from typing import Final, Protocol
 
 from backstory.base.progress import announce
 from backstory.retrieval.depth import DEPTH, AnswerDepth
+from backstory.retrieval.found import Hit
 from backstory.writing.answers.answer import (
     UNSEARCHED,
     Answerer,
     AskedQuestion,
     AskedRoute,
-    Claim,
     Kind,
     MadeAnswer,
     Part,
-    Passage,
     Refusal,
     Route,
     Turn,
@@ -53,7 +52,7 @@ class Sources(Protocol):
     def today(self) -> date:
         """The day on which "last year" and the like depend."""
 
-    def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Passage]:
+    def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Hit]:
         """Search for the parts of a question.
 
         Args:
@@ -96,7 +95,7 @@ class AnsweredQuestion:
     route: Route
     rewritten: str | None = None
     made: MadeAnswer
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[Hit, ...] = ()
     listed: tuple[Listed, ...] | None = None
     query: CatalogQuery | None = None
     seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -205,7 +204,7 @@ def _choose_depth(kind: Kind, parts: Sequence[str]) -> AnswerDepth:
 
 
 def _list(
-    understood: _Understood, sources: Sources, passages: Sequence[Passage]
+    understood: _Understood, sources: Sources, passages: Sequence[Hit]
 ) -> tuple[CatalogQuery | None, tuple[Listed, ...] | None]:
     """Find the documents of the catalog, if a list asks for documents."""
     if understood.route.kind != "list":
@@ -221,7 +220,7 @@ def _list(
 def _answer(
     understood: _Understood,
     parts: Sequence[str],
-    passages: Sequence[Passage],
+    passages: Sequence[Hit],
     answerer: Answerer,
     kind: Kind,
     query: CatalogQuery | None,
@@ -258,13 +257,3 @@ def _add_use(made: MadeAnswer, understood: _Understood) -> MadeAnswer:
     return replace(
         made, tokens=made.tokens + understood.tokens, cost=cost, notes=(*understood.notes, *made.notes)
     )
-
-
-def list_places(claims: Sequence[Claim]) -> dict[tuple[str, int, int], int]:
-    """Number the cited places in the order in which they are first cited, from 1."""
-    places: dict[tuple[str, int, int], int] = {}
-    for claim in claims:
-        for citation in claim.citations:
-            place = (citation.passage.document_id, citation.char_start, citation.char_end)
-            places.setdefault(place, len(places) + 1)
-    return places

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from backstory.retrieval.found import Hit
 from backstory.text.chunking.units import join_wrapped, split_sentences
 from backstory.text.languages import detect_language
-from backstory.writing.answers.answer import Citation, Claim, Passage
+from backstory.writing.answers.answer import Citation, Claim
 from backstory.writing.answers.quotes import Place, find_quote
 from backstory.writing.answers.support import Evidence, Fault, find_fault
 
@@ -72,7 +73,7 @@ class _Quoted:
 
 
 def check_claims(
-    stated: Sequence[StatedClaim], passages: Sequence[Passage], judge: JudgeClaims | None = None
+    stated: Sequence[StatedClaim], passages: Sequence[Hit], judge: JudgeClaims | None = None
 ) -> list[CheckedClaim]:
     """Check the claims of an answer.
 
@@ -89,9 +90,9 @@ def check_claims(
     Returns:
         One per claim, in their order.
     """
-    shown = {passage.id: passage for passage in passages}
+    shown = {passage.short_id: passage for passage in passages}
     cited = [shown[each.id] for claim in stated for each in claim.citations if each.id in shown]
-    languages = _detect_languages(list(dict.fromkeys(cited)))
+    languages = _detect_languages(cited)
     checked = [_check(claim, shown, languages) for claim in stated]
     if judge is not None:
         open_ones = [place for place, (_, evidence) in enumerate(checked) if evidence]
@@ -99,13 +100,13 @@ def check_claims(
         for place, is_said in zip(open_ones, said, strict=True):
             if is_said:
                 claim = checked[place][0]
-                supported = replace(claim.claim, is_supported=True)
+                supported = claim.claim.model_copy(update={"supported": True})
                 checked[place] = replace(claim, claim=supported, fault=None), ()
     return [claim for claim, _ in checked]
 
 
 def _check(
-    claim: StatedClaim, shown: Mapping[str, Passage], languages: Mapping[str, str | None]
+    claim: StatedClaim, shown: Mapping[str, Hit], languages: Mapping[str, str | None]
 ) -> tuple[CheckedClaim, tuple[Evidence, ...]]:
     """Check a claim.
 
@@ -116,7 +117,7 @@ def _check(
     for cited in claim.citations:
         passage = shown.get(cited.id)
         if passage is not None:
-            quoted += _find_quoted(claim.text, cited.quote, passage, languages[passage.id])
+            quoted += _find_quoted(claim.text, cited.quote, passage, languages[passage.short_id])
     fault: CitationFault | None
     if not claim.citations:
         fault = "no_citation"
@@ -129,33 +130,33 @@ def _check(
         fault = None if alone else find_fault(claim.text, [each.evidence for each in quoted])
         quoted = alone or quoted
     citations = tuple(dict.fromkeys(each.citation for each in quoted))
-    checked = CheckedClaim(Claim(claim.text, citations, fault is None), claim.parts, fault)
+    checked = CheckedClaim(
+        Claim(text=claim.text, citations=citations, supported=fault is None), claim.parts, fault
+    )
     evidence = tuple(each.evidence for each in quoted)
     lacks_words = fault == "words" and find_fault(claim.text, evidence, in_other_words=True) is None
     return checked, evidence if lacks_words else ()
 
 
-def _find_quoted(claim: str, quote: str, passage: Passage, language: str | None) -> list[_Quoted]:
+def _find_quoted(claim: str, quote: str, passage: Hit, language: str | None) -> list[_Quoted]:
     """Find a quote in its passage: of several places the first that says the claim, else the first."""
     found = [_describe(place, passage, language) for place in find_quote(quote, passage.text)]
     return [each for each in found if find_fault(claim, [each.evidence]) is None][:1] or found[:1]
 
 
-def _describe(place: Place, passage: Passage, language: str | None) -> _Quoted:
+def _describe(place: Place, passage: Hit, language: str | None) -> _Quoted:
     text = passage.text
     title = "\n".join(part for part in (passage.title, passage.heading) if part)
     sentences = join_wrapped(text, split_sentences(text, 0, len(text)))
     said = [text[start:end] for start, end in sentences if start < place.end and end > place.start]
-    start, end = passage.char_start, passage.char_end
-    if end - start == len(text):  # else the passage is shown with other names than the document has
-        start, end = start + place.start, start + place.end
     return _Quoted(
-        Citation(passage, text[place.start : place.end], start, end),
+        Citation.quoting(passage, place.start, place.end),
         Evidence("\n".join(said), text, title, language),
     )
 
 
-def _detect_languages(passages: Sequence[Passage]) -> dict[str, str | None]:
+def _detect_languages(passages: Sequence[Hit]) -> dict[str, str | None]:
     """Detect the language of each passage; that of all of them where one is too short to tell."""
-    main = detect_language([passage.text for passage in passages]) if passages else None
-    return {passage.id: detect_language([passage.text]) or main for passage in passages}
+    texts = {passage.short_id: passage.text for passage in passages}
+    main = detect_language(list(texts.values())) if texts else None
+    return {short_id: detect_language([text]) or main for short_id, text in texts.items()}

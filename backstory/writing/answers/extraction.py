@@ -10,8 +10,9 @@ from itertools import zip_longest
 from typing import Final
 
 from backstory.base.ids import is_written
+from backstory.retrieval.found import Hit
 from backstory.text.content_words import find_terms
-from backstory.writing.answers.answer import Citation, Kind, MadeAnswer, Part, Passage
+from backstory.writing.answers.answer import Citation, Kind, MadeAnswer, Part
 from backstory.writing.answers.answer_features import Compare
 from backstory.writing.answers.answer_kinds import list_wanted
 from backstory.writing.answers.answer_model import AnswerModel, read_answer_model
@@ -61,7 +62,7 @@ class ExtractiveAnswerer:
         self,
         question: str,  # noqa: ARG002 - the parts say all that it asks
         parts: Sequence[str],
-        passages: Sequence[Passage],
+        passages: Sequence[Hit],
         *,
         kind: Kind,
     ) -> MadeAnswer:
@@ -72,7 +73,7 @@ class ExtractiveAnswerer:
         found = [find_quotes(part, sentences, self._compare, self._stemmer, self._model) for part in parts]
         chosen = [_choose(quotes, sentences, kind) for quotes in found]
         claims = {
-            (each.best.passage.id, each.sentences[0].start): each.as_claim()
+            (each.best.passage.short_id, each.sentences[0].start): each.as_claim()
             for some in chosen
             for each in some
         }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Final
 
 from backstory.writing.answers.answer import Citation, Claim, MadeAnswer, Refusal
-from backstory.writing.answers.answering import AnsweredQuestion, list_places
+from backstory.writing.answers.answering import AnsweredQuestion
 from backstory.writing.answers.catalog import CatalogQuery, Listed
 from backstory.writing.answers.forms import Forms
 
@@ -16,19 +16,13 @@ MOST_LISTED: Final = 100
 _NEAREST: Final = 3
 
 
-def write_markdown(answered: AnsweredQuestion, forms: Forms, cite: Callable[[Citation], str]) -> str:
-    """Write an answer as Markdown.
-
-    Args:
-        answered: The answer.
-        forms: What it says around statements and quotes.
-        cite: Names the place of a citation.
-    """
+def write_markdown(answered: AnsweredQuestion, forms: Forms) -> str:
+    """Write an answer as Markdown, with the forms of what it says around statements and quotes."""
     made = answered.made
     if answered.route.kind == "casual":
         return forms.write("talk")
     if made.refused is not None:
-        return _write_refusal(answered, made.refused, forms, cite)
+        return _write_refusal(answered, made.refused, forms)
     written = []
     if answered.query is not None and answered.listed is not None:
         written.append(write_list(answered.query, answered.listed, forms))
@@ -40,9 +34,9 @@ def write_markdown(answered: AnsweredQuestion, forms: Forms, cite: Callable[[Cit
     if made.claims and missing:
         written.append("\n".join(forms.write("unanswered", part=part) for part in missing))
         if made.nearest:
-            written.append(f"{forms.write('nearest')}\n\n{_write_nearest(made.nearest, cite)}")
+            written.append(f"{forms.write('nearest')}\n\n{_write_nearest(made.nearest)}")
     if made.claims:
-        written.append(_write_places(made.claims, cite))
+        written.append(_write_places(made.claims))
     return "\n\n".join(filter(None, written))
 
 
@@ -89,9 +83,7 @@ def _describe_query(query: CatalogQuery, forms: Forms) -> str:
     return ", ".join(filter(None, said)) or forms.write("anything")
 
 
-def _write_refusal(
-    answered: AnsweredQuestion, refused: Refusal, forms: Forms, cite: Callable[[Citation], str]
-) -> str:
+def _write_refusal(answered: AnsweredQuestion, refused: Refusal, forms: Forms) -> str:
     said = forms.write(refused)
     query = answered.query
     if query is not None and refused == "not_in_documents":
@@ -99,39 +91,42 @@ def _write_refusal(
     is_near = refused == "not_in_documents" and (query is None or bool(query.topic))
     if not is_near or not answered.passages:
         return said
-    nearest = _write_nearest(answered.made.nearest, cite) or "\n".join(
+    nearest = _write_nearest(answered.made.nearest) or "\n".join(
         f"- {' '.join(each.title.split())} ({each.cite})" for each in answered.passages[:_NEAREST]
     )
     return "\n".join([f"{said} {forms.write('nearest')}", "", nearest, "", forms.write("ask_again")])
 
 
-def _write_nearest(nearest: Sequence[Citation], cite: Callable[[Citation], str]) -> str:
+def _write_nearest(nearest: Sequence[Citation]) -> str:
     return "\n".join(
-        f"- {' '.join(each.passage.title.split())}: “{' '.join(each.quote.split()).lstrip('-*+• ')}” ({cite(each)})"
+        f"- {' '.join(each.title.split())}: “{' '.join(each.quote.split()).lstrip('-*+• ')}” ({each.cite})"
         for each in nearest
     )
 
 
 def _write_claims(made: MadeAnswer, forms: Forms, *, as_list: bool) -> str:
-    places = list_places(made.claims)
+    places = _number_places(made.claims)
     lines = [_write_claim(claim, places, forms) for claim in made.claims]
     return "\n".join(f"- {line}" for line in lines) if as_list else "\n\n".join(lines)
 
 
 def _write_claim(claim: Claim, places: Mapping[tuple[str, int, int], int], forms: Forms) -> str:
-    numbers = dict.fromkeys(
-        places[(each.passage.document_id, each.char_start, each.char_end)] for each in claim.citations
-    )
+    numbers = dict.fromkeys(places[_place(each)] for each in claim.citations)
     marks = "".join(f"[{number}]" for number in numbers)
-    said = [claim.text, marks, "" if claim.is_supported else forms.write("unsupported")]
+    said = [claim.text, marks, "" if claim.supported else forms.write("unsupported")]
     return " ".join(filter(None, said))
 
 
-def _write_places(claims: Sequence[Claim], cite: Callable[[Citation], str]) -> str:
-    places = list_places(claims)
-    cited = {
-        (each.passage.document_id, each.char_start, each.char_end): cite(each)
-        for claim in claims
-        for each in claim.citations
-    }
-    return "\n".join(f"[{number}] {cited[place]}" for place, number in places.items())
+def _write_places(claims: Sequence[Claim]) -> str:
+    cited = {_place(each): each.cite for claim in claims for each in claim.citations}
+    return "\n".join(f"[{number}] {cited[place]}" for place, number in _number_places(claims).items())
+
+
+def _number_places(claims: Sequence[Claim]) -> dict[tuple[str, int, int], int]:
+    """Number the cited places in the order in which they are first cited, from 1."""
+    cited = dict.fromkeys(_place(each) for claim in claims for each in claim.citations)
+    return {place: number for number, place in enumerate(cited, start=1)}
+
+
+def _place(citation: Citation) -> tuple[str, int, int]:
+    return citation.document_id, citation.char_start, citation.char_end

@@ -18,9 +18,10 @@ from backstory.models.chat_model import (
     ask_until_usable,
 )
 from backstory.models.reranker import Reranker
+from backstory.retrieval.found import Hit
 from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.prompts.entries import cut_line
-from backstory.writing.answers.answer import Claim, Kind, MadeAnswer, Part, Passage
+from backstory.writing.answers.answer import Claim, Kind, MadeAnswer, Part
 from backstory.writing.answers.answer_prompts import (
     hash_prompts,
     make_claims_form,
@@ -77,7 +78,7 @@ class ModelAnswerer:
         return hash_prompts()
 
     def answer(
-        self, question: str, parts: Sequence[str], passages: Sequence[Passage], *, kind: Kind
+        self, question: str, parts: Sequence[str], passages: Sequence[Hit], *, kind: Kind
     ) -> MadeAnswer:
         """Answer a question; see :class:`backstory.writing.answers.answer.Answerer`.
 
@@ -97,7 +98,7 @@ class ModelAnswerer:
         notes: list[str] = []
         judge = None if self._reranker is None else ClaimJudge(self._reranker)
         groups = _group(passages, self._passage_tokens)
-        shown: list[Passage] = []
+        shown: list[Hit] = []
         for number, group in enumerate(groups):
             shown += group
             so_far = [each.claim.text for each in checked if each.fault is None]
@@ -168,9 +169,9 @@ class ModelAnswerer:
         return MadeAnswer(claims, parts, refused, model.used.tokens, self._price(model.used), notes)
 
 
-def _group(passages: Sequence[Passage], most: int) -> list[list[Passage]]:
+def _group(passages: Sequence[Hit], most: int) -> list[list[Hit]]:
     """Put passages together as long as they have at most so many tokens, at least one in each group."""
-    groups: list[list[Passage]] = []
+    groups: list[list[Hit]] = []
     total = 0
     tokens = estimate_tokens([f"{each.title}\n{each.heading}\n{each.text}" for each in passages])
     for passage, count in zip(passages, tokens.tolist(), strict=True):
@@ -183,7 +184,7 @@ def _group(passages: Sequence[Passage], most: int) -> list[list[Passage]]:
     return groups
 
 
-def _name_unread(groups: Sequence[Sequence[Passage]], of: int, reason: str) -> str:
+def _name_unread(groups: Sequence[Sequence[Hit]], of: int, reason: str) -> str:
     unread = sum(map(len, groups))
     return (
         f"{unread} of {of} passages were not read, so the answer may lack something: "

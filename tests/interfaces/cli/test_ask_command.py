@@ -5,7 +5,6 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from backstory.base.errors import InputError
 from backstory.interfaces.cli.app import app
 
 
@@ -25,12 +24,3 @@ def test_a_conversation_reads_questions_to_the_end(made: Path) -> None:
         kinds.append(answer["kind"])
         rest = rest[end:].strip()
     assert kinds == ["casual", "list"]
-
-
-def test_an_unknown_kind_or_tag_is_an_error_that_names_known_ones(made: Path) -> None:
-    for command in ("ask", "search"):
-        for option in ("--kind", "--tag"):
-            told = CliRunner().invoke(app, [command, "the tank", option, "no-such-name", "-w", str(made)])
-            assert isinstance(told.exception, InputError), told.output
-            assert told.exception.code == "unknown_value"
-            assert "no-such-name" in str(told.exception)

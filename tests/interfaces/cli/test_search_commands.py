@@ -12,7 +12,7 @@ from rich.console import Console
 from backstory.interfaces.cli import search as search_command
 from backstory.interfaces.library.library import Library
 from backstory.pipeline.workspace import Workspace
-from tests.interfaces.cli.invocation import exit_code, run
+from tests.interfaces.cli.invocation import run
 
 
 def test_search_asks_the_index(made: Path) -> None:
@@ -63,12 +63,6 @@ def test_search_takes_filters(found: Any) -> None:
     assert set(found("--mode", "keyword")) == {"sourdough", "later"}
 
 
-@pytest.mark.parametrize("pages", ["0", "3-2", "x", "1-"])
-def test_pages_are_numbers(pages: str, made_once: Path) -> None:
-    result = run("search", "x", "--pages", pages, "-w", str(made_once))
-    assert (result.exit_code, "pages" in result.output) == (2, True)
-
-
 def test_search_says_why_it_found_nothing(made_workspace: Workspace) -> None:
     options = ("--tag", "moths", "--path", "*sourdough*", "-w", str(made_workspace.root))
     shown = run("search", "moths", *options).stdout
@@ -107,13 +101,6 @@ def test_grep_counts_and_pages(made_workspace: Workspace) -> None:
     assert run("grep", "sourdough", "--case", *where).stdout.endswith("1 match in 1 document\n")
     assert json.loads(run("grep", "^# m", "--regex", "--json", *where).stdout)["count"] == 1
     assert run("grep", "nowhere", *where).stdout == "0 matches\n"
-
-
-def test_an_expression_without_end_is_bad_usage(
-    made_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    where = ("-w", str(made_workspace.root))
-    assert exit_code(monkeypatch, "grep", "(?=a)(?R)", "--regex", *where) == 2
 
 
 def test_show_prints_a_text_and_dump_writes_it(

@@ -73,11 +73,6 @@ def test_no_summary_ends_with_1(
     assert "blocked (content_filter)" in shown.err
 
 
-def test_a_wrong_name_or_style_ends_with_2(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert exit_code(monkeypatch, "summarize", "pump", "-w", str(root)) == 2
-    assert exit_code(monkeypatch, "summarize", "pumps.md", "--style", "long", "-w", str(root)) == 2
-
-
 def test_a_used_up_budget_ends_with_4(root: Path, chat: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with (root / "backstory.yaml").open("a", encoding="utf-8") as file:
         file.write("costs: {day: {calls: 0}}\n")

@@ -43,20 +43,6 @@ def test_status_counts_the_tables_beside_a_damaged_index(made: Path) -> None:
     assert "manifest.json" in " ".join(run("status", "-w", str(made)).stdout.split())
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("status", "--limit", "3"),
-        ("doctor", "--files", "--alerts"),
-        ("doctor", "--test-alert", "--prune-caches"),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(made: Path, words: tuple[str, ...]) -> None:
-    result = run(*words, "-w", str(made))
-    assert result.exit_code == 2
-    assert words[1] in result.stderr
-
-
 def test_doctor_finds_nothing_wrong_then_what_is_wrong(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert exit_code(monkeypatch, "doctor", "-w", str(made)) == 0
     (made / ".backstory" / "secret.key").chmod(0o644)

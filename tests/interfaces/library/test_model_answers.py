@@ -14,7 +14,8 @@ from backstory.interfaces.library.model_answers import ModelAnswers
 from backstory.interfaces.library.model_library import ModelLibrary
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import open_workspace
-from backstory.writing.answers.answer import Passage, Route, Turn
+from backstory.retrieval.found import Hit
+from backstory.writing.answers.answer import Route, Turn
 from tests.errors import raises
 from tests.models.services.chat_server import ChatReply, ChatRequest, ChatServer, complete
 from tests.pipeline.test_named_documents import FRONT
@@ -62,7 +63,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return workspace.root
 
 
-def connect(made: Path, root: Path, chat: ChatServer, rule: str) -> tuple[ModelAnswers, Passage]:
+def connect(made: Path, root: Path, chat: ChatServer, rule: str) -> tuple[ModelAnswers, Hit]:
     workspace = open_workspace(shutil.copytree(made, root))
     documents = workspace.tables.read("documents")
     [document_id] = documents.filter(documents["title"] == "The pump")["document_id"]
@@ -90,7 +91,7 @@ def test_names_are_replaced_in_all_that_is_sent(made: Path, tmp_path: Path, chat
     assert "Marshall" not in list_sent(chat)
     assert "member-" in list_sent(chat)
     [named], [loud] = (claim.citations for claim in told.claims)
-    assert named.passage == loud.passage == passage
+    assert named.chunk_id == loud.chunk_id == passage.chunk_id
     assert named.quote == TEXT
     assert (named.char_start, named.char_end) == (passage.char_start, passage.char_end)
     assert loud.char_start == passage.char_start + TEXT.index("It is loud")

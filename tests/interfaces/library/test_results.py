@@ -1,8 +1,8 @@
 """Views of records: fields of another record under names of their own, described once."""
 
 from backstory.interfaces.agents.document_results import FoundChunk
-from backstory.interfaces.library.answers import Hit
 from backstory.interfaces.library.library import Library
+from backstory.retrieval.found import Hit
 
 
 def test_a_chunk_of_the_document_tools_is_a_hit_of_the_library(indexed_once: Library) -> None:

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import Field
 
-from backstory.interfaces.library.results import Result
 from backstory.interfaces.mcp.limits import LEAST_TOKENS, count_tokens, cut_list, cut_text
+from backstory.retrieval.found import Result
 
 
 class Rows(Result):

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from backstory.writing.answers.answer import Passage
+from backstory.retrieval.found import Hit
 
 
-def make_passage(text: str, short_id: str = "p1", **fields: Any) -> Passage:
+def make_passage(text: str, short_id: str = "p1", **fields: Any) -> Hit:
     """Make a passage that stands in its document from character 100 on."""
     uri = f"posts/{short_id}.md"
-    given = {
+    given: dict[str, Any] = {
+        "rank": int(short_id[1:]),
+        "score": 0.8,
+        "cosine": 0.8,
+        "keywords": None,
+        "above_threshold": True,
+        "key": "",
+        "revision": "",
+        "slug": short_id,
+        "kind": "post",
+        "tenant": "",
+        "tags": (),
+        "date": None,
         "chunk_id": f"chunk-{short_id}",
         "document_id": f"document-{short_id}",
         "uri": uri,
@@ -25,4 +37,4 @@ def make_passage(text: str, short_id: str = "p1", **fields: Any) -> Passage:
         "probability": 0.8,
         "cite": f"{uri}#L3-9",
     } | fields
-    return Passage(id=short_id, text=text, **given)
+    return Hit(text=text, **given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field
 from datetime import date
 
 import numpy as np
@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from backstory.retrieval.depth import DEPTH, AnswerDepth
-from backstory.writing.answers.answer import Claim, MadeAnswer, Passage, Route, Turn
+from backstory.retrieval.found import Hit
+from backstory.writing.answers.answer import Claim, MadeAnswer, Route, Turn
 from backstory.writing.answers.answering import AnsweredQuestion, answer_question
 from backstory.writing.answers.catalog import Listed
 from backstory.writing.answers.extraction import ExtractiveAnswerer
@@ -32,7 +33,7 @@ class FewSources:
     stemmer: str = "english"
     today: date = date(2025, 3, 1)
 
-    def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Passage]:  # noqa: ARG002
+    def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Hit]:  # noqa: ARG002
         return PASSAGES
 
     def list_documents(self) -> list[Listed]:
@@ -46,7 +47,7 @@ class CountingSources(FewSources):
 
     asked: list[AnswerDepth] = field(default_factory=list)
 
-    def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Passage]:
+    def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Hit]:
         self.asked.append(depth)
         return super().search(parts, depth)
 
@@ -59,8 +60,8 @@ def test_what_is_said_of_a_list_comes_from_its_documents() -> None:
     answerer = ExtractiveAnswerer(compare, "english")
     answered = answer_question("list all posts about rain", [], FewSources(), answerer)
     assert [each.document_id for each in answered.listed or ()] == ["document-p1"]
-    cited = {place.passage.id for claim in answered.made.claims for place in claim.citations}
-    assert cited == {"p1"}
+    cited = {place.chunk_id for claim in answered.made.claims for place in claim.citations}
+    assert cited == {"chunk-p1"}
 
 
 def test_how_many_documents_there_are_needs_no_sentence_of_theirs() -> None:
@@ -122,11 +123,9 @@ def test_a_follow_up_that_names_another_thing_keeps_the_class(last: str, questio
 
 
 def test_quotes_that_no_model_has_judged_are_not_stated_as_an_answer() -> None:
-    quoted = Claim("It rained.", (), is_supported=True, probability=0.7)
+    quoted = Claim(text="It rained.", citations=(), supported=True, probability=0.7)
     heads = []
-    for claim in (quoted, replace(quoted, probability=None)):
+    for claim in (quoted, quoted.model_copy(update={"probability": None})):
         answered = AnsweredQuestion(route=Route("lookup", ""), made=MadeAnswer((claim,), ()))
-        heads.append(
-            write_markdown(answered, choose_forms(""), lambda citation: citation.quote).partition("\n")[0]
-        )
+        heads.append(write_markdown(answered, choose_forms("")).partition("\n")[0])
     assert heads[0] != heads[1] == "It rained."

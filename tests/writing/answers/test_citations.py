@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.writing.answers.answer import Passage
+from backstory.retrieval.found import Hit
 from backstory.writing.answers.citations import CheckedClaim, StatedCitation, StatedClaim, check_claims
 from backstory.writing.answers.quotes import find_quote
 from tests.injections import INJECTIONS
@@ -21,7 +21,7 @@ PAIRS = [
 SUPPORTED = ("supported", "paraphrase")
 
 
-def check(claim: str, quote: str, passage: Passage) -> CheckedClaim:
+def check(claim: str, quote: str, passage: Hit) -> CheckedClaim:
     [checked] = check_claims([StatedClaim(claim, (StatedCitation("p1", quote),))], [passage])
     return checked
 
@@ -33,7 +33,7 @@ def count_right(half: str) -> dict[str, tuple[int, int]]:
         if pair["half"] == half:
             checked = check(pair["claim"], pair["quote"], make_passage(pair["passage"]))
             all_of_them[pair["kind"]] += 1
-            right[pair["kind"]] += checked.claim.is_supported == (pair["kind"] in SUPPORTED)
+            right[pair["kind"]] += checked.claim.supported == (pair["kind"] in SUPPORTED)
     return {kind: (right[kind], count) for kind, count in all_of_them.items()}
 
 
@@ -64,7 +64,7 @@ def test_a_claim_with_a_quote_that_says_it_is_supported() -> None:
     checked = check(
         "Water the greenhouse every second morning.", "“The Greenhouse is watered” every", passage
     )
-    assert (checked.fault, checked.claim.is_supported) == (None, True)
+    assert (checked.fault, checked.claim.supported) == (None, True)
     [citation] = checked.claim.citations
     assert citation.quote == "The greenhouse   is watered\nevery"
     assert (citation.char_start, citation.char_end) == (109, 109 + len(citation.quote))
@@ -90,7 +90,7 @@ def test_a_claim_without_support_is_said_to_have_none(
     passage = make_passage("The greenhouse is watered daily. The list hangs at the door.")
     stated = StatedClaim(claim, tuple(StatedCitation(*citation) for citation in citations))
     [checked] = check_claims([stated], [passage])
-    assert (checked.fault, checked.claim.is_supported) == (fault, False)
+    assert (checked.fault, checked.claim.supported) == (fault, False)
 
 
 def test_several_quotes_support_a_claim_together_and_a_wrong_one_is_left_out() -> None:
@@ -109,9 +109,9 @@ def test_several_quotes_support_a_claim_together_and_a_wrong_one_is_left_out() -
     )
     [checked] = check_claims([stated], passages)
     assert checked.fault is None
-    assert [(each.passage.id, each.quote) for each in checked.claim.citations] == [
-        ("p1", "bought in 2021"),
-        ("p2", "a warranty of two years"),
+    assert [(each.chunk_id, each.quote) for each in checked.claim.citations] == [
+        ("chunk-p1", "bought in 2021"),
+        ("chunk-p2", "a warranty of two years"),
     ]
 
 

@@ -44,4 +44,4 @@ def test_the_judge_is_asked_only_of_claims_that_lack_nothing_but_words(tmp_path:
     assert [each.fault for each in alone] == ["words", "number", "words"]
     judged = check_claims(claims, [passage], open_judge(tmp_path / "model").judge)
     assert [each.fault for each in judged] == [None, "number", "words"]
-    assert [each.claim.is_supported for each in judged] == [True, False, False]
+    assert [each.claim.supported for each in judged] == [True, False, False]

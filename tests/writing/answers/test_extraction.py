@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from backstory.retrieval.found import Hit
 from backstory.text.content_words import find_terms
-from backstory.writing.answers.answer import Passage
 from backstory.writing.answers.extraction import ANSWERS, ExtractiveAnswerer
+from tests.writing.answers.passages import make_passage
 
 SHED = (
     "# Panels\n\nFour panels lie on the shed.\n\nThey cost 1,240 pounds with rails. We bought them in May.\n"
@@ -22,13 +23,10 @@ def compare_words(question: str, texts: Sequence[str]) -> NDArray[np.float64]:
     return np.array([8 * share + 4 * ("pounds" in text) for share, text in zip(shares, texts, strict=True)])
 
 
-def show(text: str, title: str, number: int, probability: float = 0.9) -> Passage:
+def show(text: str, title: str, number: int, probability: float = 0.9) -> Hit:
     name = title.lower()
-    return Passage(
-        id=f"p{number}", chunk_id=f"{name}:0", document_id=name, uri=f"{name}.md", title=title, heading="",
-        page_start=None, page_end=None, line_start=5, line_end=9, char_start=100, char_end=100 + len(text),
-        text=text, probability=probability, cite=f"{name}.md, lines 5-9",
-    )  # fmt: skip
+    place = {"document_id": name, "uri": f"{name}.md", "title": title, "cite": f"{name}.md, lines 5-9"}
+    return make_passage(text, f"p{number}", line_start=5, probability=probability, **place)
 
 
 OTHERS = [
@@ -81,7 +79,7 @@ def test_another_year_is_no_answer() -> None:
 def test_a_summary_is_of_the_document_that_the_question_names() -> None:
     question = "summarize the post about panels"
     made = ANSWERER.answer(question, [question], PASSAGES, kind="summarize")
-    assert {citation.passage.title for claim in made.claims for citation in claim.citations} == {"Panels"}
+    assert {citation.title for claim in made.claims for citation in claim.citations} == {"Panels"}
     other = "summarize the post about moths"
     assert ANSWERER.answer(other, [other], PASSAGES, kind="summarize").refused == "not_in_documents"
 
@@ -101,7 +99,7 @@ def test_a_refusal_has_the_nearest_quotes_one_of_a_document() -> None:
     question = "what did the panels on the shed weigh in total?"
     made = ANSWERER.answer(question, [question], PASSAGES, kind="lookup")
     assert made.refused == "not_in_documents"
-    documents = [citation.passage.document_id for citation in made.nearest]
+    documents = [citation.document_id for citation in made.nearest]
     assert documents[0] == "panels"
     assert len(set(documents)) == len(documents) == 3
 

@@ -50,12 +50,12 @@ def test_a_refusal_and_a_list_speak_the_language_of_the_question(language: str) 
     forms = choose_forms(QUESTIONS[language])
     assert (forms.language, forms.note) == (language, None)
     refused = AnsweredQuestion(route=Route("lookup", ""), made=MadeAnswer((), (), "not_in_documents"))
-    assert write_markdown(refused, forms, str) == FORMS[language]["not_in_documents"]
+    assert write_markdown(refused, forms) == FORMS[language]["not_in_documents"]
     gate = Listed("1", "gate.md", "The gate", "post", (), date(2025, 3, 1))
     listed = AnsweredQuestion(
         route=Route("list", ""), made=MadeAnswer((), ()), query=CatalogQuery(), listed=(gate, gate)
     )
-    head = write_markdown(listed, forms, str).partition("\n")[0]
+    head = write_markdown(listed, forms).partition("\n")[0]
     assert head == FORMS[language]["listed_all"][1].replace("{count}", "2")
     none = AnsweredQuestion(
         route=Route("list", ""),
@@ -63,7 +63,7 @@ def test_a_refusal_and_a_list_speak_the_language_of_the_question(language: str) 
         query=CatalogQuery(kinds=("post",), last=date(2024, 5, 1), is_dated=True),
         listed=(),
     )
-    assert FORMS[language]["until"].replace("{last}", "2024-05-01") in write_markdown(none, forms, str)
+    assert FORMS[language]["until"].replace("{last}", "2024-05-01") in write_markdown(none, forms)
 
 
 @pytest.mark.parametrize(

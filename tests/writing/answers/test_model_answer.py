@@ -65,9 +65,9 @@ def test_a_good_answer_has_its_citations_tokens_and_price(chat: ChatServer, conn
     models = connect()
     made = answer(models, parts=("How often?", "At what price?", "Who?"))
     assert (made.refused, made.notes) == (None, ())
-    assert [(claim.text, claim.is_supported) for claim in made.claims] == [(WATERED, True), (COSTS, True)]
+    assert [(claim.text, claim.supported) for claim in made.claims] == [(WATERED, True), (COSTS, True)]
     [place] = made.claims[0].citations
-    assert (place.passage.id, place.quote, place.char_start) == ("p1", WATERED[:-1], 108)
+    assert (place.chunk_id, place.quote, place.char_start) == ("chunk-p1", WATERED[:-1], 108)
     assert [(part.text, part.is_found) for part in made.parts] == [
         ("How often?", True),
         ("At what price?", True),
@@ -94,7 +94,7 @@ def test_what_no_passage_says_is_removed_or_marked(chat: ChatServer, connect: Co
     assert made.notes == ("1 statement of the model was removed: what it cites does not say so.",)
 
     marked = answer(connect(unsupported="mark"))
-    assert [claim.is_supported for claim in marked.claims] == [False, True]
+    assert [claim.supported for claim in marked.claims] == [False, True]
     assert "is marked" in marked.notes[0]
 
     chat.always = state(wrong)
