@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_args
 
 import typer
 from rich.console import Console
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 Writer: TypeAlias = Literal["none", "digest"]
 
-_T = TypeVar("_T")
 _ZONE_FILE: Final = Path("/etc/localtime")
 
 
@@ -44,12 +43,10 @@ def _read_zone(text: str) -> str:
         raise typer.BadParameter(str(error)) from error
 
 
-def _read_writer(text: str) -> Writer:
-    match text.strip():
-        case "none" | "digest" as writer:
-            return writer
-        case _:
-            raise typer.BadParameter(f"{text!r} is neither digest nor none")
+def _read_writer(text: str) -> str:
+    if text not in get_args(Writer):
+        raise typer.BadParameter(f"{text!r} is neither digest nor none")
+    return text
 
 
 def init(
@@ -110,11 +107,11 @@ def init(
         if assumes_zone and timezone is None:
             told = "Time zone of the exports: UTC, since --timezone does not name one."
             question = "Time zone of the clock in the exports"
-            timezone = _ask(console, question, _find_machine_zone(), _read_zone, "UTC", told)
+            timezone = _ask(console, question, told, "UTC", _find_machine_zone(), value_proc=_read_zone)
         if writer is None:
             told = "Posts: none are written, since --writer does not name a writer."
             question = "Write a post for each window, without a model (digest), or no posts (none)?"
-            writer = _ask(console, question, "digest", _read_writer, "none", told)
+            writer = _ask(console, question, told, "none", "digest", value_proc=_read_writer)
     created = init_workspace(root, documents, chats=chats or (), timezone=timezone, writer=writer)
     console.print(plain(f"Made {created}"), soft_wrap=True)
     if chats:
@@ -136,11 +133,7 @@ def init(
 
 
 def _check(console: Console, chats: Sequence[Path], documents: Path | None, timezone: str | None) -> bool:
-    """Print what is found in the exports and documents, whose clocks are of a zone, by default UTC.
-
-    Returns:
-        Whether an export does not say in which time zone its clock is.
-    """
+    """Print what is found in the exports and documents, and tell whether an export does not say its time zone."""
     from backstory.operations.inspection.file_rows import CHAT
     from backstory.operations.inspection.preview import preview_run
     from backstory.settings.inputs import ConversationSettings
@@ -164,13 +157,10 @@ def _check(console: Console, chats: Sequence[Path], documents: Path | None, time
     return assumed
 
 
-def _ask(
-    console: Console, question: str, default: str, read: Callable[[str], _T], otherwise: _T, told: str
-) -> _T:
+def _ask(console: Console, question: str, told: str, otherwise: str, default: str, **reading: Any) -> Any:
     """Ask a person on a terminal; elsewhere say what is taken."""
     if sys.stdin.isatty() and sys.stdout.isatty():
-        answer: _T = typer.prompt(question, default, value_proc=read)
-        return answer
+        return typer.prompt(question, default, **reading)
     console.print(told)
     return otherwise
 

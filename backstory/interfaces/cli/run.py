@@ -244,9 +244,7 @@ def _print_marked(console: Console, mark: str, style: str, text: str) -> None:
 def describe_sources(result: Run, *, verbose: bool) -> list[str]:
     """Count the files of each folder, and name each file that was not read or only in part, with the reason.
 
-    Returns:
-        A line per folder that has files, followed by a line for each reason with its files. If nothing has changed,
-        only the files that need a person.
+    If nothing has changed, only the files that need a person are told.
     """
     import polars as pl
 

@@ -156,11 +156,7 @@ def write_text(folder: Path, added: AddedText) -> Path:
 
 
 def read_text(path: Path) -> AddedText | None:
-    """Read the file of a text back.
-
-    Returns:
-        The text as it was added; None if its file is absent or a person's.
-    """
+    """Read the file of a text back, as it was added; None if it is absent or a person's."""
     if inspect_text(path) != "ours":
         return None
     head, body = path.read_bytes().decode().removeprefix("---\n").split("\n---\n", 1)
@@ -171,11 +167,7 @@ def read_text(path: Path) -> AddedText | None:
 
 
 def read_metadata(path: Path, uri: str, revision: str = "") -> Mapping[str, Any]:
-    """Read the metadata with which a text was added.
-
-    Returns:
-        The metadata; empty for a file that was not added as a text, or was changed since.
-    """
+    """Read the metadata with which a text was added; none of a file that was not, or was changed since."""
     added = read_text(path) if uri.startswith(f"{ADDED_FOLDER}/") else None
     if added is None or not hashlib.sha256(path.read_bytes()).hexdigest().startswith(revision):
         return {}

@@ -295,11 +295,7 @@ def _cut_chunk(row: Mapping[str, Any], index: int, span: tuple[int, int]) -> Chu
 def dump_text(
     document: DocumentText, path: Path, *, roots: Sequence[Path] = (), replace: bool = False
 ) -> Dump:
-    """Write the text of a document into a file.
-
-    Returns:
-        What was written.
-    """
+    """Write the text of a document into a file, and return what was written."""
     target = resolve_path(path)
     if roots and not any(target.is_relative_to(root.resolve()) for root in roots):
         raise InputError(

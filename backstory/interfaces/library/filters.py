@@ -95,11 +95,7 @@ def _require_known(unknown: Iterable[UnknownLabel]) -> None:
 
 
 def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot, keys: int) -> Filters | None:
-    """Build the conditions of the index.
-
-    Returns:
-        The conditions; None if no document can meet them.
-    """
+    """Build the conditions of the index; None if no document can meet them."""
     tenant = settings.tenant if filters.tenant is None else filters.tenant
     _require_known(list_unknown_labels(snapshot.index.documents, filters.kinds, filters.tags, tenant))
     ids: set[str] | None = set(settings.document_ids) or None

@@ -106,11 +106,7 @@ class FileChanges:
     def describe(
         self, version: str, searched: Mapping[str, str], hidden: Collection[str] = frozenset()
     ) -> str | None:
-        """Describe which files have changed; while the database is away, as it was when it was last known.
-
-        Returns:
-            A sentence; None if none has changed.
-        """
+        """Describe which files have changed, if any; while the database is away, as it was when it was last known."""
         with self._lock:
             began = time.monotonic()
             until, last = self._notes.get(version, (began, None))

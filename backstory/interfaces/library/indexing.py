@@ -43,10 +43,8 @@ def make_tables(
 ) -> tuple[int, list[str]]:
     """Build the tables of the documents and the index, with their checks, as a run does.
 
-    The call waits for a run of this workspace, in this process or another.
-
-    Returns:
-        Number of texts that the model embedded, and the failures, one sentence each.
+    The call waits for a run of this workspace, in this process or another. It returns the number of texts that the
+    model embedded, and the failures, one sentence each.
     """
     chats = chats and _holds_chats(workspace)
     total = len(CORPUS) + len(STAGES) * chats
@@ -167,11 +165,7 @@ class IndexingPlace:
         return self.done / self.total
 
     def move(self, label: str, done: int, total: int) -> bool:
-        """Follow an announcement; see :class:`backstory.base.progress.Listener`.
-
-        Returns:
-            Whether the indexing is further than before.
-        """
+        """Follow an announcement of :mod:`backstory.base.progress`, and tell whether that is further than before."""
         if label == STEP_OF_TABLES:
             self._tables, self.total = done, total
             place = float(done)

@@ -30,9 +30,7 @@ def rerank_hits(
 ) -> tuple[list[dict[str, Any]], bool, list[str]]:
     """Order hits by the ratings of the reranker of the settings; equal ones stay in their order.
 
-    Returns:
-        The hits, whether the reranker ordered them, and notes for the reader: why it did not, if there was something to
-        order, and which documents it was not sent.
+    Beside the hits, tell whether the reranker ordered them, and in notes why not, and which documents it was not sent.
     """
     reranker = workspace.reranker
     if reranker is None:

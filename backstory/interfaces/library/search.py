@@ -237,11 +237,7 @@ def main_stemmer(index: SearchIndex) -> str:
 
 
 def expand_question(question: str, stemmer: str) -> tuple[str, ...]:
-    """Build the search keys of a question.
-
-    Returns:
-        The question itself; its content words, if it has others; and the result of a template. Each key once.
-    """
+    """Build the search keys of a question: itself, its content words, if it has others, and what a template makes."""
     keys = [question]
     content = list_content_words(question, stemmer)
     if len(content) >= _LEAST_WORDS and len(content) < len(find_words(question)):
