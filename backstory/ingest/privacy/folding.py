@@ -47,6 +47,8 @@ def fold(text: str, *, keep_case: bool = False) -> str:
     text gives the same letters as folding the whole.
     """
     if text.isascii():
+        if text.isalnum():  # a word, of which a text has many
+            return text if keep_case else text.lower()
         return text.encode().translate(None if keep_case else _SMALL_ASCII, _OTHER_ASCII).decode()
     return unicodedata.normalize("NFC", text).translate(_TABLES[keep_case])
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 import regex
 
-from backstory.ingest.privacy.folding import fold, is_unspaced
+from backstory.ingest.privacy.folding import Word, fold, is_unspaced, places_of_letters
 
 LEAST_HANDLE_LETTERS: Final = 8
 """Shorter joined forms with an initial or in another order are often ordinary words (``Amy Cross``: ``across``), and
@@ -28,6 +28,7 @@ _LEAST_JOINED_LETTERS = 6
 _LEAST_UNDOTTED_LETTERS = 6
 """Shorter surnames are often ordinary words behind an initial that is one (``A Long Way``)."""
 _MOST_SPELLINGS = 32
+_COMPARED_LETTERS = 128
 
 _BETWEEN_PARTS: Final = re.compile(r"[\s_.\u00b7\u2022\u30fb]+")
 _FULL_NAME: Final = regex.compile(r"[\p{Han}\p{Hangul}]{3,}")
@@ -69,53 +70,45 @@ class Condition(NamedTuple):
     has_accent: bool = False
     cased: str | None = None
 
-
-@dataclass(frozen=True)
-class Written:
-    """Letters of a name in a text.
-
-    Attributes:
-        text: The text.
-        places: Start and end of each letter.
-        ends: Numbers of letters after which a word ends.
-    """
-
-    text: str
-    places: Sequence[tuple[int, int]]
-    ends: frozenset[int]
-
-    def meets(self, condition: Condition) -> bool:
-        """Return whether a condition holds."""
-        start, end = self.places[0][0], self.places[-1][1]
-        written = self.text[start:end]
+    def is_met(self, text: str, words: Sequence[Word]) -> bool:
+        """Return whether the letters in some words of a text meet the conditions."""
+        if self == _ALWAYS:
+            return True
+        places = [place for word in words for place in places_of_letters(word)]
+        ends = set(itertools.accumulate(len(fold(word)) for _, _, word in words))
+        start, end = places[0][0], places[-1][1]
+        written = text[start:end]
         return (
-            condition.joints <= self.ends
-            and not (condition.ending and len(self.places) - condition.ending in self.ends)
-            and all(
-                unicodedata.category(self.text[self.places[at][0]]) in ("Lu", "Lt")
-                for at in condition.capitals
-            )
-            and (condition.dot is None or "." in self._follows(condition.dot))
-            and not (condition.is_joined and any(map(str.isspace, written)))
-            and (not condition.is_handle or self._is_handle(start, end))
-            and (not condition.has_accent or any(map(_has_accent, written)))
-            and condition.cased in (None, fold(written, keep_case=True))
+            self.joints <= ends
+            and not (self.ending and len(places) - self.ending in ends)
+            and all(unicodedata.category(text[places[at][0]]) in ("Lu", "Lt") for at in self.capitals)
+            and (self.dot is None or "." in _between(text, places, self.dot))
+            and not (self.is_joined and any(map(str.isspace, written)))
+            and (not self.is_handle or _is_handle(text, start, end))
+            and (not self.has_accent or any(map(_has_accent, written)))
+            and self.cased in (None, fold(written, keep_case=True))
         )
 
-    def _follows(self, count: int) -> str:
-        """Return the text between a number of letters and the next letter, or what follows the last letter."""
-        start = self.places[count - 1][1]
-        return self.text[start : self.places[count][0]] if count < len(self.places) else self._next(start)
 
-    def _is_handle(self, start: int, end: int) -> bool:
-        while start and _is_unseen(self.text[start - 1]):
-            start -= 1
-        return (start > 0 and self.text[start - 1] in "@＠﹫~") or self._next(end) in ("@", "＠", "﹫")
+_ALWAYS: Final = Condition()
 
-    def _next(self, end: int) -> str:
-        while end < len(self.text) and _is_unseen(self.text[end]):
-            end += 1
-        return self.text[end : end + 1]
+
+def _between(text: str, places: Sequence[tuple[int, int]], count: int) -> str:
+    """Return the text between a number of letters and the next letter, or what follows the last letter."""
+    start = places[count - 1][1]
+    return text[start : places[count][0]] if count < len(places) else _next(text, start)
+
+
+def _is_handle(text: str, start: int, end: int) -> bool:
+    while start and _is_unseen(text[start - 1]):
+        start -= 1
+    return (start > 0 and text[start - 1] in "@＠﹫~") or _next(text, end) in ("@", "＠", "﹫")
+
+
+def _next(text: str, end: int) -> str:
+    while end < len(text) and _is_unseen(text[end]):
+        end += 1
+    return text[end : end + 1]
 
 
 Form = tuple[str, Condition]
@@ -266,4 +259,55 @@ def _has_accent(character: str) -> bool:
 
 
 def _is_unseen(character: str) -> bool:
-    return character == "\0" or unicodedata.category(character) in ("Cf", "Mn")
+    return unicodedata.category(character) in ("Cf", "Mn")
+
+
+class Match(NamedTuple):
+    """A name in words of a text: the first and the last of them, and the folded letters."""
+
+    first: int
+    last: int
+    letters: str
+
+
+class Vocabulary:
+    """The forms of names to find in one kind of text, by their letters, each with its conditions."""
+
+    def __init__(self, forms: Iterable[Form]) -> None:
+        self.names: dict[str, set[Condition]] = defaultdict(set)
+        for letters, condition in forms:
+            if letters:
+                self.names[letters].add(condition)
+
+    @cached_property
+    def _beginnings(self) -> set[str]:
+        return {
+            letters[:end]
+            for letters in self.names
+            for end in range(1, min(len(letters), _COMPARED_LETTERS) + 1)
+        }
+
+    def find(self, text: str, words: Sequence[Word]) -> Iterator[Match]:
+        """Find the names in the words of a text: the longest at each position."""
+        letters = [fold(word) for _, _, word in words]
+        names, beginnings = self.names, self._beginnings
+        next_free = 0
+        for first, beginning in enumerate(letters):
+            if first < next_free or not beginning or beginning[:_COMPARED_LETTERS] not in beginnings:
+                continue
+            joined, longest = "", None
+            for at in range(first, len(letters)):
+                if joined == "@" and words[at][0] != words[at - 1][1]:
+                    break
+                joined += letters[at]
+                if joined[:_COMPARED_LETTERS] not in beginnings:
+                    break
+                if (
+                    joined in names
+                    and letters[at]
+                    and any(condition.is_met(text, words[first : at + 1]) for condition in names[joined])
+                ):
+                    longest = Match(first, at, joined)
+            if longest is not None:
+                yield longest
+                next_free = longest.last + 1

@@ -1,48 +1,24 @@
-"""Finds names that pseudonymization missed, by a different method than the replacement.
+"""Finds names that pseudonymization missed.
 
-The replacement works word by word. Here each name is a pattern over the letters of the whole text, so characters
-between two letters of a name do not hide it. The two methods share only the views of a text
-(:mod:`backstory.ingest.privacy.views`), the folding of letters (:mod:`backstory.ingest.privacy.folding`) and the list
-of names.
+Each text is searched as the replacement searches it, which shows what was written since, and once more by a few lines
+that share nothing with the replacement, which show a fault of it: for the words of a full name, one after the other.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Final
 
 import polars as pl
-import regex
 
-from backstory.ingest.privacy.folding import UNSPACED, fold
-from backstory.ingest.privacy.forms import Condition, Written
-from backstory.ingest.privacy.names import (
-    ANY_PHONE,
-    BLANK,
-    ISOLATED_MENTION,
-    NUMBER_MENTION,
-    NameFinder,
-    Place,
-)
+from backstory.ingest.privacy.folding import fold
+from backstory.ingest.privacy.names import BLANK, NameFinder, Place
 from backstory.ingest.privacy.pseudonyms import IDENTIFIERS, PSEUDONYM, list_emoji
-from backstory.ingest.privacy.views import spread_views
 
-_BREACH_SCHEMA = pl.Schema({"column": pl.String(), "message_id": pl.String()})
-_CUT: Final = "\0"
-"""Put where a word may begin or end: no letter and no space."""
-_MENTION_GAP: Final = re.compile(r"(?<=@)~\s*")
-_CERTAIN: Final = re.compile(f"{ISOLATED_MENTION}|{NUMBER_MENTION}")
-_CERTAIN_IN_APP_LINE: Final = re.compile(f"{_CERTAIN.pattern}|{ANY_PHONE}")
-_UNSEEN: Final = regex.compile(r"\p{Cf}")
-_JOINT: Final = regex.compile(
-    r"(?<=\p{Ll})(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})"
-    r"|(?<=[\p{Lu}\p{Ll}])(?=[\p{Lt}\p{Lm}\p{Lo}])|(?<=[\p{Lt}\p{Lm}\p{Lo}])(?=[\p{Lu}\p{Ll}])"
-    r"|(?<=\p{L})(?=\p{N})|(?<=\p{N})(?=\p{L})"
-)
-_ALONE: Final = regex.compile(rf"(?=[{UNSPACED}])(?!\p{{M}})\X|\p{{So}}|(?=@)")
+_BREACH_SCHEMA: Final = pl.Schema({"column": pl.String(), "message_id": pl.String()})
 
 
 def find_naming_texts(texts: Iterable[str], names: Iterable[str], agreed: Collection[str] = ()) -> set[str]:
@@ -125,74 +101,24 @@ def _search(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:
     if texts.is_empty():
         return pl.Series(dtype=pl.Boolean)
     # Pseudonyms are removed first, because their letters could be somebody's name.
-    views, rows = spread_views(texts.str.replace_all(PSEUDONYM, BLANK))
-    matching = {rows[view] for view in _search_views(views, finder, place)}
-    return pl.Series([row in matching for row in range(len(texts))], dtype=pl.Boolean)
+    bare = texts.str.replace_all(PSEUDONYM, BLANK)
+    selected = finder.may_hold(bare, place).arg_true()
+    rows = {row for row in selected if finder.find(bare[row], place)} | _search_plainly(bare, finder)
+    return pl.Series([row in rows for row in range(len(bare))], dtype=pl.Boolean)
 
 
-def _search_views(texts: pl.Series, finder: NameFinder, place: Place) -> set[int]:
-    """Return the places of the texts that hold a name."""
-    numbers = finder.phones.may_hold(texts)
-    rows = {row for row in numbers if finder.phones.occurs_in(texts[row])}
-    if vocabulary := finder.vocabulary(place).names:
-        for row, found in _hits(texts, sorted(vocabulary)):
-            spelled = _SpelledOut(texts[row])
-            if any(spelled.holds(letters, vocabulary[letters]) for letters in found):
-                rows.add(row)
-    if place == "identifier" and finder.buried:
-        rows.update(row for row, _ in _hits(texts, finder.buried))
-    if place != "identifier":
-        certain = _CERTAIN if place == "message" else _CERTAIN_IN_APP_LINE
-        rows.update(row for row, text in enumerate(texts) if text is not None and certain.search(text))
-    return rows
+def _search_plainly(texts: pl.Series, finder: NameFinder) -> set[int]:
+    """Find the texts that hold the words of a full name, by no code that the replacement has."""
+    names = pl.Series(finder.full_names, dtype=pl.String)
+    words = [name for name in _spell_plainly(names) if " " in name.strip()]
+    last = {unicodedata.normalize(form, name.split()[-1]) for name in words for form in ("NFC", "NFD")}
+    if not words:
+        return set()
+    rows = texts.str.to_lowercase().str.contains_any(sorted(last)).arg_true()
+    return set(rows.filter(_spell_plainly(texts[rows]).str.contains_any(words)))
 
 
-def _hits(texts: pl.Series, names: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield each text in which the letters of names follow each other, and these names."""
-    folded = pl.Series([None if text is None else fold(text) for text in texts], dtype=pl.String)
-    for row, letters in enumerate(folded.str.extract_many(names, overlapping=True).to_list()):
-        if letters:
-            yield row, list(dict.fromkeys(letters))
-
-
-class _SpelledOut:
-    """The letters of a text, with a space at every possible word boundary."""
-
-    def __init__(self, text: str) -> None:
-        plain = _MENTION_GAP.sub("", _UNSEEN.sub("", text).replace("＠", "@").replace("﹫", "@"))
-        parted = _JOINT.sub(_CUT, unicodedata.normalize("NFC", plain))
-        self._text = _ALONE.sub(
-            lambda match: f"{_CUT}{match.group()}{_CUT}" if match.group() else _CUT, parted
-        )
-        letters, places = list[str](), list[int]()
-        for place, character in enumerate(self._text):
-            folded = fold(character) or ("" if unicodedata.category(character)[0] == "M" else " ")
-            letters.append(folded)
-            places += [place] * len(folded)
-        self._letters, self._places = "".join(letters), places
-
-    def holds(self, letters: str, conditions: Collection[Condition]) -> bool:
-        """Return whether the text holds the letters of a name in one of these conditions."""
-        pattern, start = _pattern(letters), 0
-        while found := pattern.search(self._letters, start):
-            if Condition() in conditions:
-                return True
-            written = self._read(found)
-            if any(written.meets(condition) for condition in conditions):
-                return True
-            start = found.start() + 1
-        return False
-
-    def _read(self, found: re.Match[str]) -> Written:
-        places, ends = list[tuple[int, int]](), set[int]()
-        for at in range(found.start(), found.end()):
-            if self._letters[at] == " ":
-                ends.add(len(places))
-            else:
-                places.append((self._places[at], self._places[at] + 1))
-        return Written(self._text, places, frozenset({*ends, len(places)}))
-
-
-def _pattern(letters: str) -> re.Pattern[str]:
-    parts = (re.escape(letter) + ("" if letter == "@" else " *") for letter in letters[:-1])
-    return re.compile("".join([r"(?<![^ @])", *parts, re.escape(letters[-1]), r"(?![^ @])"]))
+def _spell_plainly(texts: pl.Series) -> pl.Series:
+    """Return the words of texts in small letters, with one space before, between and after them."""
+    small = texts.str.normalize("NFC").str.to_lowercase().str.replace_all(r"\p{Cf}", "")
+    return " " + small.str.replace_all(rf"[^\p{{L}}\p{{M}}\p{{N}}{BLANK}]+", " ").str.strip_chars() + " "

@@ -13,7 +13,6 @@ from typing import Final
 
 _GAP: Final = "[\\s().\\-\u2010-\u2015/\u200b\u200e\u200f\u061c\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
 _NUMBER: Final = re.compile(rf"\d(?:{_GAP}{{0,3}}\d){{6,}}")
-_BETWEEN_DIGITS: Final = re.compile(rf"(?<=\d){_GAP}{{1,3}}(?=\d)")
 _COUNTRY_CODE_DIGITS = 3
 _LEAST_DIGITS = 7
 
@@ -61,11 +60,6 @@ class PhoneFinder:
         if not self._by_core:
             return set()
         return {place for place, text in enumerate(texts) if text is not None and _NUMBER.search(text)}
-
-    def occurs_in(self, text: str) -> bool:
-        """Return whether a text holds the digits of a known number, by a different method than :meth:`find`."""
-        digits = _decimal(_BETWEEN_DIGITS.sub("", text))
-        return any(core in digits for core in self._by_core)
 
     def _find_in_digits(self, digits: str) -> list[tuple[int, int, str]]:
         found = []

@@ -14,11 +14,10 @@ from typing import Final, NamedTuple
 import regex
 
 from backstory.ingest.privacy.folding import find_words, fold
-from backstory.ingest.privacy.forms import PARTICLES, Condition, is_phone, spell
-from backstory.ingest.privacy.names import Found
+from backstory.ingest.privacy.forms import PARTICLES, Condition, Vocabulary, is_phone, spell
+from backstory.ingest.privacy.names import Found, take_apart
 from backstory.ingest.privacy.possessives import end_possessive, has_possessive
 from backstory.ingest.privacy.views import list_views
-from backstory.ingest.privacy.vocabulary import Vocabulary, find_in_words
 
 _LEAST_LETTERS = 2
 _READ_BEFORE = 80
@@ -45,12 +44,10 @@ class SurnameFinder:
     """Finds surnames of people that stand alone, written with a capital, and their possessives."""
 
     def __init__(self, people: Mapping[str, str]) -> None:
-        self._people: dict[str, str] = {}
-        self._vocabulary = Vocabulary()
-        for surname, person in people.items():
-            for letters in spell_surname(surname):
-                self._people[letters] = person
-                self._vocabulary.add([(letters, Condition())])
+        self._people = {
+            letters: person for surname, person in people.items() for letters in spell_surname(surname)
+        }
+        self._vocabulary = Vocabulary((letters, Condition()) for letters in self._people)
 
     def find(self, text: str, found: Sequence[Found]) -> list[Found]:
         """Find surnames beside the names that were found in a text.
@@ -62,19 +59,13 @@ class SurnameFinder:
             for start, end, letters in self.list_places(view.text):
                 place = view.place(start, end_possessive(view.text, start, end))
                 names.append(Found(*place, self._people[letters], is_mention=False))
-        # A name that was found before its part comes first, also where a tag stands around the surname.
-        apart = list[Found]()
-        for match in sorted(names, key=lambda name: (name.start, -name.end)):
-            if not apart or match.start >= apart[-1].end:
-                apart.append(match)
-        return apart
+        return take_apart(names)
 
     def list_places(self, text: str, *, small: bool = False) -> Iterator[_Place]:
         """Yield where whole words of a text are a surname, with a capital or all in small letters."""
         words = find_words(text)
-        letters = [fold(word) for _, _, word in words]
         addresses = [match.span() for match in _ADDRESS.finditer(text)]
-        for match in find_in_words(text, words, letters, self._vocabulary):
+        for match in self._vocabulary.find(text, words):
             start, end = words[match.first][0], words[match.last][1]
             is_small = not any(map(str.isupper, text[start:end]))
             if (

@@ -9,10 +9,10 @@ that are put into a name (``Anna M. Lind``).
 from __future__ import annotations
 
 import html
+import itertools
 import re
-from bisect import bisect_right
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from html.entities import html5
 from typing import Final
 from urllib.parse import unquote
@@ -50,78 +50,64 @@ _ESCAPE: Final = re.compile(
 )
 _MOST_NESTED: Final = 3
 """How often what an escape stands for is itself read as an escape (``\\u0026nbsp;``)."""
-_TAG: Final = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:-]{0,40})((?:[\s/][^<>]{0,2000})?)>|<!--[^<>]{0,2000}-->")
-_EMPHASIS: Final = re.compile(r"[*_~]{1,3}")
+_ELEMENT: Final = r"<(?P<slash>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]{0,40})(?:[\s/][^<>]{0,2000})?>"
+_TAG: Final = re.compile(rf"{_ELEMENT}|<!--[^<>]{{0,2000}}-->")
+_MARK: Final = re.compile(rf"{_ELEMENT}|\*{{1,3}}|~~")
 _SEEN_TAG: Final = "*"
 """Stands for a tag: no letter and no space, like the sign of emphasis that many tags are."""
-_WITHOUT_END: Final = frozenset(("br", "hr", "img", "input", "wbr"))
 
 
 @dataclass(frozen=True)
 class View:
-    """A text as a reader sees it, and where its characters stand in the text as written.
-
-    Attributes:
-        text: What the reader sees.
-    """
+    """A text as a reader sees it, and where each of its characters starts and ends in the text as written."""
 
     text: str
-    _below: View | None = None
-    _places: tuple[int, ...] = ()
-    _pieces: tuple[tuple[int, int, int, int], ...] = field(default=(), repr=False)
-    """Start and end of each replaced piece, in this view and in the one below."""
+    starts: Sequence[int]
+    ends: Sequence[int]
 
     def place(self, start: int, end: int) -> tuple[int, int]:
         """Return start and end in the text as written of a part of the view that is not empty."""
-        if self._below is None:
-            return start, end
-        return self._below.place(self._descend(start)[0], self._descend(end - 1)[1])
+        return self.starts[start], self.ends[end - 1]
 
-    def _descend(self, place: int) -> tuple[int, int]:
-        number = bisect_right(self._places, place) - 1
-        if number < 0:
-            return place, place + 1
-        _, end, first, last = self._pieces[number]
-        return (first, last) if place < end else (last + place - end, last + place - end + 1)
-
-    def see_through(self, pattern: re.Pattern[str], read: Callable[[re.Match[str]], str]) -> View | None:
-        """Return the view with other characters for each match; None if that changes nothing."""
-        parts: list[str] = []
-        pieces: list[tuple[int, int, int, int]] = []
-        done = length = 0
+    def see_through(self, pattern: re.Pattern[str], read: Callable[[re.Match[str]], str]) -> View:
+        """Return the view with other characters for each match, or the view itself if that changes nothing."""
+        parts, starts, ends = list[str](), list[int](), list[int]()
+        done = 0
         for match in pattern.finditer(self.text):
             seen = read(match)
             if seen == match.group():
                 continue
-            start = length + match.start() - done
-            parts += [self.text[done : match.start()], seen]
-            pieces.append((start, start + len(seen), *match.span()))
-            done, length = match.end(), start + len(seen)
-        if not pieces:
-            return None
-        text = "".join([*parts, self.text[done:]])
-        return View(text, self, tuple(piece[0] for piece in pieces), tuple(pieces))
+            start, end = match.span()
+            parts += (self.text[done:start], seen)
+            starts += self.starts[done:start]
+            starts += [self.starts[start]] * len(seen)
+            ends += self.ends[done:start]
+            ends += [self.ends[end - 1]] * len(seen)
+            done = end
+        if not done:
+            return self
+        starts += self.starts[done:]
+        ends += self.ends[done:]
+        return View("".join([*parts, self.text[done:]]), starts, ends)
 
 
 def list_views(text: str) -> list[View]:
     """List the ways to read a text, beginning with the text as it is written."""
-    views = [View(text)]
+    written = View(text, range(len(text)), range(1, len(text) + 1))
     if re.search(_DISGUISE, text) is None:
-        return views
+        return [written]
+    views = [written]
     for _ in range(_MOST_NESTED):
-        decoded = views[-1].see_through(_ESCAPE, _decode)
-        if decoded is None:
-            break
-        views.append(decoded)
-    bare = views[-1].see_through(_TAG, lambda _: _SEEN_TAG)
-    return views if bare is None else [*views, bare]
+        views.append(views[-1].see_through(_ESCAPE, _decode))
+    views.append(views[-1].see_through(_TAG, lambda _: _SEEN_TAG))
+    return [views[0], *(view for below, view in itertools.pairwise(views) if view is not below)]
 
 
 def list_views_of_names(text: str) -> list[View]:
     """List the ways to read a text, also without the initials that may have been put into a name."""
     views = list_views(text)
     without = (views[-1].see_through(pattern, _drop_initials) for pattern in (_INITIALS, _LATER_INITIALS))
-    return [*views, *(view for view in without if view is not None)]
+    return [*views, *(view for view in without if view is not views[-1])]
 
 
 def _drop_initials(match: re.Match[str]) -> str:
@@ -140,44 +126,21 @@ def spread_views(texts: pl.Series) -> tuple[pl.Series, list[int]]:
 
 
 def find_open_marks(text: str, start: int, end: int) -> tuple[str, str]:
-    """Find the marks inside a part of a text whose other half stands outside of it.
+    """Find the tags and signs of emphasis inside a part of a text whose other half stands outside of it.
 
-    It returns the marks that open in the part, and those that close in it, so that whoever replaces the part can keep
-    them: of ``<b>Anna</b> Lind``, from the name on, nothing and ``</b>``.
+    It returns those to write before and behind what replaces the part: of ``<b>Anna</b> Lind``, nothing and ``</b>``.
     """
-    inside = text[start:end]
-    opening: list[tuple[str, str]] = []
-    closing: list[tuple[str, str]] = []
-    for tag in _TAG.finditer(inside):
-        slash, name, rest = (group or "" for group in tag.groups())
-        if not name or name.lower() in _WITHOUT_END or rest.endswith("/"):
-            continue
-        if not slash:
-            opening.append((name.lower(), tag.group()))
-        elif opening and opening[-1][0] == name.lower():
-            opening.pop()
+    kept: list[tuple[str, bool, str]] = []
+    for match in _MARK.finditer(text, start, end):
+        name, written = match["name"], match.group()
+        is_end = bool(match["slash"]) if name else text[match.end() : match.end() + 1].isspace()
+        if kept and kept[-1][0] == (name or written):
+            kept.pop()
         else:
-            closing.append((name.lower(), tag.group()))
-    while opening and closing and opening[-1][0] == closing[0][0]:  # `</b> <b>` between two halves
-        opening.pop()
-        closing.pop(0)
-    before, after = [tag for _, tag in opening], [tag for _, tag in closing]
-    if before and after:  # `<i>Anna</i> <b>Lind</b>`: one pair cannot hold the other
-        before, after = [*after, *before], []
-    signs = [match.group() for match in _EMPHASIS.finditer(_TAG.sub("", inside))]
-    for sign in dict.fromkeys(signs):
-        if signs.count(sign) % 2 == 0:
-            continue
-        outer, next_outer = start - len(sign), end + len(sign)
-        if text[max(outer, 0) : start] == sign and _is_end(text[max(outer - 1, 0) : outer], sign):
-            after.insert(0, sign)
-        elif text[end:next_outer] == sign and _is_end(text[next_outer : next_outer + 1], sign):
-            before.append(sign)
-    return "".join(before), "".join(after)
-
-
-def _is_end(beside: str, sign: str) -> bool:
-    return not beside.isalnum() and beside != sign[0]
+            kept.append((name or written, is_end, written))
+    before = "".join(written for _, is_end, written in kept if not is_end)
+    after = "".join(written for _, is_end, written in kept if is_end)
+    return (after + before, "") if before else ("", after)
 
 
 def _decode(match: re.Match[str]) -> str:
