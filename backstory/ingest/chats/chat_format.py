@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Final
+from typing import IO, Final
 
 from backstory.ingest.chats.export import Export
 from backstory.ingest.chats.items import Item
@@ -33,13 +33,28 @@ class ChatFormat:
     read: Callable[[Opened, list[str]], Iterator[Item] | Export]
 
 
-def find_marked(
-    opened: Opened, *, marks: Collection[frozenset[str]], named: re.Pattern[str] = _JSON_NAME
-) -> list[str]:
-    """Return the parts that hold all paths of one of the marks near their beginning."""
-    return [
-        name
-        for name in opened.names
-        if (opened.is_single or named.fullmatch(PurePosixPath(name).name))
-        and any(mark <= opened.json_paths(name) for mark in marks)
-    ]
+def make_json_format(
+    name: str,
+    marks: Collection[frozenset[str]],
+    read_files: Callable[[Iterator[IO[bytes]]], Iterator[Item]],
+    named: re.Pattern[str] = _JSON_NAME,
+) -> ChatFormat:
+    """Make the format of JSON files, each of which holds all paths of one of the marks near its beginning.
+
+    A single file may have any name; those of an archive or a folder have the names of the format.
+    """
+
+    def find(opened: Opened) -> list[str]:
+        return [
+            part
+            for part in opened.names
+            if (opened.is_single or named.fullmatch(PurePosixPath(part).name))
+            and any(mark <= opened.json_paths(part) for mark in marks)
+        ]
+
+    def open_each(opened: Opened, found: list[str]) -> Iterator[IO[bytes]]:
+        for part in found:
+            with opened.open(part) as file:
+                yield file
+
+    return ChatFormat(name, find, lambda opened, found: read_files(open_each(opened, found)))

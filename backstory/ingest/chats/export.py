@@ -6,14 +6,24 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.base.ids import digest
 from backstory.ingest.chats.formats.table_values import read_text
-from backstory.ingest.chats.items import Chat, ChatMessage, Deleted, Item, Person, Unread, Wordless
+from backstory.ingest.chats.items import (
+    Changed,
+    Chat,
+    ChatMessage,
+    Deleted,
+    Item,
+    Person,
+    Reacted,
+    Unread,
+    Wordless,
+)
 from backstory.ingest.chats.json_stream import BrokenJsonError
 from backstory.ingest.chats.times import KNOWN_YEAR, local_to_utc
 from backstory.text.encoding import UTF8
@@ -57,6 +67,19 @@ _BUILT: Final = pl.Schema(
         **{name + _LOCAL: pl.Datetime("us") for name in _MOMENTS},
     }
 )
+_CHANGES: Final = pl.Schema(
+    {
+        **dict.fromkeys(("key", "author"), pl.String()),
+        "changed": pl.Datetime("us", "UTC"),
+        **dict.fromkeys(("changed_text", "changed_kind"), pl.String()),
+    }
+)
+_NO_ORIGINAL: Final = (
+    "it changes a message that the file does not hold; export the chat from an earlier date, or put the "
+    "record of that message into the same file"
+)
+_Key: TypeAlias = tuple[str | None, str]
+"""Keys of a chat and of a message in it."""
 
 
 @dataclass(kw_only=True)
@@ -129,7 +152,9 @@ def collect_items(items: Iterable[Item], timezone: str) -> Export:
     except ReadError as error:
         if error.authors is None:
             raise
-        raise ReadError(str(error), collected.names, code=error.code) from error
+        raise ReadError(
+            str(error), frozenset(collected.people) | collected.aliases.keys(), code=error.code
+        ) from error
     return collected.parse(timezone)
 
 
@@ -155,21 +180,18 @@ class _Collected:
     """The items so far, the messages among them as tables, which need a fraction of the memory of objects."""
 
     def __init__(self) -> None:
+        self.people: set[str] = set()
+        self.aliases: dict[str, set[str]] = {}
         self._frames: list[pl.DataFrame] = []
         self._rows: list[tuple[Any, ...]] = []
         self._records = 0
         self._unread: dict[int, str] = {}
-        self._deleted: set[tuple[str | None, str]] = set()
+        self._deleted: set[_Key] = set()
+        self._changes: dict[tuple[str | None, str | None], tuple[Any, ...]] = {}
+        self._reactions: dict[str, Reacted] = {}
         self._chats: dict[str, str] = {}
-        self._people: set[str] = set()
-        self._aliases: dict[str, set[str]] = {}
         self._ids: dict[str, str] = {}
         self._wordless: Counter[str] = Counter()
-
-    @property
-    def names(self) -> frozenset[str]:
-        """All names of people so far."""
-        return frozenset(self._people) | self._aliases.keys()
 
     def add(self, item: Item) -> None:
         """Add an item; a chat or a person may come again and again."""
@@ -177,33 +199,48 @@ class _Collected:
             self._chats[item.key] = item.name
         elif isinstance(item, Person):
             name = self._tell_apart(item.name, item.identifier)
-            self._people.add(name)
+            self.people.add(name)
             for alias in item.aliases:
                 if alias != item.name:
-                    self._aliases.setdefault(alias, set()).add(name)
+                    self.aliases.setdefault(alias, set()).add(name)
         elif isinstance(item, Wordless):
             self._wordless[item.kind] += 1
+        elif isinstance(item, Reacted):
+            self._reactions[item.identifier] = item
+        elif isinstance(item, Changed):
+            self._add_change(item.message)
         else:
             self._records += 1
             if isinstance(item, ChatMessage):
                 self._add_message(item)
             elif isinstance(item, Deleted):
                 self._deleted.add((item.chat, item.key))
+                self._reactions.pop(item.key, None)
             else:
                 self._unread[self._records] = item.reason
 
     def _tell_apart(self, name: str, identifier: str | None) -> str:
         return name if identifier is None else tell_apart(name, identifier, self._ids)
 
+    def _read(self, message: ChatMessage) -> tuple[str | None, str | None]:
+        """Return author and text."""
+        author = (read_text(message.author, "author") or "").strip() or None
+        text = read_text(message.text, "text")
+        return author and self._tell_apart(author, message.author_id), text
+
+    def _add_change(self, message: ChatMessage) -> None:
+        author, text = self._read(message)
+        change = (message.sent, text, message.kind)
+        held = self._changes.get((message.key, author))
+        if held is None or held[0] <= message.sent:
+            self._changes[message.key, author] = change
+
     def _add_message(self, message: ChatMessage) -> None:
         try:
-            author = (read_text(message.author, "author") or "").strip() or None
-            text = read_text(message.text, "text")
+            author, text = self._read(message)
         except ValueError as error:
             self._unread[self._records] = str(error)
             return
-        if author is not None:
-            author = self._tell_apart(author, message.author_id)
         sent, sent_local = _split(message.sent)
         edited, edited_local = _split(message.edited)
         self._rows.append(
@@ -217,12 +254,8 @@ class _Collected:
             self._flush()
 
     def _flush(self) -> None:
-        columns = zip(*self._rows, strict=True) if self._rows else iter([()] * len(_BUILT))
-        series = [
-            pl.Series(name, values, dtype=dtype)
-            for (name, dtype), values in zip(_BUILT.items(), columns, strict=True)
-        ]
-        self._frames.append(pl.DataFrame(series))
+        columns = zip(*self._rows, strict=True) if self._rows else [()] * len(_BUILT)
+        self._frames.append(pl.DataFrame(dict(zip(_BUILT, columns, strict=True)), schema=_BUILT))
         self._rows = []
 
     def parse(self, timezone: str) -> Export:
@@ -232,9 +265,10 @@ class _Collected:
         is_local = any(built[f"{name}{_LOCAL}"].is_not_null().any() for name in _MOMENTS)
         # A later record of a message replaces an earlier one; messages without a key are all different.
         is_former = pl.col("key").is_not_null() & ~pl.struct("chat", "key").is_last_distinct()
-        rows = _mark_deleted(_to_utc(built, timezone), self._deleted).filter(~is_former)
+        rows = self._count_reactions(self._change(_to_utc(built, timezone).filter(~is_former)))
+        rows = _mark_deleted(rows, self._deleted)
         rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"))
-        aliases, shared = split_aliases(self._aliases)
+        aliases, shared = split_aliases(self.aliases)
         return Export(
             rows=rows.select(*ROW_SCHEMA, *CHAT_SCHEMA),
             unread=unread_frame(self._unread),
@@ -242,10 +276,41 @@ class _Collected:
             timezone=timezone if is_local else None,
             chats=self._chats,
             aliases=aliases,
-            people=shared.union(self._people),
+            people=shared.union(self.people),
             ids=self._ids,
             wordless=dict(self._wordless),
         )
+
+    def _change(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Give messages the form that their authors gave them last; a change of no message is unread."""
+        if not self._changes:
+            return rows
+        present = {*rows["key"], *(key for _, key in self._deleted)}
+        for _ in {key for key, _ in self._changes} - present:
+            self._records += 1
+            self._unread[self._records] = _NO_ORIGINAL
+        changes = [(*key, *change) for key, change in self._changes.items()]
+        frame = pl.DataFrame(changes, schema=_CHANGES, orient="row")
+        found = rows.join(frame, on=["key", "author"], how="left", maintain_order="left")
+        is_changed = pl.col("changed").is_not_null() & (pl.col("kind") != "system")
+        return found.with_columns(
+            edited=is_changed | pl.col("edited"),
+            edited_at=pl.when(is_changed).then("changed").otherwise("edited_at"),
+            text=pl.when(is_changed).then("changed_text").otherwise("text"),
+            kind=pl.when(is_changed).then("changed_kind").otherwise("kind"),
+        )
+
+    def _count_reactions(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Count the reactions that the export lists one by one, in place of those that it counts."""
+        listed: dict[str, Counter[str]] = {}
+        for one in self._reactions.values():
+            if one.emoji:
+                listed.setdefault(one.key, Counter())[one.emoji] += 1
+        counts = [(key, _count(emoji.items())) for key, emoji in listed.items()]
+        schema = pl.Schema({"key": pl.String(), "listed": CHAT_SCHEMA["reactions"]})
+        frame = pl.DataFrame(counts, schema=schema, orient="row")
+        found = rows.join(frame, on="key", how="left", maintain_order="left")
+        return found.with_columns(reactions=pl.coalesce("listed", "reactions"))
 
 
 def _count(reactions: Iterable[tuple[str, int]]) -> list[dict[str, str | int]]:
@@ -262,10 +327,10 @@ def _to_utc(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
     return rows.with_columns(
         pl.col(name).fill_null(local_to_utc(rows[name + _LOCAL], timezone, in_order=False))
         for name in _MOMENTS
-    ).drop(f"{name}{_LOCAL}" for name in _MOMENTS)
+    )
 
 
-def _mark_deleted(rows: pl.DataFrame, deleted: set[tuple[str | None, str]]) -> pl.DataFrame:
+def _mark_deleted(rows: pl.DataFrame, deleted: set[_Key]) -> pl.DataFrame:
     """Take the text from deleted messages, and make them lines of the app, as a deleted message of WhatsApp is."""
     if not deleted:
         return rows
@@ -274,12 +339,9 @@ def _mark_deleted(rows: pl.DataFrame, deleted: set[tuple[str | None, str]]) -> p
     )
     is_deleted = pl.struct("chat", "key").is_in(listed.to_struct().implode())
     return rows.with_columns(
-        pl.when(is_deleted).then(None).otherwise("text").alias("text"),
-        pl.when(is_deleted).then(pl.lit("system")).otherwise("kind").alias("kind"),
-        pl.when(is_deleted)
-        .then(pl.lit([], CHAT_SCHEMA["reactions"]))
-        .otherwise("reactions")
-        .alias("reactions"),
+        text=pl.when(is_deleted).then(None).otherwise("text"),
+        kind=pl.when(is_deleted).then(pl.lit("system")).otherwise("kind"),
+        reactions=pl.when(is_deleted).then(pl.lit([], CHAT_SCHEMA["reactions"])).otherwise("reactions"),
     )
 
 

@@ -72,6 +72,32 @@ class ChatMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """A later form of a message; the last one by its author counts.
+
+    Attributes:
+        message: Chat, key, author, text and kind of the message, and when it was changed.
+    """
+
+    message: ChatMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Reacted:
+    """A reaction to a message.
+
+    Attributes:
+        key: Key of the message.
+        emoji: What was chosen; nothing to take back what was chosen before.
+        identifier: Key of the reaction: a later one with the same replaces it, and it may be deleted.
+    """
+
+    key: str
+    emoji: str
+    identifier: str
+
+
+@dataclass(frozen=True, slots=True)
 class Deleted:
     """A message of an export was deleted on the platform: no table holds it, wherever the export does."""
 
@@ -93,7 +119,7 @@ class Wordless:
     kind: str
 
 
-Item: TypeAlias = Chat | Person | ChatMessage | Deleted | Unread | Wordless
+Item: TypeAlias = Chat | Person | ChatMessage | Changed | Reacted | Deleted | Unread | Wordless
 
 
 def name_chat(name: str | None, identifier: str) -> str:
@@ -102,15 +128,14 @@ def name_chat(name: str | None, identifier: str) -> str:
     return "-".join(filter(None, parts)) or "chat"
 
 
-def read_each(records: Iterable[Any], read: Callable[[Mapping[str, Any]], Item | None]) -> Iterator[Item]:
-    """Read records one by one; a record for which ``read`` raises ``ValueError`` is unread for that reason."""
-    for record in records:
-        if not isinstance(record, dict):
-            yield Unread("the record is no object")
-            continue
+def read_each(
+    records: Iterable[Any], read: Callable[[Mapping[str, Any]], Iterable[Item]], *, place: str = ""
+) -> Iterator[Item]:
+    """Read records one by one; one for which ``read`` raises ``ValueError`` is unread for that reason."""
+    for number, record in enumerate(records, start=1):
         try:
-            item = read(record)
+            if not isinstance(record, dict):
+                raise ValueError("the record is no object")  # noqa: TRY004 - the value is data of the file
+            yield from read(record)
         except ValueError as error:
-            item = Unread(str(error))
-        if item is not None:
-            yield item
+            yield Unread(f"{place and f'record {number} of {place}: '}{error}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import IO, Any, Final, TypeAlias
 
 import ijson
@@ -130,22 +130,34 @@ def stream_records(file: IO[bytes], path: str) -> Iterator[Any]:
     return (value for found, value in stream_json(file, {path}) if found == path)
 
 
-def as_object(value: Any) -> Mapping[str, Any]:
-    """Return an object; an empty one for any other value."""
+def find(value: Any, path: str) -> Any:
+    """Return the value at a path of keys, joined by slashes; None if there is none."""
+    for key in path.split("/"):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def find_object(record: Any, path: str) -> Mapping[str, Any]:
+    """Return the object at a path; an empty one if there is none."""
+    value = find(record, path)
     return value if isinstance(value, dict) else {}
 
 
-def list_objects(value: Any) -> list[Mapping[str, Any]]:
-    """List the objects of a list; none for any other value."""
+def list_objects(record: Any, path: str) -> list[Mapping[str, Any]]:
+    """List the objects of the list at a path; none if there is no list."""
+    value = find(record, path)
     return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
 
 
-def first_text(*values: Any) -> str | None:
-    """Return the first text that is not blank; None if there is none.
+def find_text(record: Any, *paths: str) -> str | None:
+    """Return the first text at the paths that is not blank; None if there is none.
 
     It raises ``ValueError`` if it is not valid Unicode.
     """
-    for value in values:
+    for path in paths:
+        value = find(record, path)
         if isinstance(value, str) and value.strip():
             try:
                 value.encode()
@@ -155,14 +167,20 @@ def first_text(*values: Any) -> str | None:
     return None
 
 
-def read_content(record: Mapping[str, Any], field: str) -> str:
-    """Return the text under a key; an empty one if there is none.
+def read_content(record: Any, path: str) -> str:
+    """Return the text at a path; an empty one if there is none.
 
     It raises ``ValueError`` if the value is a list, an object, a number or a truth value.
     """
-    text = record.get(field)
-    if text is None:
-        return ""
-    if not isinstance(text, str):
-        raise ValueError("the text is not text")  # noqa: TRY004 - the value is data of the file
-    return text
+    text = find(record, path)
+    if text is not None and not isinstance(text, str):
+        raise ValueError("the text is not text")
+    return text or ""
+
+
+def count_reactions(
+    record: Any, name: Callable[[Mapping[str, Any]], str | None], path: str = "reactions"
+) -> tuple[tuple[str, int], ...]:
+    """List the emoji, as ``name`` gives them, and the counts of the reactions at a path."""
+    found = ((name(reaction), reaction.get("count")) for reaction in list_objects(record, path))
+    return tuple((emoji, count) for emoji, count in found if emoji and isinstance(count, int))

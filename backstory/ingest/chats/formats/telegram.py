@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import IO, Any, Final
 
-from backstory.ingest.chats.chat_format import ChatFormat, find_marked
+from backstory.ingest.chats.chat_format import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
-from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, Unread, name_chat
-from backstory.ingest.chats.json_stream import OPENED, as_object, first_text, list_objects, stream_json
-from backstory.ingest.chats.opened import Opened
+from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, name_chat, read_each
+from backstory.ingest.chats.json_stream import (
+    OPENED,
+    count_reactions,
+    find,
+    find_object,
+    find_text,
+    list_objects,
+    stream_json,
+)
 
-_SINGLE: Final = "messages.item"
 _LISTS: Final = ("chats.list.item", "left_chats.list.item")
-_RECORDS: Final = frozenset([_SINGLE, *(f"{chat}.messages.item" for chat in _LISTS)])
+_RECORDS: Final = frozenset(["messages.item", *(f"{chat}.messages.item" for chat in _LISTS)])
 _MARKS: Final = (
     frozenset(["messages.item.date_unixtime", "messages.item.type"]),
     frozenset(["messages.item.from_id", "messages.item.type"]),
@@ -25,25 +32,16 @@ _MARKS: Final = (
     frozenset(["about", "personal_information"]),
     frozenset(["about", "chats.about"]),
 )
-"""Paths of values; an export holds all paths of one of these."""
-
 _FILE: Final = re.compile(r"result\.json")
-_PERSONAL: Final = frozenset(
-    ["personal_chat", "bot_chat", "saved_messages", "replies", "verification_codes", "private_group"]
-)
-"""Chats whose messages have another number in every account."""
-
-_UNNAMED: Final = _PERSONAL - {"private_group"}
+_UNNAMED: Final = frozenset(["personal_chat", "bot_chat", "saved_messages", "replies", "verification_codes"])
 """Chats whose name is that of a person."""
 
+_PERSONAL: Final = _UNNAMED | {"private_group"}
+"""Chats whose messages have another number in every account."""
+
 _MEDIA: Final = (
-    "photo",
-    "file",
-    "media_type",
-    "location_information",
-    "contact_information",
-    "contact_vcard",
-)
+    "photo", "file", "media_type", "location_information", "contact_information", "contact_vcard",
+)  # fmt: skip
 
 
 class _ChatState:
@@ -58,29 +56,17 @@ class _ChatState:
     def __init__(self) -> None:
         self.head: dict[str, Any] = {}
         self.keys: dict[int, str] = {}
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
 
     @property
-    def kind(self) -> str:
-        return str(self.head.get("type") or "")
-
-    @property
-    def identifier(self) -> str | None:
-        """The id of the chat; of a chat without one its name."""
+    def chat(self) -> Chat | None:
+        """The chat by its id, else by its name; None if the export does not identify it."""
         found = self.head.get("id") or self.head.get("name")
-        return str(found) if isinstance(found, int | str) else None
-
-    @property
-    def key(self) -> str | None:
-        return self.identifier and f"telegram/{self.identifier}"
-
-    def describe(self) -> Chat | None:
-        """Return the chat; None if the export does not identify it."""
-        if self.key is None or self.identifier is None:
+        if not isinstance(found, int | str):
             return None
-        name = self.kind if self.kind in _UNNAMED else self.head.get("name")
-        has_both = isinstance(name, str) and name != self.identifier
-        return Chat(self.key, name_chat(name if has_both else None, self.identifier))
+        name = self.head["type"] if self.head.get("type") in _UNNAMED else self.head.get("name")
+        has_both = isinstance(name, str) and name != str(found)
+        return Chat(f"telegram/{found}", name_chat(name if has_both else None, str(found)))
 
     def number(self, record: Mapping[str, Any]) -> tuple[str | None, str | None]:
         """Return the keys of a message and of the one that it answers.
@@ -89,81 +75,67 @@ class _ChatState:
         the author and the second of sending identify a message there, and its place among those of the same second.
         """
         number, answered = record.get("id"), record.get("reply_to_message_id")
-        if self.key is None or not isinstance(number, int):
+        if not isinstance(number, int):
             return None, None
         if not isinstance(answered, int) or "reply_to_peer_id" in record:
             answered = None
-        if self.kind not in _PERSONAL:
+        if self.head.get("type") not in _PERSONAL:
             return str(number), None if answered is None else str(answered)
         author = record.get("from_id") or record.get("actor_id") or record.get("from")
         moment = f"{author}/{record.get('date_unixtime') or record.get('date')}"
-        self.counts[moment] = self.counts.get(moment, 0) + 1
+        self.counts[moment] += 1
         self.keys[number] = f"{moment}/{self.counts[moment]}"
         return self.keys[number], None if answered is None else self.keys.get(answered)
 
 
-def read_telegram(opened: Opened, found: list[str]) -> Iterator[Item]:
-    """Read the messages of all chats."""
-    for name in found:
-        with opened.open(name) as file:
-            yield from _read_file(file)
-
-
-def _read_file(file: IO[bytes]) -> Iterator[Item]:
-    state, is_reported = _ChatState(), False
-    for path, value in stream_json(file, _RECORDS):
-        if path in _RECORDS:
-            if not is_reported and (chat := state.describe()) is not None:
-                yield chat
-            is_reported = True
-            yield from _read_record(value, state)
-        elif value is OPENED and (path in _LISTS or path == ""):
-            state, is_reported = _ChatState(), False
-        else:
+def _read(files: Iterator[IO[bytes]]) -> Iterator[Item]:
+    for file in files:
+        state = _ChatState()
+        chat: Chat | None = None
+        for path, value in stream_json(file, _RECORDS):
             place, _, field = path.rpartition(".")
-            if place in ("", *_LISTS) and field in ("name", "type", "id"):
+            if path in _RECORDS:
+                if chat is None and (chat := state.chat) is not None:
+                    yield chat
+                yield from read_each(
+                    [value], partial(_read_message, state=state, chat=chat.key if chat else None)
+                )
+            elif value is OPENED and path in ("", *_LISTS):
+                state, chat = _ChatState(), None
+            elif place in ("", *_LISTS) and field in ("name", "type", "id"):
                 state.head[field] = value
 
 
-def _read_record(record: Any, state: _ChatState) -> Iterator[Item]:
-    if not isinstance(record, dict):
-        yield Unread("the record is no object")
-        return
-    try:
-        item = _read_message(record, state)
-    except ValueError as error:
-        yield Unread(str(error))
-        return
-    for name in _list_people(record):
-        yield Person(name)
-    yield item
-
-
-def _read_message(record: Mapping[str, Any], state: _ChatState) -> ChatMessage:
+def _read_message(record: Mapping[str, Any], state: _ChatState, chat: str | None) -> Iterator[Item]:
     kind = record.get("type")
     if kind not in ("message", "service"):
         raise ValueError("the record is neither a message nor a service message")
     sent = _read_time(record, "date")
-    key, reply_to = state.number(record)
+    key, reply_to = state.number(record) if chat else (None, None)
     if kind == "service":
         action = str(record.get("action") or "event").replace("_", " ")
-        return ChatMessage(sent, None, action, "system", chat=state.key, key=key)
-    text = _read_text(record)
-    is_media = any(name in record for name in _MEDIA) or not text
-    is_edited = "edited" in record or "edited_unixtime" in record
-    return ChatMessage(
-        sent=sent,
-        author=_read_author(record),
-        author_id=first_text(record.get("from_id")),
-        text=text or None,
-        kind="media" if is_media else "message",
-        chat=state.key,
-        key=key,
-        reply_to=reply_to,
-        reactions=_read_reactions(record.get("reactions")),
-        is_edited=is_edited,
-        edited=_read_time(record, "edited") if is_edited else None,
-    )
+        message = ChatMessage(sent, None, action, "system", chat=chat, key=key)
+    else:
+        author, text = find_text(record, "from", "from_id"), _read_text(record)
+        if author is None:
+            raise ValueError("there is no author")
+        is_media = any(name in record for name in _MEDIA) or not text
+        is_edited = "edited" in record or "edited_unixtime" in record
+        message = ChatMessage(
+            sent=sent,
+            author=author,
+            author_id=find_text(record, "from_id"),
+            text=text or None,
+            kind="media" if is_media else "message",
+            chat=chat,
+            key=key,
+            reply_to=reply_to,
+            reactions=count_reactions(record, lambda one: find_text(one, "emoji") or f":{one.get('type')}:"),
+            is_edited=is_edited,
+            edited=_read_time(record, "edited") if is_edited else None,
+        )
+    yield from map(Person, _list_people(record))
+    yield message
 
 
 def _read_time(record: Mapping[str, Any], field: str) -> datetime:
@@ -177,77 +149,56 @@ def _read_time(record: Mapping[str, Any], field: str) -> datetime:
         raise ValueError("the timestamp is not a number of seconds since 1970") from error
 
 
-def _read_author(record: Mapping[str, Any]) -> str:
-    """Return the author's name; of a deleted account, its id."""
-    for field in ("from", "from_id"):
-        if isinstance(name := record.get(field), str) and name.strip():
-            return name
-    raise ValueError("there is no author")
-
-
 def _read_text(record: Mapping[str, Any]) -> str:
     """Return the text, and what stands in the fields of a poll, a list of tasks, a place, a contact, or a game."""
     written = record.get("text", "")
-    parts = written if isinstance(written, list) else [written]
-    lines = ["".join(map(_read_part, parts))]
-    poll, tasks = as_object(record.get("poll")), as_object(record.get("todo_list"))
-    for title, points in (
-        (poll.get("question"), poll.get("answers")),
-        (tasks.get("title"), tasks.get("answers")),
-    ):
-        lines += [
-            _read_part(title or ""),
-            *(f"- {_read_part(point.get('text', ''))}" for point in list_objects(points)),
-        ]
-    sold = as_object(record.get("invoice_information"))
-    named = (record.get("place_name"), record.get("address"), _name_contact(record), record.get("game_title"))
-    lines += [part for part in (*named, sold.get("title"), sold.get("description")) if isinstance(part, str)]
-    return "\n".join(filter(None, lines))
+    lines = ["".join(map(_read_part, written if isinstance(written, list) else [written]))]
+    for place, title in (("poll", "question"), ("todo_list", "title")):
+        lines.append(_read_part(find(record, f"{place}/{title}") or ""))
+        points = list_objects(record, f"{place}/answers")
+        lines += [f"- {_read_part(point.get('text', ''))}" for point in points]
+    named = (
+        "place_name",
+        "address",
+        "game_title",
+        "invoice_information/title",
+        "invoice_information/description",
+    )
+    fields = [find_text(record, path) for path in named]
+    fields.insert(2, _name_contact(record))
+    return "\n".join(filter(None, [*lines, *fields]))
 
 
 def _name_contact(record: Mapping[str, Any]) -> str:
     """Return the name of the person whose contact was sent."""
-    contact = as_object(record.get("contact_information"))
-    return " ".join(filter(None, (first_text(contact.get(name)) for name in ("first_name", "last_name"))))
+    contact = find_object(record, "contact_information")
+    return " ".join(filter(None, (find_text(contact, "first_name"), find_text(contact, "last_name"))))
 
 
 def _read_part(part: Any) -> str:
     """Return a part of a text: text, or an object with a type and a text."""
-    if isinstance(part, str):
-        return part
-    text = part.get("text") if isinstance(part, dict) else None
+    text = part.get("text") if isinstance(part, dict) else part
     if not isinstance(text, str):
         raise ValueError(  # noqa: TRY004 - the value is data of the file
             "a part of the text is neither text nor an object with a text"
         )
-    if part.get("type") == "mention_name":
+    kind, link = find(part, "type"), find(part, "href")
+    if kind == "mention_name":
         return f"@{text.removeprefix('@')}"
-    link = part.get("href")
-    return f"{text} ({link})" if part.get("type") == "text_link" and isinstance(link, str) else text
+    return f"{text} ({link})" if kind == "text_link" and isinstance(link, str) else text
 
 
 def _list_people(record: Mapping[str, Any]) -> Iterator[str]:
     """List the names of people in a message beside its author's: mentioned, added, and forwarded from."""
-    text = record.get("text")
-    for part in text if isinstance(text, list) else ():
-        if isinstance(part, dict) and part.get("type") in ("mention", "mention_name"):
-            yield str(part.get("text")).removeprefix("@")
+    mentions = (
+        part for part in list_objects(record, "text") if part.get("type") in ("mention", "mention_name")
+    )
     members = record.get("members")
-    names = [*(members if isinstance(members, list) else []), _name_contact(record)]
     # The name of a channel is often the subject of its messages, which must stay in the texts.
-    roles = ("actor", "forwarded_from")
-    names += [record.get(role) for role in roles if str(record.get(f"{role}_id")).startswith("user")]
+    roles = (role for role in ("actor", "forwarded_from") if str(record.get(f"{role}_id")).startswith("user"))
+    names: list[Any] = [str(part.get("text")).removeprefix("@") for part in mentions]
+    names += [*(members if isinstance(members, list) else []), _name_contact(record), *map(record.get, roles)]
     yield from (name for name in names if isinstance(name, str) and name.strip())
 
 
-def _read_reactions(reactions: Any) -> tuple[tuple[str, int], ...]:
-    """Return emoji and counts; a custom emoji has no name in the export."""
-    found = []
-    for reaction in reactions if isinstance(reactions, list) else ():
-        if isinstance(reaction, dict) and isinstance(count := reaction.get("count"), int):
-            emoji = reaction.get("emoji")
-            found.append((emoji if isinstance(emoji, str) and emoji else f":{reaction.get('type')}:", count))
-    return tuple(found)
-
-
-TELEGRAM: Final = ChatFormat("telegram", partial(find_marked, marks=_MARKS, named=_FILE), read_telegram)
+TELEGRAM: Final = make_json_format("telegram", _MARKS, _read, _FILE)
