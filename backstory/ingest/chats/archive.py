@@ -15,7 +15,7 @@ import polars as pl
 from backstory.base.errors import WorkspaceError
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.base.ids import digest
-from backstory.ingest.chats.merging.message_ids import NAMED_SCHEMA
+from backstory.ingest.chats.message_ids import NAMED_SCHEMA
 from backstory.storage.tables.tables import encode_rows
 
 ARCHIVE_SCHEMA: Final = pl.Schema({**NAMED_SCHEMA, "reading": pl.String(), "held": pl.Boolean()})

@@ -33,8 +33,7 @@ from backstory.ingest.chats.export_files import (
     list_files,
 )
 from backstory.ingest.chats.file_reading import read_file
-from backstory.ingest.chats.merging.export_groups import Merge, MergedExports
-from backstory.ingest.chats.merging.merged_exports import merge_exports
+from backstory.ingest.chats.merging import Merge, MergedExports, merge_exports
 from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.file_kinds import describe_sent_file
 from backstory.settings.inputs import ConversationSettings
@@ -139,7 +138,7 @@ def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
     A file in a subfolder belongs to the conversation named after the subfolder. Any other file belongs to the
     conversation named after the file, without its suffix. An export that names its chats holds a conversation per chat,
     named after the chat and its id, wherever the export lies; it may be a folder. Several exports of one conversation
-    are merged; see :func:`backstory.ingest.chats.merging.merged_exports.merge_exports`. A file that cannot be read does
+    are merged; see :func:`backstory.ingest.chats.merging.merge_exports`. A file that cannot be read does
     not affect the rest: its row of ``sources`` says why, and what to do.
 
     It raises ``WorkspaceError`` if the folder does not exist, or cannot be listed.

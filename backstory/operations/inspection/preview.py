@@ -18,7 +18,7 @@ from backstory.base.wording import count, inflect, name_some
 from backstory.index.chunks import cut_document_chunks
 from backstory.ingest.chats.export_files import describe_file
 from backstory.ingest.chats.exports import RAW_SCHEMA, ExportRead, read_exports, read_listed_exports
-from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.documents.files import list_file
 from backstory.ingest.documents.folder import DocumentRead, read_documents, read_listed_documents

@@ -13,7 +13,7 @@ from backstory.base.ids import PSEUDONYM_PREFIX, digest, digest_json
 from backstory.ingest.chats.archive import hash_archive
 from backstory.ingest.chats.export_files import ExportFile, find_exports
 from backstory.ingest.chats.exports import ExportRead, replace_sources
-from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.privacy.erasure_list import (
     drop_members,

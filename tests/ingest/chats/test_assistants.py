@@ -11,7 +11,7 @@ import pytest
 from backstory.base.errors import InputError
 from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.formats.assistants import follow_branch
-from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
 from tests.errors import raises

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.pipeline.chats.local_times import put_local_times
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.contracts import validate

@@ -16,7 +16,7 @@ from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.file_reading import read_opened
 from backstory.ingest.chats.formats.mail import split_mailbox
 from backstory.ingest.chats.formats.mail_text import cut_quotes, read_html
-from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.ingest.chats.opened import open_folder
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages

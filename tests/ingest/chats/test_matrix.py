@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.merging.merged_exports import merge_exports
-from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.chats.merging import merge_exports
+from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.settings.inputs import ConversationSettings
 from tests.builders.messages import raw_messages
 from tests.long_tests import some

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from backstory.ingest.chats.exports import RAW_SCHEMA, read_exports
-from backstory.ingest.chats.merging.message_ids import NAMED_SCHEMA, assign_message_ids
+from backstory.ingest.chats.message_ids import NAMED_SCHEMA, assign_message_ids
 from backstory.settings.inputs import ConversationSettings
 from tests.builders.messages import raw_messages
 

@@ -9,7 +9,7 @@ import pytest
 
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.settings.inputs import ConversationSettings
 from tests.errors import raises
 from tests.ingest.chats.single_exports import read_export

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.ingest.chats.times import find_day, find_moment
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.ingest.chats.merging.message_ids import assign_message_ids
+from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import make_pseudonym, pseudonymize_messages, pseudonymize_sources
 from backstory.settings.inputs import ConversationSettings

@@ -1,1 +1,0 @@
-"""Merges exports of one conversation that overlap."""
