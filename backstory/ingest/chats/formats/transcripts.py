@@ -6,6 +6,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import IO, Final
@@ -49,28 +50,12 @@ _NO_START: Final = (
 
 @dataclass
 class _Cue:
-    """Lines that were said in one stretch of time.
-
-    Attributes:
-        start: Time from the beginning of the meeting.
-        end: Likewise.
-        number: Number of its first line in the file.
-        lines: The texts.
-        size: Number of its lines in the file.
-    """
+    """Lines that were said in one stretch of time from the beginning of the meeting, and the number of the first."""
 
     start: timedelta
     end: timedelta
     number: int
     lines: list[str] = field(default_factory=list)
-    size: int = 0
-
-    def add(self, line: str) -> int:
-        """Add a line unless there are too many, and return how many there are in the file so far."""
-        self.size += 1
-        if self.size <= _MOST_CUE_LINES:
-            self.lines.append(line)
-        return self.size
 
 
 @dataclass(frozen=True)
@@ -82,17 +67,23 @@ class _Speech:
     name: str
     text: str
 
+    def join(self, after: _Speech) -> _Speech | None:
+        """Return both as one, if the same person goes on without a long pause."""
+        is_short = len(self.text) + len(after.text) < _LONGEST_TEXT
+        is_near = timedelta(0) <= after.start - self.end <= _LONGEST_PAUSE
+        if self.name != after.name or not is_short or not is_near:
+            return None
+        return replace(self, end=after.end, text=f"{self.text} {after.text}")
 
-def find_transcript(opened: Opened) -> list[str]:
+
+def _find(opened: Opened) -> list[str]:
     """Return a transcript."""
-    if not opened.is_single:
-        return []
-    first = _find_first(opened)
+    first = _find_first(opened) if opened.is_single else ""
     is_vtt = first == _WEBVTT or first.startswith((f"{_WEBVTT} ", f"{_WEBVTT}\t"))
     return list(opened.names) if is_vtt or _SBV_TIMES.fullmatch(first) else []
 
 
-def read_transcript(opened: Opened, found: list[str]) -> Iterator[Item]:
+def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
     """Read what people said.
 
     What a person says goes on through cues with pauses of at most 5 seconds, up to 1,000 characters. Lines of a chat
@@ -100,29 +91,33 @@ def read_transcript(opened: Opened, found: list[str]) -> Iterator[Item]:
 
     It raises ``ReadError`` if neither the file nor its path says when the meeting began.
     """
-    with opened.open(found[0]) as file:
-        named = _Speakers(_read_cues(file))
     is_vtt = _find_first(opened).startswith(_WEBVTT)
     start = _find_start(opened) or find_moment(opened.source)
     with opened.open(found[0]) as file:
-        speeches = _read_speeches(_read_cues(file), named)
-        for item in _join(speeches) if is_vtt else speeches:
-            if isinstance(item, Unread):
-                yield item
+        named = _Speakers(_read_cues(file))
+        file.seek(0)
+        pending: _Speech | None = None
+        for speech in _read_speeches(_read_cues(file), named):
+            if isinstance(speech, Unread):
+                yield speech
                 continue
-            yield Person(item.name)
-            if start is not None:
-                yield _read_message(item, start)
+            joined = pending.join(speech) if pending is not None and is_vtt else None
+            if pending is not None and joined is None:
+                yield from _read_message(pending, start)
+            pending = joined or speech
+        if pending is not None:
+            yield from _read_message(pending, start)
     if start is None:
         raise ReadError(_NO_START, frozenset(), code="no_start")
 
 
-def _read_message(speech: _Speech, start: datetime) -> Item:
-    try:
-        sent = read_timestamp(start + speech.start)
-    except (OverflowError, ValueError):
-        return Unread("the time is out of range")
-    return ChatMessage(sent, speech.name, speech.text)
+def _read_message(speech: _Speech, start: datetime | None) -> Iterator[Item]:
+    yield Person(speech.name)
+    if start is not None:
+        try:
+            yield ChatMessage(read_timestamp(start + speech.start), speech.name, speech.text)
+        except (OverflowError, ValueError):
+            yield Unread("the time is out of range")
 
 
 def _find_first(opened: Opened) -> str:
@@ -135,8 +130,9 @@ def _find_start(opened: Opened) -> datetime | None:
     for line in opened.head().lines:
         if _VTT_TIMES.fullmatch(line.strip()):
             return None
-        if (stated := _find_stated(line)) is not None:
-            return stated
+        if found := _STATED.search(line):
+            with suppress(ValueError):
+                return datetime.fromisoformat(found[0])
     return None
 
 
@@ -153,20 +149,14 @@ def _read_cues(file: IO[bytes]) -> Iterator[_Cue | Unread]:
             cue = None
         if times is not None:
             cue = _Cue(_read_place(times, "a"), _read_place(times, "b"), number)
-        elif cue is not None and cue.add(text) == _MOST_CUE_LINES + 1:
+        elif cue is not None and number <= cue.number + _MOST_CUE_LINES:
+            cue.lines.append(text)
+        elif cue is not None and number == cue.number + _MOST_CUE_LINES + 1:
             yield Unread(
                 f"line {number}: the cue has more than {_MOST_CUE_LINES:,} lines; the rest is left out"
             )
     if cue is not None:
         yield cue
-
-
-def _find_stated(text: str) -> datetime | None:
-    found = _STATED.search(text)
-    try:
-        return None if found is None else datetime.fromisoformat(found[0])
-    except ValueError:
-        return None
 
 
 def _read_place(times: re.Match[str], side: str) -> timedelta:
@@ -207,13 +197,12 @@ class _Speakers:
         words = name.split()
         is_full = len(words) > 1 and not words[-1].isdigit()
         is_told = is_often or is_full or before is None or before.endswith(_ENDS)
-        if _is_address(name) or (is_often and len(words) == 1) or (_is_name(words) and is_told):
-            return name, _clean(found["text"])
-        return None, _clean(written)
-
-
-def _is_address(name: str) -> bool:
-    return "@" in name and " " not in name
+        is_word = len(words) == 1 and (is_often or "@" in name)
+        return (
+            (name, _clean(found["text"]))
+            if is_word or (_is_name(words) and is_told)
+            else (None, _clean(written))
+        )
 
 
 def _is_name(words: Sequence[str]) -> bool:
@@ -259,26 +248,4 @@ def _clean(text: str) -> str:
     return html.unescape(_TAG.sub("", text)).strip()
 
 
-def _join(speeches: Iterator[_Speech | Unread]) -> Iterator[_Speech | Unread]:
-    """Join what one person says without a long pause."""
-    pending: _Speech | None = None
-    for speech in speeches:
-        if isinstance(speech, Unread):
-            yield speech
-        elif pending is not None and _goes_on(pending, speech):
-            pending = replace(pending, end=speech.end, text=f"{pending.text} {speech.text}")
-        else:
-            if pending is not None:
-                yield pending
-            pending = speech
-    if pending is not None:
-        yield pending
-
-
-def _goes_on(pending: _Speech, speech: _Speech) -> bool:
-    pause = speech.start - pending.end
-    is_short = len(pending.text) + len(speech.text) < _LONGEST_TEXT
-    return pending.name == speech.name and is_short and timedelta(0) <= pause <= _LONGEST_PAUSE
-
-
-TRANSCRIPT: Final = ChatFormat("transcript", find_transcript, read_transcript)
+TRANSCRIPT: Final = ChatFormat("transcript", _find, _read)

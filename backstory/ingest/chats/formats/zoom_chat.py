@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import Final
 
 from backstory.base.errors import ReadError
@@ -47,29 +47,13 @@ _NO_START: Final = (
 
 @dataclass
 class _Message:
-    """A message with the lines read so far.
-
-    Attributes:
-        at: Time of day, or from the beginning of the recording.
-        name: Who wrote it.
-        to: Who received it, as written; empty if all did.
-        lines: Its lines.
-        size: Number of their characters in the file.
-    """
+    """A message with the lines read so far: time of day or of the recording, author, receiver as written, and size."""
 
     at: timedelta
     name: str
     to: str
     lines: list[str] = field(default_factory=list)
     size: int = 0
-
-    def add(self, line: str) -> bool:
-        """Add a line unless the message is too long with it; return whether it is the first that is left out."""
-        was_full = self.size > _MOST_CHARACTERS
-        self.size += len(line) + 1
-        if self.size <= _MOST_CHARACTERS:
-            self.lines.append(line)
-        return self.size > _MOST_CHARACTERS and not was_full
 
     @property
     def partner(self) -> str | None:
@@ -78,39 +62,13 @@ class _Message:
         return found["name"].strip() if found else None
 
 
-@dataclass
-class _Clock:
-    """Makes moments of the times in a file.
-
-    Attributes:
-        start: Beginning of the recording; None if times are times of day.
-        day: Day of the next message.
-        last: Time of the message before.
-    """
-
-    start: datetime | None
-    day: date | None
-    last: timedelta = timedelta(0)
-
-    def place(self, at: timedelta) -> datetime | None:
-        """Return the moment of a message; None if its day is not known. A step back to the morning begins a day."""
-        if self.start is not None:
-            return self.start + at
-        if self.day is None:
-            return None
-        if self.last - at > _NIGHT:
-            self.day += timedelta(days=1)
-        self.last = at
-        return datetime.combine(self.day, datetime.min.time()) + at
-
-
-def find_zoom_chat(opened: Opened) -> list[str]:
+def _find(opened: Opened) -> list[str]:
     """Return a chat."""
     return list(opened.names) if opened.is_single and _find_first(opened) else []
 
 
-def read_zoom_chat(opened: Opened, found: list[str]) -> Iterator[Item]:
-    """Read the messages.
+def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
+    """Read the messages; a step back to the morning begins another day.
 
     It raises ``ReadError`` if neither the name of the file nor that of a folder says the day, or when the
     recording began.
@@ -118,21 +76,26 @@ def read_zoom_chat(opened: Opened, found: list[str]) -> Iterator[Item]:
     first = _find_first(opened)
     # Times count from the beginning of a recording: its form names no receiver.
     is_relative = is_recording(opened.source) or (first is not None and first.re is _HEADERS[-1])
-    moment = find_moment(opened.source)
     day = find_day(opened.source)
-    clock = _Clock(moment if is_relative else None, None if is_relative else day)
+    midnight = None if day is None else datetime.combine(day, time())
+    start, last = find_moment(opened.source) if is_relative else midnight, timedelta(0)
     for message in _read_messages(opened, found[0]):
         if isinstance(message, Unread):
             yield message
             continue
         yield from map(Person, filter(None, (message.name, message.partner)))
-        yield _read_message(message, clock)
-    if clock.start is None and clock.day is None:
-        raise ReadError(
-            _NO_START if is_relative else _NO_DAY,
-            frozenset(),
-            code="no_start" if is_relative else "no_day",
-        )
+        if start is None:
+            continue
+        try:
+            if not is_relative and last - message.at > _NIGHT:
+                start += timedelta(days=1)
+            last = message.at
+            yield _read_message(message, read_timestamp(start + message.at))
+        except (OverflowError, ValueError):
+            yield Unread("the time is out of range")
+    if start is None:
+        code = "no_start" if is_relative else "no_day"
+        raise ReadError(_NO_START if is_relative else _NO_DAY, frozenset(), code=code)
 
 
 def _find_first(opened: Opened) -> re.Match[str] | None:
@@ -154,33 +117,29 @@ def _read_messages(opened: Opened, name: str) -> Iterator[_Message | Unread]:
                     yield message
                 at = timedelta(hours=int(found["h"]), minutes=int(found["m"]), seconds=int(found["s"]))
                 message = _Message(at, found["name"].strip(), (found["to"] or "").strip())
-                message.add(found["text"] or "")
-            elif line is None:
+                line = found["text"] or ""
+            if line is None:
                 yield Unread(f"line {number}: it is longer than 1 MiB")
-            elif message is not None:
-                if message.add(line.removeprefix("\t")):
+            elif message is None:
+                yield from [Unread(f"line {number}: it belongs to no message")] if line.strip() else []
+            elif message.size <= _MOST_CHARACTERS:
+                message.size += len(line) + 1
+                message.lines.append(line if found else line.removeprefix("\t"))
+                if message.size > _MOST_CHARACTERS:
+                    message.lines.pop()
                     yield Unread(f"line {number}: {_TOO_LONG}")
-            elif line.strip():
-                yield Unread(f"line {number}: it belongs to no message")
     if message is not None:
         yield message
 
 
-def _read_message(message: _Message, clock: _Clock) -> Item:
+def _read_message(message: _Message, sent: datetime) -> Item:
     text = "\n".join(message.lines).strip()
-    try:
-        moment = clock.place(message.at)
-        sent = None if moment is None else read_timestamp(moment)
-    except (OverflowError, ValueError):
-        return Unread("the time is out of range")
-    if sent is None:
-        return Unread("its day is not known")
     if _REACTED.match(text):
         return ChatMessage(sent, None, "a reaction", "system")
     text = _ANSWERED.sub("", text, count=1) if _ANSWERED.match(text) else text
     if message.partner is not None:
         text = f"(to @{message.partner} only) {text}"
-    return ChatMessage(sent, message.name, text or None) if text else Unread("the message has no text")
+    return ChatMessage(sent, message.name, text) if text else Unread("the message has no text")
 
 
-ZOOM_CHAT: Final = ChatFormat("zoom_chat", find_zoom_chat, read_zoom_chat)
+ZOOM_CHAT: Final = ChatFormat("zoom_chat", _find, _read)
