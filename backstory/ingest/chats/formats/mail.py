@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from email import message_from_bytes
+from email.errors import HeaderParseError
+from email.header import decode_header
 from email.message import Message
+from email.utils import getaddresses, parsedate_to_datetime
 from pathlib import PurePosixPath
 from typing import IO, Final
 
 from backstory.ingest.chats.chat_format import ChatFormat
-from backstory.ingest.chats.formats.mail_text import cut_quotes
-from backstory.ingest.chats.formats.mail_values import (
-    decode_words,
-    open_mail,
-    read_body,
-    read_date,
-    read_headers,
-    read_people,
-)
+from backstory.ingest.chats.formats.mail_text import cut_quotes, read_html
+from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, Unread, name_chat
 from backstory.ingest.chats.opened import Opened
+from backstory.text.encoding import find_iso_2022
 
 _LIST: Final = re.compile(r"<(?P<id>[^<>\s]{1,255})>\s*$")
 _ID: Final = re.compile(r"<(?P<id>[^<>\s]{1,998})>")
@@ -37,10 +37,21 @@ _MOVED: Final = (
 )
 MOST_MAIL_BYTES: Final = 64 << 20
 """Maximum size of a mail with its attachments."""
+_UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
+"""Errors that the standard library raises for mails that follow no standard."""
+
+_PLAIN: Final = frozenset(["text/plain", "text/markdown", "text/enriched"])
+_REPORTS: Final = frozenset(["message/delivery-status", "message/disposition-notification"])
+_SIGNATURE: Final = "-- "
+_MOST_TEXT: Final = 1 << 22
+_MOST_HEADER: Final = 1 << 16
+_WINDOWS: Final = "cp1252"
+_ASCII: Final = ("us-ascii", "ascii")
+"""What mails state that hold other letters, too."""
 _TOO_LARGE: Final = f"it has more than {MOST_MAIL_BYTES >> 20} MiB"
 
 
-def find_mail(opened: Opened) -> list[str]:
+def _find(opened: Opened) -> list[str]:
     """Return mailboxes, or mails."""
     if opened.is_maildir:
         return list(opened.names)
@@ -53,30 +64,23 @@ def find_mail(opened: Opened) -> list[str]:
     return found
 
 
-def read_mail(opened: Opened, found: list[str]) -> Iterator[Item]:
-    """Read all mails."""
+def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
+    """Read all mails; of a Maildir, one that cannot be opened costs only itself."""
     for name in found:
-        for item in _read_mailbox(opened, name):
-            if isinstance(item, Unread) and opened.is_maildir:
-                yield Unread(f"{name}: {item.reason}")
-            else:
-                yield item
-
-
-def _read_mailbox(opened: Opened, name: str) -> Iterator[Item]:
-    try:
-        for content in _split(opened, name):
-            if content is None:
-                yield Unread(_TOO_LARGE)
-            else:
-                yield from _read(content, opened.conversation)
-    except OSError as error:
-        if not opened.is_maildir:
-            raise
-        is_gone = isinstance(error, FileNotFoundError)
-        yield Unread(
-            _MOVED if is_gone else f"it cannot be opened ({error.strerror}); make it readable, or remove it"
-        )
+        try:
+            for content in _split(opened, name):
+                items: Iterable[Item] = (
+                    [Unread(_TOO_LARGE)] if content is None else _read_mail(content, opened.conversation)
+                )
+                for item in items:
+                    if isinstance(item, Unread) and opened.is_maildir:
+                        item = Unread(f"{name}: {item.reason}")
+                    yield item
+        except OSError as error:
+            if not opened.is_maildir:
+                raise
+            why = f"it cannot be opened ({error.strerror}); make it readable, or remove it"
+            yield Unread(f"{name}: {_MOVED if isinstance(error, FileNotFoundError) else why}")
 
 
 def _split(opened: Opened, name: str) -> Iterator[bytes | None]:
@@ -89,50 +93,69 @@ def _split(opened: Opened, name: str) -> Iterator[bytes | None]:
             yield content if len(content) <= MOST_MAIL_BYTES else None
 
 
-def _read(content: bytes, mailbox: str) -> Iterator[Item]:
+def _read_mail(content: bytes, mailbox: str) -> Iterator[Item]:
     """Read one mail: the list or mailbox, the people, and the message."""
     try:
-        mail = open_mail(content)
-        headers = read_headers(mail)
-        chat = _find_chat(headers, mailbox)
-        sender = _find_sender(headers)
-        people = [
-            sender,
-            *(_make_person(*one) for field in _TO for one in read_people(headers.get(field, ""))),
-        ]
+        with _naming("the parser cannot read this mail"):
+            mail = message_from_bytes(content)
+        headers = _read_headers(mail)
+        listed = _LIST.search(" ".join(headers.get("list-id", "").split()))
+        place = listed["id"].lower() if listed else mailbox
+        chat = Chat(f"mail/list/{place}" if listed else f"mail/{place}", name_chat(place, ""))
+        sender = _find_sender(headers.get("from", ""))
+        others = (_make_person(*one) for field in _TO for one in _list_people(headers.get(field, "")))
+        people = [person for person in (sender, *others) if person.name]
         message = _read_message(mail, headers, chat, sender)
     except ValueError as error:
         yield Unread(str(error))
         return
     yield chat
-    yield from (person for person in people if person.name)
+    yield from people
     yield message
 
 
-def _find_chat(headers: Mapping[str, str], mailbox: str) -> Chat:
-    """Return the mailing list, else the mailbox."""
-    found = _LIST.search(" ".join(headers.get("list-id", "").split()))
-    if found is not None:
-        identifier = found["id"].lower()
-        return Chat(f"mail/list/{identifier}", name_chat(identifier, ""))
-    return Chat(f"mail/{mailbox}", name_chat(mailbox, ""))
+@contextmanager
+def _naming(problem: str) -> Iterator[None]:
+    """Raise a ``ValueError`` in place of what the standard library raises."""
+    try:
+        yield
+    except _UNREADABLE as error:
+        raise ValueError(problem) from error
 
 
-def _find_sender(headers: Mapping[str, str]) -> Person:
+def _read_headers(mail: Message) -> dict[str, str]:
+    """Return the headers by their names in lower case; of several of one name the first."""
+    headers: dict[str, str] = {}
+    for name, value in mail.raw_items():
+        written = str(value)[:_MOST_HEADER]
+        if "\x1b" in written or not written.isascii():
+            written = _decode(written.encode("utf-8", "surrogateescape"), None)
+        headers.setdefault(name.lower(), written)
+    return headers
+
+
+def _find_sender(written: str) -> Person:
     """Return the author: the address, with the name shown as a further name.
 
     It raises ``ValueError`` if there is none.
     """
-    written = headers.get("from", "")
-    obscured = _OBSCURED.fullmatch(" ".join(written.split()))
-    if obscured is not None:
+    if obscured := _OBSCURED.fullmatch(" ".join(written.split())):
         return _make_person(
-            decode_words(obscured["shown"] or ""), f"{obscured['name']}@{obscured['host']}".lower()
+            _decode_words(obscured["shown"] or ""), f"{obscured['name']}@{obscured['host']}".lower()
         )
-    for name, address in read_people(written):
-        if name or address:
-            return _make_person(name, address)
+    for name, address in _list_people(written):
+        return _make_person(name, address)
     raise ValueError("the mail has no author")
+
+
+def _list_people(written: str) -> list[tuple[str, str]]:
+    """List name and address, in lower case, of the people in a header."""
+    try:
+        people = getaddresses([" ".join(written.split())])
+    except _UNREADABLE:
+        return []
+    read = ((_decode_words(name).strip("'\" "), address.strip().lower()) for name, address in people)
+    return [(name, address) for name, address in read if name or address]
 
 
 def _make_person(name: str, address: str) -> Person:
@@ -145,16 +168,25 @@ def _make_person(name: str, address: str) -> Person:
     return Person(address, (name, f"{first} {last}") if comma and "," not in first else (name,))
 
 
+def _decode_words(written: str) -> str:
+    """Decode the words of a header (``=?utf-8?q?Brot?=``)."""
+    unfolded = " ".join(written.split())
+    try:
+        parts = decode_header(unfolded)
+    except (HeaderParseError, *_UNREADABLE):
+        return unfolded
+    texts = [part if isinstance(part, str) else _decode(part, charset) for part, charset in parts]
+    return " ".join("".join(texts).split())
+
+
 def _read_message(mail: Message, headers: Mapping[str, str], chat: Chat, sender: Person) -> ChatMessage:
     """Read the message; the subject is its first line if it begins a thread, or has no other text."""
-    sent = read_date(headers.get("date", ""))
-    body, has_files = read_body(mail)
-    text, subject = cut_quotes(body), decode_words(headers.get("subject", ""))
-    answered = _find_id(headers.get("in-reply-to", ""), last=False) or _find_id(
-        headers.get("references", ""), last=True
-    )
-    begins = answered is None and _ANSWER.match(subject) is None
-    if begins or not text:
+    sent = _read_date(headers.get("date", ""))
+    body, has_files = _read_body(mail)
+    text, subject = cut_quotes(body), _decode_words(headers.get("subject", ""))
+    ids = {name: _ID.findall(headers.get(name, "")) for name in ("message-id", "in-reply-to", "references")}
+    answered = ids["in-reply-to"][:1] or ids["references"][-1:]
+    if not text or not (answered or _ANSWER.match(subject)):
         text = "\n\n".join(filter(None, (subject, text)))
     if not text and not has_files:
         raise ValueError("the mail has neither a subject nor a text")
@@ -164,17 +196,98 @@ def _read_message(mail: Message, headers: Mapping[str, str], chat: Chat, sender:
         text=text or None,
         kind="media" if has_files else "message",
         chat=chat.key,
-        key=_find_id(headers.get("message-id", ""), last=False),
-        reply_to=answered,
+        key=next(iter(ids["message-id"]), None),
+        reply_to=next(iter(answered), None),
     )
 
 
-def _find_id(written: str, *, last: bool) -> str | None:
-    found = _ID.findall(written)
-    return found[-1 if last else 0] if found else None
+def _read_date(written: str) -> datetime:
+    """Read a header with a date.
+
+    It raises ``ValueError`` if it is none.
+    """
+    if not written.strip():
+        raise ValueError("the mail has no date")
+    with _naming("the mail has no readable date"):
+        moment = parsedate_to_datetime(" ".join(written.split()))
+    return read_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
-MAIL: Final = ChatFormat("mail", find_mail, read_mail)
+def _read_body(mail: Message) -> tuple[str, bool]:
+    """Return the text of a mail, and whether files are attached.
+
+    It raises ``ValueError`` if the text cannot be read, or has more than 4 MiB.
+    """
+    with _naming("its parts cannot be read"):
+        parts = list(_list_parts(mail))
+        files = list(map(_is_file, parts))
+        own = [part for part, is_file in zip(parts, files, strict=True) if not is_file]
+        plain = [part for part in own if part.get_content_type() in _PLAIN]
+        web = [part for part in own if part.get_content_type() == "text/html"]
+    text = "\n".join(map(_read_text, plain)).strip() or "\n".join(read_html(_read_text(part)) for part in web)
+    return text.replace("\0", ""), any(files)
+
+
+def _list_parts(mail: Message) -> Iterator[Message]:
+    """Yield the parts of a mail; those of a mail that is attached to it are not its own."""
+    if mail.get_content_maintype() == "multipart" and isinstance(parts := mail.get_payload(), list):
+        for part in (one for one in parts if isinstance(one, Message)):
+            yield from _list_parts(part)
+    else:
+        yield mail
+
+
+def _is_file(part: Message) -> bool:
+    if part.get_content_disposition() == "attachment" or part.get_filename() is not None:
+        return True
+    return part.get_content_maintype() != "text" and part.get_content_type() not in _REPORTS
+
+
+def _read_text(part: Message) -> str:
+    with _naming("its parts cannot be read"):
+        content = part.get_payload(decode=True)
+        charset = part.get_content_charset()
+        flow, space = (str(part.get_param(name, "")).lower() for name in ("format", "delsp"))
+    if not isinstance(content, bytes):
+        return ""
+    if len(content) > _MOST_TEXT:
+        raise ValueError(f"its text has more than {_MOST_TEXT >> 20} MiB")
+    text = _decode(content, charset)
+    return _unwrap(text, keeps_space=space != "yes") if flow == "flowed" else text
+
+
+def _unwrap(text: str, *, keeps_space: bool) -> str:
+    """Join the lines that a program wrapped (``format=flowed``): those that end with a blank, in equal quotes."""
+    lines: list[str] = []
+    is_open, depth = False, 0
+    for written in text.replace("\r\n", "\n").split("\n"):
+        marks = len(written) - len(written.lstrip(">"))
+        line = written[marks:].removeprefix(" ")
+        if is_open and marks == depth and line != _SIGNATURE:
+            lines[-1] = (lines[-1] if keeps_space else lines[-1][:-1]) + line
+        else:
+            lines.append(f"{'>' * marks} {line}" if marks else line)
+        is_open, depth = line.endswith(" ") and line != _SIGNATURE, marks
+    return "\n".join(lines)
+
+
+def _decode(content: bytes, charset: str | None) -> str:
+    """Decode bytes as stated, else by the escapes of ISO-2022-JP, else as UTF-8, else as Windows-1252.
+
+    Many mails in ISO-2022-JP hold letters of Windows that it does not know. Only these are lost.
+    """
+    stated = None if charset is None or charset.lower() in _ASCII else charset
+    escaped = find_iso_2022(content)
+    for encoding in (stated, escaped or "utf-8"):
+        try:
+            if encoding is not None:
+                return content.decode(encoding)
+        except (LookupError, ValueError):
+            continue
+    return content.decode(escaped or _WINDOWS, "replace")
+
+
+MAIL: Final = ChatFormat("mail", _find, _read)
 
 
 _BEGINNING: Final = re.compile(rb"From \S.{0,300}\d\d:\d\d.{0,40}\d{4}\s*", re.DOTALL)
