@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -15,16 +14,13 @@ from backstory.ingest.chats.opened import (
     MAILDIR_FOLDERS,
     hash_file,
     hash_folder,
-    is_export_folder,
     is_maildir,
     is_part,
     is_slack_folder,
-    list_parts,
 )
 from backstory.ingest.chats.times import KNOWN_YEAR
 from backstory.ingest.file_kinds import kind_in_chats
 
-_SUFFIXES: Final = frozenset([".txt", ".zip", ".csv", ".tsv", ".jsonl", ".json", ".parquet"])
 _SYSTEM_NAMES: Final = frozenset(["thumbs.db", "desktop.ini", "icon\r"])
 _MEDIA_NAME: Final = re.compile(
     r"(?:(?:IMG|VID|PTT|AUD|STK|DOC)-\d{8}-WA\d{4,}|\d{8}-(?:PHOTO|VIDEO|AUDIO|STICKER|GIF)-[\d-]+)\b",
@@ -32,50 +28,24 @@ _MEDIA_NAME: Final = re.compile(
 )
 """File names that WhatsApp gives to media: ``IMG-20240115-WA0001.jpg``, ``00000012-PHOTO-2024-01-15-21-05-00.jpg``."""
 
-
 _OF_MAIL_PROGRAM: Final = re.compile(r"dovecot.*|[^.]*")
 """Files beside mails: ``dovecot.index.log``, and names without a suffix, such as ``maildirfolder``."""
-
-_NO_MAIL: Final = (
-    "no mail that has arrived: it is hidden, a link, a folder, or not delivered whole; copy it here as a file if it is "
-    "a mail, else move it out"
-)
 
 
 @dataclass(frozen=True)
 class ExportFile:
-    """A file that may be a chat export, or a folder that is one.
-
-    Attributes:
-        path: Path for opening the file.
-        source: Path relative to the folder of exports, with ``/``; a folder also ends with it.
-        sha256: Hash of the bytes, of a folder of those of its parts, in hexadecimal; empty if the file is not read or
-            cannot be read.
-        latest_year: Latest year in which a message of the file can have been sent.
-    """
-
-    path: Path
-    source: str
-    sha256: str
-    latest_year: int
-
-    @property
-    def fingerprint(self) -> str:
-        """All properties of the file that affect the messages read from it."""
-        return f"{self.source} {self.sha256} {self.latest_year}"
-
-
-@dataclass(frozen=True)
-class ListedFile:
-    """Any entry below the folder of exports.
+    """An entry below the folder of exports: a file that may be an export, a folder that is one, or what is skipped.
 
     Attributes:
         path: Path for opening the entry.
-        source: Path relative to the folder of exports, with ``/``.
+        source: Path relative to the folder of exports, with ``/``; a folder also ends with it.
         status: ``candidate`` for a possible export, else ``media`` (by type), ``ignored`` or ``failed``.
         reason: Why the entry is ignored or failed; for media, the type.
         root: The folder of exports with links resolved, which nothing outside is opened of; None for a file that a
             person named.
+        sha256: Hash of the bytes, of a folder of those of its parts, in hexadecimal; empty if the file is not read, or
+            was not hashed yet.
+        latest_year: Latest year in which a message of the file can have been sent.
     """
 
     path: Path
@@ -83,6 +53,25 @@ class ListedFile:
     status: str = "candidate"
     reason: str = ""
     root: Path | None = None
+    sha256: str = ""
+    latest_year: int = KNOWN_YEAR
+
+    @property
+    def fingerprint(self) -> str:
+        """All properties of the file that affect the messages read from it."""
+        return f"{self.source} {self.sha256} {self.latest_year}"
+
+    def hashed(self) -> ExportFile:
+        """Return the file with the hash of its bytes now; one that cannot be opened has the reason in its place."""
+        if self.status != "candidate":
+            return self
+        try:
+            if self.path.is_dir():
+                return replace(self, sha256=hash_folder(self.path, self.root))
+            sha256, latest_year = hash_file(self.path, self.root)
+            return replace(self, sha256=sha256, latest_year=latest_year)
+        except OSError as error:
+            return replace(self, sha256=str(error.strerror))
 
 
 def find_exports(folder: Path) -> tuple[ExportFile, ...]:
@@ -92,39 +81,20 @@ def find_exports(folder: Path) -> tuple[ExportFile, ...]:
 
     It raises ``WorkspaceError`` if the folder does not exist.
     """
-    files = []
-    for listed in list_files(folder):
-        sha256, latest_year = hash_export(listed) if listed.status == "candidate" else ("", KNOWN_YEAR)
-        if listed.status != "ignored":
-            files.append(ExportFile(listed.path, listed.source, sha256, latest_year))
-    return tuple(files)
+    return tuple(file.hashed() for file in list_files(folder) if file.status != "ignored")
 
 
-def hash_export(listed: ListedFile) -> tuple[str, int]:
-    """Hash a file, or the parts of a folder, as they are now; return also the latest year of a message.
-
-    A file that cannot be opened has the reason in the place of a hash.
-    """
-    try:
-        if listed.path.is_dir():
-            return hash_folder(listed.path, listed.root), KNOWN_YEAR
-        return hash_file(listed.path, listed.root)
-    except OSError as error:
-        return str(error.strerror), KNOWN_YEAR
-
-
-def list_files(folder: Path) -> list[ListedFile]:
+def list_files(folder: Path) -> list[ExportFile]:
     """List every file below a folder, sorted by path.
 
     A hidden folder, a link to a folder, a folder that cannot be listed, and a folder that is one export (of Slack, or a
-    Maildir) are one entry each, which ends with ``/``. The parts of such an export are no entries.
-    A folder named like a file is also an entry, in addition to its files. A link to a file is read only if its target
-    is in the folder, too.
+    Maildir) are one entry each, which ends with ``/``. The parts of such an export are no entries. A link to a file is
+    read only if its target is in the folder, too.
 
     It raises ``WorkspaceError`` if the folder does not exist, or cannot be listed.
     """
     require_exports(folder)
-    return sorted(_walk(folder), key=lambda file: file.source)
+    return sorted(_walk(folder, Path(os.path.realpath(folder))), key=lambda file: file.source)
 
 
 def require_exports(folder: Path) -> None:
@@ -145,96 +115,73 @@ def is_media_name(source: str) -> bool:
     return _MEDIA_NAME.match(source.rpartition("/")[2]) is not None
 
 
-def describe_file(path: Path, source: str) -> ListedFile:
+def describe_file(path: Path, source: str) -> ExportFile:
     """Decide whether a file may be an export, by its name and type alone.
 
     ``source``: path relative to the folder of exports, with ``/``.
     """
     if path.name.startswith("."):
-        return ListedFile(path, source, "ignored", "a hidden file")
+        return ExportFile(path, source, "ignored", "a hidden file")
     if path.name.lower() in _SYSTEM_NAMES:
-        return ListedFile(path, source, "ignored", "a file of the operating system")
+        return ExportFile(path, source, "ignored", "a file of the operating system")
     if os.fsencode(path.name) != path.name.encode("utf-8", "backslashreplace"):
-        return ListedFile(path, source, "failed", "the file name is not UTF-8; rename the file")
+        return ExportFile(path, source, "failed", "the file name is not UTF-8; rename the file")
     if path.exists() and not path.is_file():
-        return ListedFile(path, source, "ignored", "neither a file nor a folder")
+        return ExportFile(path, source, "ignored", "neither a file nor a folder")
     kind = kind_in_chats(path.name)
-    return ListedFile(path, source, "media", kind) if kind else ListedFile(path, source)
+    return ExportFile(path, source, "media", kind) if kind else ExportFile(path, source)
 
 
-def _walk(folder: Path) -> Iterator[ListedFile]:
+def _walk(folder: Path, root: Path) -> Iterator[ExportFile]:
     errors: list[OSError] = []
-    root = Path(os.path.realpath(folder))
     slack: set[Path] = set()
-    maildirs: set[Path] = set()
     for place, folders, names in os.walk(folder, onerror=errors.append):
         here = Path(place)
-        if here.parent in maildirs and here.name in MAILDIR_FOLDERS:
-            yield from _list_no_mails(here, [*folders, *names], folder)
-            folders.clear()
-            continue
-        if is_maildir([name for name in folders if not (here / name).is_symlink()]):
-            maildirs.add(here)
+        holds_mails = is_maildir([name for name in folders if not (here / name).is_symlink()])
+        if holds_mails:
+            folders[:] = [name for name in folders if name not in MAILDIR_FOLDERS]
         elif is_slack_folder(names):
             slack.add(here)
-        if here in slack | maildirs:
-            yield ListedFile(here, f"{_source_of(here, folder)}/", root=root)
-        for name in names:
-            path, source = here / name, _source_of(here / name, folder)
-            if here in maildirs and _OF_MAIL_PROGRAM.fullmatch(name):
-                yield ListedFile(path, source, "ignored", "a file of the mail program")
+        if holds_mails or here in slack:
+            yield ExportFile(here, f"{_source_of(here, folder)}/", root=root)
+        for path in map(here.joinpath, names):
+            source = _source_of(path, folder)
+            if holds_mails and _OF_MAIL_PROGRAM.fullmatch(path.name):
+                yield ExportFile(path, source, "ignored", "a file of the mail program")
             elif slack.isdisjoint([here, here.parent]) or not is_part(path):
                 yield _refuse_outside(describe_file(path, source), root)
-        for name in folders:
-            described = _describe_folder(here / name, f"{_source_of(here / name, folder)}/", root)
-            if described is not None:
-                yield described
+        for path in map(here.joinpath, folders):
+            if rule := _explain_folder(path, root):
+                yield ExportFile(path, f"{_source_of(path, folder)}/", *rule)
         folders[:] = [name for name in folders if not name.startswith(".")]
     for error in errors:
         path = Path(error.filename)
         if path == folder:
             raise WorkspaceError(f"{folder} cannot be opened ({error.strerror}); make it readable") from error
         reason = f"the folder cannot be opened ({error.strerror}); make it readable"
-        yield ListedFile(path, f"{_source_of(path, folder)}/", "failed", reason)
-
-
-def _list_no_mails(here: Path, names: Sequence[str], folder: Path) -> Iterator[ListedFile]:
-    """List what lies in a folder of a Maildir and is none of its mails."""
-    with suppress(OSError):  # reading the mails says that a folder cannot be opened
-        mails = set(list_parts(here.parent))
-        for path in (here / name for name in names if here / name not in mails):
-            is_folder = path.is_dir() and not path.is_symlink()
-            is_expected = path.name.startswith(".") or (here.name == "tmp" and not path.is_symlink())
-            source = f"{_source_of(path, folder)}{'/' if is_folder else ''}"
-            yield ListedFile(path, source, "ignored" if is_expected else "failed", _NO_MAIL)
+        yield ExportFile(path, f"{_source_of(path, folder)}/", "failed", reason)
 
 
 def _source_of(path: Path, folder: Path) -> str:
     return os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace")
 
 
-def _refuse_outside(file: ListedFile, root: Path) -> ListedFile:
+def _refuse_outside(file: ExportFile, root: Path) -> ExportFile:
     if file.status == "ignored" or Path(os.path.realpath(file.path)).is_relative_to(root):
         return replace(file, root=root)
     reason = "a link that leaves the folder of exports; copy the file into it, or remove the link"
-    return ListedFile(file.path, file.source, "failed", reason)
+    return replace(file, status="failed", reason=reason)
 
 
-def _describe_folder(path: Path, source: str, root: Path) -> ListedFile | None:
-    """Describe a folder that is not listed, or that is named like a file; None for any other folder."""
+def _explain_folder(path: Path, root: Path) -> tuple[str, str] | None:
+    """Return status and reason of a folder that is not listed; None for any other folder."""
     if path.name.startswith("."):
-        reason = "a hidden folder; copy it under a name without the dot to have it read"
-        return ListedFile(path, source, "ignored", reason)
-    if path.is_symlink() and Path(os.path.realpath(path)).is_relative_to(root):
-        reason = "a link to a folder; its files are read at their own place"
-        return ListedFile(path, source, "ignored", reason)
-    if path.is_symlink():
-        reason = (
-            "a link to a folder outside the folder of exports; copy the folder into it, or remove the link"
-        )
-        return ListedFile(path, source, "failed", reason)
-    with suppress(OSError):  # going through it says that it cannot be opened
-        if path.suffix.lower() in _SUFFIXES and not is_export_folder(path):
-            reason = "a folder, although its name is that of a file; each of its files is read separately"
-            return ListedFile(path, source, "ignored", reason)
-    return None
+        return "ignored", "a hidden folder; copy it under a name without the dot to have it read"
+    if not path.is_symlink():
+        return None
+    if Path(os.path.realpath(path)).is_relative_to(root):
+        return "ignored", "a link to a folder; its files are read at their own place"
+    return (
+        "failed",
+        "a link to a folder outside the folder of exports; copy the folder into it, or remove the link",
+    )

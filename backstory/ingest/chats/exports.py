@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -26,9 +26,7 @@ from backstory.ingest.chats.export import (
 )
 from backstory.ingest.chats.export_files import (
     ExportFile,
-    ListedFile,
     find_exports,
-    hash_export,
     is_media_name,
     list_files,
 )
@@ -146,7 +144,7 @@ def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
     return read_listed_exports(list_files(folder), settings)
 
 
-def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSettings) -> ExportRead:
+def read_listed_exports(listed: Sequence[ExportFile], settings: ConversationSettings) -> ExportRead:
     """Read the given files in the way of :func:`read_exports`."""
     started = time.perf_counter()
     read = [read_file(file, settings) for file in listed]
@@ -167,7 +165,12 @@ def read_listed_exports(listed: Sequence[ListedFile], settings: ConversationSett
         unread_authors=shared.union(*(row.people for row in read)),
         unused_overrides=_find_unused(settings, [row.source for row in read]),
         files=tuple(
-            _sign(file, row) for file, row in zip(listed, read, strict=True) if file.status != "ignored"
+            # Of what could not be read, the content is that of now.
+            file.hashed()
+            if row.sha256 is None
+            else replace(file, sha256=row.sha256, latest_year=row.latest_year)
+            for file, row in zip(listed, read, strict=True)
+            if file.status != "ignored"
         ),
     )
     log_event(
@@ -192,15 +195,6 @@ def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl
         pl.col("before").str.len_bytes(), descending=True
     )
     return texts.str.replace_many(longest["before"].to_list(), longest["after"].to_list(), leftmost=True)
-
-
-def _sign(listed: ListedFile, read: Export) -> ExportFile:
-    sha256, latest_year = read.sha256, read.latest_year
-    if listed.status != "candidate":
-        sha256 = ""
-    elif sha256 is None:  # nothing could be read, and its content is that of now
-        sha256, latest_year = hash_export(listed)
-    return ExportFile(listed.path, listed.source, sha256, latest_year)
 
 
 def _judge_media(read: Sequence[Export]) -> None:

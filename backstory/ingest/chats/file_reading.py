@@ -13,7 +13,7 @@ from backstory.base.files.safe_open import ChangedFileError, hash_unchanged, sta
 from backstory.base.sandbox import ReadingLimits
 from backstory.base.wording import count
 from backstory.ingest.chats.export import Export, collect_items, unread_frame
-from backstory.ingest.chats.export_files import ListedFile
+from backstory.ingest.chats.export_files import ExportFile
 from backstory.ingest.chats.formats.registry import find_format
 from backstory.ingest.chats.formats.whatsapp import WHATSAPP
 from backstory.ingest.chats.opened import (
@@ -39,7 +39,7 @@ _READINGS: Final = 3
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 
 
-def read_file(file: ListedFile, settings: ConversationSettings) -> Export:
+def read_file(file: ExportFile, settings: ConversationSettings) -> Export:
     """Read one file.
 
     Only a small text of WhatsApp is read in this process. Anything else may need time and memory out of proportion to
@@ -143,7 +143,7 @@ def _describe_unsupported(opened: Opened) -> str:
     )
 
 
-def _is_small_text(file: ListedFile, settings: ConversationSettings) -> bool:
+def _is_small_text(file: ExportFile, settings: ConversationSettings) -> bool:
     """Return whether a file is blank or a text of WhatsApp, and small."""
     with open_export(file.path, file.root) as content:
         if os.fstat(content.fileno()).st_size > SMALL_BYTES or content.read(len(MAGIC)) == MAGIC:

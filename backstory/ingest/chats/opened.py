@@ -176,7 +176,7 @@ def open_parts(
 
 
 def open_folder(folder: Path, source: str, settings: ConversationSettings, root: Path | None) -> Opened:
-    """Return the parts of a folder that is one export; see :func:`is_export_folder`."""
+    """Return the parts of a folder that is one export; the JSON files of a Slack export, or the mails of a Maildir."""
     paths = {path.relative_to(folder).as_posix(): path for path in list_parts(folder)}
     hashes: dict[str, str] = {}
 
@@ -230,11 +230,6 @@ def hash_file(path: Path, root: Path | None) -> tuple[str, int]:
 def open_export(path: Path, root: Path | None) -> BufferedReader:
     """Open a file for reading bytes. It raises ``OSError`` if it cannot be opened, or lies outside of the root."""
     return path.open("rb") if root is None else open_contained(root, path)
-
-
-def is_export_folder(folder: Path) -> bool:
-    """Return whether a folder is one export: what Slack exports, unpacked, or a Maildir."""
-    return is_slack_folder([path.name for path in folder.iterdir()]) or is_maildir(_list_folders(folder))
 
 
 def is_slack_folder(names: Sequence[str]) -> bool:

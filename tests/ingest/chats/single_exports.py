@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.export_files import ListedFile
+from backstory.ingest.chats.export_files import ExportFile
 from backstory.ingest.chats.exports import read_listed_exports
 from backstory.ingest.chats.file_reading import read_file
 from backstory.settings.inputs import ConversationSettings
@@ -15,7 +15,7 @@ def read_export(
     path: Path, settings: ConversationSettings, *, source: str | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Read the messages of an export, and its unreadable lines."""
-    file = ListedFile(path, source or path.name)
+    file = ExportFile(path, source or path.name)
     read = read_file(file, settings)
     if read.is_refused:
         authors = frozenset(read.people) if read.status == "set_aside" else None

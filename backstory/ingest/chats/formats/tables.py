@@ -34,11 +34,8 @@ _USUAL_NAMES: Final = re.compile(
     "|id|type|channel|chat|conversation",
     re.IGNORECASE,
 )
-_RECORDS_AT_ONCE: Final = 65_536
-_OUT_OF_RANGE: Final = float("inf")
-_UNITS_PER_DAY: Final = {"ms": 86_400_000, "us": 86_400_000_000}
-_FIRST_DAY: Final = (datetime(1, 1, 2) - datetime(1970, 1, 1)).days
-_LAST_DAY: Final = (datetime(9999, 12, 30) - datetime(1970, 1, 1)).days
+_YEARS: Final = (1, 9998)
+"""Years of the times that Python can represent in any zone."""
 _Record: TypeAlias = tuple[int, object, object, object]
 """Line or record number from 1, timestamp, author, message."""
 
@@ -144,40 +141,15 @@ def _find_parquet(opened: Opened) -> list[str]:
 def _read_parquet(opened: Opened, found: list[str]) -> Export:
     table, schema, _ = open_parquet(opened.read(found[0]))
     columns = _require_columns(schema.names(), opened.settings)
+    times = pl.col(columns[0])
+    if schema[columns[0]].is_temporal() and schema[columns[0]] != pl.Time:
+        times = pl.when(times.dt.year().is_between(*_YEARS)).then(times)
     try:
-        rows = table.select(columns).collect()
+        rows = table.select(times, *columns[1:]).collect()
     except DAMAGED_PARQUET as error:
         raise make_parquet_error() from error
-    return _parse_records(_list_records(rows), {}, opened.settings)
-
-
-def _list_records(table: pl.DataFrame) -> Iterator[_Record]:
-    for start in range(0, len(table), _RECORDS_AT_ONCE):
-        part = table.slice(start, _RECORDS_AT_ONCE)
-        rows = zip(*(_list_values(column) for column in part), strict=True)
-        yield from ((number, *row) for number, row in enumerate(rows, start=start + 1))
-
-
-def _list_values(column: pl.Series) -> Sequence[object]:
-    """Convert the values to Python objects; a date outside Python's range becomes infinity."""
-    units = _units_per_day(column.dtype)
-    if units is None:
-        return column.to_list()
-    is_known = column.to_physical().is_between(_FIRST_DAY * units, _LAST_DAY * units).fill_null(value=True)
-    if is_known.all():
-        return column.to_list()
-    values = column.zip_with(is_known, pl.Series([None], dtype=column.dtype)).to_list()
-    return [value if known else _OUT_OF_RANGE for value, known in zip(values, is_known, strict=True)]
-
-
-def _units_per_day(dtype: pl.DataType) -> int | None:
-    """Return the units per day of a column of times.
-
-    None for other columns, and for nanoseconds, whose whole range (1677 to 2262) Python can represent.
-    """
-    if isinstance(dtype, pl.Datetime):
-        return _UNITS_PER_DAY.get(dtype.time_unit)
-    return 1 if isinstance(dtype, pl.Date) else None
+    records = ((number, *row) for number, row in enumerate(rows.iter_rows(), start=1))
+    return _parse_records(records, {}, opened.settings)
 
 
 def _parse_records(
@@ -231,19 +203,18 @@ def _require_columns(found: Iterable[str], settings: ConversationSettings) -> li
     It raises ``ReadError`` if one is missing; the message names the settings and the columns found.
     """
     present = list(found)
-    wanted = {
-        name: getattr(settings, name) for name in ("timestamp_column", "author_column", "message_column")
-    }
+    names = ("timestamp_column", "author_column", "message_column")
+    wanted = {name: getattr(settings, name) for name in names}
     absent = [
         f"`conversations.{name}` ({column})" for name, column in wanted.items() if column not in present
     ]
     if absent:
         # Without a header line, the "columns" are an author and a message.
-        usual = [name for name in present if _USUAL_NAMES.fullmatch(name.strip())]
-        others = len(present) - len(usual)
-        hidden = [f"{others} not named here, since they may be a message"] if others else []
+        shown = [name for name in present if _USUAL_NAMES.fullmatch(name.strip())]
+        if others := len(present) - len(shown):
+            shown.append(f"{others} not named here, since they may be a message")
         raise ReadError(
-            f"the table has no column for {', '.join(absent)}; found {', '.join([*usual, *hidden])}. "
+            f"the table has no column for {', '.join(absent)}; found {', '.join(shown)}. "
             "Set these, or move the file out of the folder if it is no chat",
             frozenset(),
             code="absent_column",
