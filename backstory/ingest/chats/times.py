@@ -56,12 +56,14 @@ class _Reading:
         cost: Sum of the penalties; a lower cost means a likelier reading.
         impossible: Number of lines whose date is impossible under this reading.
         days: Day number of each date, NaN for an impossible date.
+        fits: Whether at least half of the lines have a possible date.
     """
 
     order: DateOrder
     cost: float
     impossible: int
     days: NDArray[np.float64]
+    fits: bool
 
 
 def latest_year_of(written_at: float) -> int:
@@ -81,7 +83,7 @@ def read_date(parts: DateParts, order: DateOrder) -> date | None:
 
     It returns the date, or None if no such day exists.
     """
-    year, month, day = _split_parts(parts, order)
+    year, month, day = (parts[order.index(letter)] for letter in "ymd")
     year += _CENTURY if year <= _LAST_SHORT_YEAR else 0
     if not MINYEAR < year < MAXYEAR:  # a conversion to another time zone could leave Python's range of years
         return None
@@ -113,23 +115,85 @@ def decide_date_order(
     ``setting``: the setting ``date_order`` of the file's conversation. It raises ``ReadError`` if several
     readings fit the file, or none fits, or the dates belong to another calendar; the message says what to do.
     """
-    scale = _Scale(dates, latest_year, separator)
-    chosen = _chosen_order(dates[0][0], setting)
-    orders = (chosen,) if chosen else _possible_orders(dates[0][0])
-    ranked = sorted((scale.reading(order) for order in orders), key=lambda reading: reading.cost)
+    possible = _list_orders(dates[0][0])
+    is_chosen = setting in possible
+    orders = tuple(order for order in possible if order == setting or not is_chosen)
+    ranked = sorted(
+        (_read_all(dates, order, latest_year, separator) for order in orders), key=lambda one: one.cost
+    )
     best = ranked[0]
-    if not scale.fits(best):
-        if chosen and any(scale.fits(scale.reading(order)) for order in get_args(DateOrder)):
+    if not best.fits:
+        others = (_read_all(dates, order, latest_year, separator) for order in get_args(DateOrder))
+        if is_chosen and any(other.fits for other in others):
             raise ReadError(
-                f"{best.impossible} of {scale.lines} dates are impossible with "
-                f"`conversations.date_order` {chosen}; set it to auto, or to the order of this file",
+                f"{best.impossible} of {sum(count for _, count in dates)} dates are impossible with "
+                f"`conversations.date_order` {best.order}; set it to auto, or to the order of this file",
                 code="impossible_dates",
             )
-        raise ReadError(scale.describe_misfit(), code="unlikely_dates")
+        raise ReadError(
+            f"no order of day, month and year gives most of its dates a day between {FIRST_YEAR}, when WhatsApp "
+            f"appeared, and {latest_year}, the year of the file (its first date is "
+            f"{_write(dates[0][0], separator)}). Export the chat again from a phone whose clock is right and whose "
+            "calendar is the Gregorian one",
+            code="unlikely_dates",
+        )
     for rival in ranked[1:]:
-        if rival.cost < best.cost + _CERTAIN and scale.differ(best, rival):
-            raise ReadError(scale.describe_question(best, rival), code="ambiguous_dates")
+        is_equal = np.array_equal(best.days, rival.days, equal_nan=True)
+        if rival.cost < best.cost + _CERTAIN and not is_equal:
+            unequal = np.flatnonzero(best.days != rival.days)  # an impossible date, NaN, is unequal to itself
+            both = unequal[~np.isnan(best.days[unequal]) & ~np.isnan(rival.days[unequal])]
+            parts, _ = dates[int(both[0] if len(both) else unequal[0])]
+            first, second = (
+                f"{read_date(parts, one.order) or 'no date'} ({one.order})" for one in (best, rival)
+            )
+            raise ReadError(
+                f"its dates can be read in more than one way: {_write(parts, separator)} is {first} or {second}, and "
+                "nothing in the file tells which. Set `date_order` of this file under `conversations.overrides`, or "
+                "`conversations.date_order` for all files",
+                code="ambiguous_dates",
+            )
     return best.order
+
+
+def _list_orders(parts: DateParts) -> tuple[DateOrder, ...]:
+    """Return the orders that fit the position of a four-digit year; no locale writes year, day, month."""
+    first, _, third = parts
+    if first > _LAST_SHORT_YEAR:
+        return ("ymd",)
+    return ("dmy", "mdy") if third > _LAST_SHORT_YEAR else ("dmy", "mdy", "ymd")
+
+
+def _read_all(
+    dates: Sequence[tuple[DateParts, int]], order: DateOrder, latest_year: int, separator: str
+) -> _Reading:
+    """Read all dates in one order, and add up the penalties."""
+    read = {parts: read_date(parts, order) for parts, _ in dates}
+    numbers = {
+        parts: float(day.toordinal()) if day and is_plausible_year(day.year, latest_year) else np.nan
+        for parts, day in read.items()
+    }
+    days = np.array([numbers[parts] for parts, _ in dates], np.float64)
+    counts = np.array([count for _, count in dates], np.int64)
+    possible = ~np.isnan(days)
+    steps, held = np.diff(days[possible]), counts[possible]
+    weights = np.minimum(1.0, (held[1:] + held[:-1]) / _LINES_OF_A_FULL_STEP)
+    gaps = _PER_GAP * float(np.sum(weights * np.log(np.maximum(1.0, np.abs(steps)))))
+    if len({parts[order.index("d")] for parts, number in numbers.items() if not np.isnan(number)}) == 1:
+        gaps = min(gaps, _ONE_DAY_OF_MONTH + _PER_LINE_OF_A_DAY * float(np.log(held.mean())))
+    cost = gaps + _IMPOSSIBLE_DATE * np.count_nonzero(~possible) + _STEP_BACK * np.count_nonzero(steps < 0)
+    if order == "mdy":
+        cost += _MONTH_FIRST.get(separator, 0.0)
+    elif order == "ymd" and max(dates[0][0]) <= _LAST_SHORT_YEAR:
+        cost += _SHORT_YEAR_FIRST.get(separator, 0.0)
+    if possible.any():
+        age = latest_year + 1 - float(np.nanmax(days)) / _DAYS_OF_A_YEAR
+        cost += _PER_YEAR_OF_AGE * max(0.0, age)
+    impossible = int(counts[~possible].sum())
+    return _Reading(order, cost, impossible, days, fits=2 * impossible <= counts.sum())
+
+
+def _write(parts: DateParts, separator: str) -> str:
+    return separator.join(f"{number:02}" for number in parts)
 
 
 def local_to_utc(local: pl.Series, timezone: str, *, in_order: bool) -> pl.Series:
@@ -158,110 +222,6 @@ def local_to_utc(local: pl.Series, timezone: str, *, in_order: bool) -> pl.Serie
     )
     joined = frame.join(moved, on="local", how="left", maintain_order="left")
     return joined.select(pl.coalesce("utc", "moved").alias("utc"))["utc"]
-
-
-class _Scale:
-    """Computes the cost of each reading of one file's dates."""
-
-    def __init__(self, dates: Sequence[tuple[DateParts, int]], latest_year: int, separator: str) -> None:
-        self._dates = dates
-        self._distinct = list(dict.fromkeys(parts for parts, _ in dates))
-        place = {parts: position for position, parts in enumerate(self._distinct)}
-        self._places = np.array([place[parts] for parts, _ in dates], np.intp)
-        self._counts = np.array([count for _, count in dates], np.int64)
-        self._latest_year = latest_year
-        self._separator = separator
-        self.lines = int(self._counts.sum())
-
-    def reading(self, order: DateOrder) -> _Reading:
-        """Read all dates in one order, and add up the penalties."""
-        distinct = [self._number_of_day(parts, order) for parts in self._distinct]
-        days = np.array(distinct, np.float64)[self._places]
-        possible = ~np.isnan(days)
-        steps, counts = np.diff(days[possible]), self._counts[possible]
-        weights = np.minimum(1.0, (counts[1:] + counts[:-1]) / _LINES_OF_A_FULL_STEP)
-        gaps = _PER_GAP * float(np.sum(weights * np.log(np.maximum(1.0, np.abs(steps)))))
-        if len({_split_parts(self._distinct[place], order)[2] for place in self._places[possible]}) == 1:
-            gaps = min(gaps, _ONE_DAY_OF_MONTH + _PER_LINE_OF_A_DAY * float(np.log(counts.mean())))
-        cost = (
-            self._convention(order)
-            + _IMPOSSIBLE_DATE * np.count_nonzero(~possible)
-            + _STEP_BACK * np.count_nonzero(steps < 0)
-            + gaps
-        )
-        if possible.any():
-            age = self._latest_year + 1 - float(np.nanmax(days)) / _DAYS_OF_A_YEAR
-            cost += _PER_YEAR_OF_AGE * max(0.0, age)
-        return _Reading(order, cost, int(self._counts[~possible].sum()), days)
-
-    def fits(self, reading: _Reading) -> bool:
-        """Return whether at least half of the lines have a possible date under a reading."""
-        return 2 * reading.impossible <= self.lines
-
-    @staticmethod
-    def differ(first: _Reading, second: _Reading) -> bool:
-        """Return whether two readings disagree about the date of any line."""
-        return not np.array_equal(first.days, second.days, equal_nan=True)
-
-    def describe_question(self, best: _Reading, rival: _Reading) -> str:
-        """Write the error that asks which of two readings is right, with a date on which they differ."""
-        unequal = np.flatnonzero(
-            best.days != rival.days
-        )  # impossible dates are NaN, which does not equal itself
-        both = unequal[~np.isnan(best.days[unequal]) & ~np.isnan(rival.days[unequal])]
-        parts, _ = self._dates[int(both[0] if len(both) else unequal[0])]
-        first, second = (f"{_write_date(parts, each.order)} ({each.order})" for each in (best, rival))
-        return (
-            f"its dates can be read in more than one way: {self._write(parts)} is {first} or {second}, and nothing in "
-            "the file tells which. Set `date_order` of this file under `conversations.overrides`, or "
-            "`conversations.date_order` for all files"
-        )
-
-    def describe_misfit(self) -> str:
-        """Write the error that no order gives most dates a day in a possible year."""
-        return (
-            f"no order of day, month and year gives most of its dates a day between {FIRST_YEAR}, when WhatsApp "
-            f"appeared, and {self._latest_year}, the year of the file (its first date is "
-            f"{self._write(self._distinct[0])}). Export the chat again from a phone whose clock is right and whose "
-            "calendar is the Gregorian one"
-        )
-
-    def _write(self, parts: DateParts) -> str:
-        return self._separator.join(f"{number:02}" for number in parts)
-
-    def _number_of_day(self, parts: DateParts, order: DateOrder) -> float:
-        """Return the day number of a date, so that consecutive days differ by one; NaN for an impossible date."""
-        found = read_date(parts, order)
-        is_possible = found is not None and is_plausible_year(found.year, self._latest_year)
-        return float(found.toordinal()) if found is not None and is_possible else np.nan
-
-    def _convention(self, order: DateOrder) -> float:
-        is_short = max(self._distinct[0]) <= _LAST_SHORT_YEAR
-        if order == "mdy":
-            return _MONTH_FIRST.get(self._separator, 0.0)
-        return _SHORT_YEAR_FIRST.get(self._separator, 0.0) if is_short and order == "ymd" else 0.0
-
-
-def _write_date(parts: DateParts, order: DateOrder) -> str:
-    found = read_date(parts, order)
-    return "no date" if found is None else found.isoformat()
-
-
-def _possible_orders(parts: DateParts) -> tuple[DateOrder, ...]:
-    """Return the orders that fit the position of a four-digit year; no locale writes year, day, month."""
-    first, _, third = parts
-    if first > _LAST_SHORT_YEAR:
-        return ("ymd",)
-    return ("dmy", "mdy") if third > _LAST_SHORT_YEAR else ("dmy", "mdy", "ymd")
-
-
-def _chosen_order(parts: DateParts, setting: Literal["auto", "dmy", "mdy", "ymd"]) -> DateOrder | None:
-    return setting if setting != "auto" and setting in _possible_orders(parts) else None
-
-
-def _split_parts(parts: DateParts, order: DateOrder) -> tuple[int, int, int]:
-    numbers = dict(zip(order, parts, strict=True))
-    return numbers["y"], numbers["m"], numbers["d"]
 
 
 def _resolve_repeated(frame: pl.DataFrame, timezone: str) -> pl.DataFrame:

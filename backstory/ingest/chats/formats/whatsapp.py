@@ -105,28 +105,23 @@ def _with_local_time(headers: pl.DataFrame, order: DateOrder, latest_year: int) 
     days = [read_date((first, second, third), order) for first, second, third in dates.iter_rows()]
     plausible = [day is not None and is_plausible_year(day.year, latest_year) for day in days]
     dates = dates.with_columns(
-        pl.Series("day", days, dtype=pl.Date), pl.Series("plausible", plausible, dtype=pl.Boolean)
+        day=pl.Series(days, dtype=pl.Date), plausible=pl.Series(plausible, dtype=pl.Boolean)
     )
     no_day = pl.format("there is no day {} {} {} (in the order " + order + ")", *_DATE_PARTS)
     no_year = pl.format(
-        "the year {} is not between "
-        f"{FIRST_YEAR}, when WhatsApp appeared, and {latest_year}, the year of the file",
+        f"the year {{}} is not between {FIRST_YEAR}, when WhatsApp appeared, and {latest_year}, the year of the file",
         pl.col("day").dt.year(),
     )
     no_time = pl.format("there is no time {}:{}", "hour", pl.col("minute").cast(pl.String).str.zfill(2))
-    return (
-        headers.join(dates, on=_DATE_PARTS, how="left", maintain_order="left")
-        .with_columns(time_of_day().alias("time"))
-        .with_columns(
-            (pl.col("day").cast(pl.Datetime("us")) + pl.col("time")).alias("local"),
-            pl.when(pl.col("day").is_null())
-            .then(no_day)
-            .when(~pl.col("plausible"))
-            .then(no_year)
-            .when(pl.col("time").is_null())
-            .then(no_time)
-            .alias("reason"),
-        )
+    found = headers.join(dates, on=_DATE_PARTS, how="left", maintain_order="left")
+    return found.with_columns(time=time_of_day()).with_columns(
+        local=pl.col("day").cast(pl.Datetime("us")) + pl.col("time"),
+        reason=pl.when(pl.col("day").is_null())
+        .then(no_day)
+        .when(~pl.col("plausible"))
+        .then(no_year)
+        .when(pl.col("time").is_null())
+        .then(no_time),
     )
 
 
@@ -134,72 +129,56 @@ def _split_into_blocks(
     written: pl.Series, headers: pl.DataFrame, undecodable: dict[int, str]
 ) -> pl.DataFrame:
     """Assign each line to its block (the header before it), with a reason if the line cannot be read."""
-    headers = headers.with_columns(pl.col("line").cast(pl.Int64) + 1)
-    broken = pl.DataFrame(
-        {"line": list(undecodable), "undecodable": list(undecodable.values())},
-        schema={"line": pl.Int64, "undecodable": pl.String},
+    line, reason, is_header = pl.col("line"), pl.col("reason"), pl.col("first_text").is_not_null()
+    undecoded = (
+        line.replace_strict(undecodable, default=None, return_dtype=pl.String) if undecodable else reason
     )
+    broken = pl.when(is_header & reason.is_not_null()).then("line").when(is_header).then(0)
     lines = (
         pl.DataFrame({"text": written})
         .with_row_index("line", offset=1)
-        .with_columns(pl.col("line").cast(pl.Int64))
         .join(
-            headers.select("line", "author", "first_text", "local", "reason"),
+            headers.select(line + 1, "author", "first_text", "local", "reason"),
             on="line",
             how="left",
             maintain_order="left",
         )
-        .join(broken, on="line", how="left", maintain_order="left")
         .with_columns(
-            pl.col("first_text").is_not_null().alias("is_header"),
-            pl.coalesce("undecodable", "reason").alias("reason"),
-            pl.coalesce("first_text", "text").alias("text"),
+            line.cast(pl.Int64),
+            reason=pl.coalesce(undecoded, "reason"),
+            text=pl.coalesce("first_text", "text"),
+            block=is_header.cum_sum(),
         )
-        .with_columns(pl.col("is_header").cum_sum().alias("block"))
+        .with_columns(broken=broken.forward_fill())
+        .with_columns(
+            reason=pl.when(reason.is_not_null())
+            .then("reason")
+            .when(pl.col("block") == 0)
+            .then(pl.lit("stands before the first message"))
+            .when(pl.col("broken") > 0)
+            .then(pl.format("belongs to line {}, which cannot be read", "broken"))
+        )
     )
-    unreadable_headers = lines.filter(pl.col("is_header"), pl.col("reason").is_not_null()).select(
-        "block", pl.col("line").alias("after")
-    )
-    lines = lines.join(unreadable_headers, on="block", how="left", maintain_order="left").with_columns(
-        pl.when(pl.col("reason").is_not_null())
-        .then("reason")
-        .when(pl.col("block") == 0)
-        .then(pl.lit("stands before the first message"))
-        .when(pl.col("after").is_not_null())
-        .then(pl.format("belongs to line {}, which cannot be read", "after"))
-        .alias("reason")
-    )
-    is_blank_outside = (
-        pl.col("reason").is_not_null() & ~pl.col("is_header") & (pl.col("text").str.strip_chars() == "")
-    )
+    is_blank_outside = reason.is_not_null() & ~is_header & (pl.col("text").str.strip_chars() == "")
     return lines.filter(~is_blank_outside).select("line", "block", "author", "text", "local", "reason")
 
 
 def _with_author(headers: pl.DataFrame) -> pl.DataFrame:
+    """Split what follows each header into author and text; a line of the app has no author."""
     split = headers.with_columns(
-        pl.col("rest").str.head(_MAX_AUTHOR_LENGTH + 2).str.extract(_AUTHOR, 1).alias("author")
-    )
-    end = pl.col("author").str.len_chars() + 2
-    split = split.with_columns(pl.col("rest").str.slice(end).alias("text"))
+        author=pl.col("rest").str.head(_MAX_AUTHOR_LENGTH + 2).str.extract(_AUTHOR, 1)
+    ).with_columns(text=pl.col("rest").str.slice(pl.col("author").str.len_chars() + 2))
     names = split["author"].drop_nulls().unique().to_list()
     clean = {name: _clean_author(name) for name in names}
-    counts = (
-        split["author"]
-        .replace_strict(clean, default=None, return_dtype=pl.String)
-        .drop_nulls()
-        .value_counts()
-    )
-    told = find_told(dict(counts.iter_rows()))
+    cleaned = split["author"].replace_strict(clean, default=None, return_dtype=pl.String)
+    told = find_told(dict(cleaned.drop_nulls().value_counts().iter_rows()))
     clean = {name: None if author in told else author for name, author in clean.items()}
-    quoting = [name for name in names if _has_open_quote(name)]
-    is_sentence = pl.col("author").is_in(quoting) & pl.col("text").str.contains(_CLOSING_QUOTES).fill_null(
-        value=False
+    quoting = pl.col("author").is_in([name for name in names if _has_open_quote(name)])
+    is_sentence = quoting & pl.col("text").str.contains(_CLOSING_QUOTES).fill_null(value=False)
+    author = pl.col("author").replace_strict(clean, default=None, return_dtype=pl.String)
+    return split.with_columns(author=pl.when(~is_sentence).then(author)).with_columns(
+        first_text=pl.when(pl.col("author").is_null()).then("rest").otherwise(pl.col("text").fill_null(""))
     )
-    author = pl.when(~is_sentence).then(
-        pl.col("author").replace_strict(clean, default=None, return_dtype=pl.String)
-    )
-    first_text = pl.when(author.is_null()).then("rest").otherwise(pl.col("text").fill_null(""))
-    return split.with_columns(author.alias("author"), first_text.alias("first_text"))
 
 
 def _clean_author(name: str) -> str | None:
@@ -273,13 +252,9 @@ def clean_messages(rows: pl.DataFrame) -> pl.DataFrame:
     )
     by_nobody = pl.col("author") == _NOBODY
     has_file = text.str.contains(_FILE).fill_null(value=False)
+    by_file = pl.when(has_file).then(pl.lit("media")).otherwise("kind")
     return rows.with_columns(
-        pl.when(~by_nobody).then("author").alias("author"),
-        pl.when(plain != "").then(plain).alias("text"),
-        pl.when(by_nobody)
-        .then(pl.lit("system"))
-        .when(has_file)
-        .then(pl.lit("media"))
-        .otherwise("kind")
-        .alias("kind"),
+        author=pl.when(~by_nobody).then("author"),
+        text=pl.when(plain != "").then(plain),
+        kind=pl.when(by_nobody).then(pl.lit("system")).otherwise(by_file),
     )

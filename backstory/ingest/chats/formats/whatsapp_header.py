@@ -104,29 +104,36 @@ def time_of_day() -> pl.Expr:
 
 def _write_usually(lines: pl.Series) -> pl.DataFrame:
     """Return the lines as ``text``, each header in a special form rewritten to the usual one, and ``is_rewritten``."""
-    rewritten = pl.col("text")
+    rewritten = lines
     for form in HEADER_FORMS:
         rewritten = rewritten.str.replace(form.pattern, form.usual)
-    return (
-        pl.DataFrame({"original": lines, "text": lines})
-        .with_columns(rewritten)
-        .select("text", (pl.col("text") != pl.col("original")).alias("is_rewritten"))
-    )
+    return pl.DataFrame({"text": rewritten, "is_rewritten": rewritten != lines})
 
 
 def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
     """Extract the style and the AM/PM mark of header shapes (headers with every digit replaced by 0)."""
     mark = (pl.col("before") + pl.col("after")).str.replace_all(_PERIOD_NOISE, "").str.to_lowercase()
+    clock_word = mark.str.extract(f"^({CLOCK_WORDS})$").fill_null("")
+    is_spaced = pl.col("space").str.strip_chars(BIDI_MARKS) != ""
+    style = (
+        pl.col("open").is_not_null(),
+        "separator",
+        pl.col("first").str.len_chars() == _WIDE_YEAR,
+        pl.col("third").str.len_chars() == _WIDE_YEAR,
+        "joint",
+        "colon",
+        pl.col("seconds").is_not_null(),
+        pl.col("before") != "",
+        pl.col("period").is_not_null(),
+        pl.col("at").fill_null(""),
+        "clock_word",
+    )
     return (
         pl.DataFrame({"shape": shapes.unique()})
         .with_columns(pl.col("shape").str.extract_groups(_HEADER).alias("groups"))
         .unnest("groups")
-        .with_columns(mark.alias("mark"))
-        .with_columns(pl.col("mark").str.extract(f"^({CLOCK_WORDS})$").fill_null("").alias("clock_word"))
-        .with_columns(pl.when(pl.col("clock_word") == "").then("mark").otherwise(pl.lit("")).alias("mark"))
-        .with_columns(
-            pl.col("mark").replace_strict(PERIODS, default=None, return_dtype=pl.String).alias("period")
-        )
+        .with_columns(clock_word=clock_word, mark=pl.when(clock_word == "").then(mark).otherwise(pl.lit("")))
+        .with_columns(period=pl.col("mark").replace_strict(PERIODS, default=None, return_dtype=pl.String))
         .filter(
             pl.col("open").is_not_null() == pl.col("close").is_not_null(),
             pl.col("separator") == pl.col("again"),
@@ -135,26 +142,8 @@ def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
         .select(
             "shape",
             "period",
-            (
-                pl.col("separator")
-                + pl.when(pl.col("space").str.strip_chars(BIDI_MARKS) != "")
-                .then(pl.lit(" "))
-                .otherwise(pl.lit(""))
-            ).alias("separator"),
-            pl.concat_str(
-                pl.col("open").is_not_null(),
-                "separator",
-                pl.col("first").str.len_chars() == _WIDE_YEAR,
-                pl.col("third").str.len_chars() == _WIDE_YEAR,
-                "joint",
-                "colon",
-                pl.col("seconds").is_not_null(),
-                pl.col("before") != "",
-                pl.col("period").is_not_null(),
-                pl.col("at").fill_null(""),
-                "clock_word",
-                separator=" ",
-            ).alias("style"),
+            pl.col("separator") + pl.when(is_spaced).then(pl.lit(" ")).otherwise(pl.lit("")),
+            style=pl.concat_str(*style, separator=" "),
         )
     )
 
