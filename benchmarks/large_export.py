@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import IO, Final
 
-from backstory.ingest.chats.export_files import ListedFile
+from backstory.ingest.chats.export_files import ExportFile
 from backstory.ingest.chats.file_reading import read_file
 from backstory.settings.inputs import ConversationSettings
 
@@ -61,7 +61,7 @@ def peak_megabytes(who: int) -> int:
 def read_export(path: Path) -> None:
     """Read an export, and print what was read, seconds, and the peak memory of this process."""
     started = time.perf_counter()
-    read = read_file(ListedFile(path, path.name), ConversationSettings())
+    read = read_file(ExportFile(path, path.name), ConversationSettings())
     told = {"status": read.status, "reason": read.reason, "messages": len(read.rows)}
     measured = {
         "seconds": round(time.perf_counter() - started),

@@ -39,26 +39,6 @@ from backstory.storage.tables.contracts import conform, empty
 from backstory.storage.tables.schemas import Quarantine, Sources
 from backstory.text.languages import detect_language
 
-
-def name_chats(read: Sequence[Export]) -> dict[str, str]:
-    """Name each chat as the export with its latest message does, so that a renamed chat stays one conversation."""
-    latest = [
-        row.rows.filter(pl.col("chat").is_not_null())
-        .group_by("chat")
-        .agg(pl.col("timestamp").max())
-        .with_columns(pl.lit(row.source).alias("source"))
-        for row in read
-        if row.chats
-    ]
-    if not latest:
-        return {}
-    names = {row.source: row.chats for row in read}
-    chosen = (
-        pl.concat(latest).sort("chat", "timestamp", "source").unique("chat", keep="last", maintain_order=True)
-    )
-    return {chat: names[source][chat] for chat, source in chosen.select("chat", "source").iter_rows()}
-
-
 RAW_SCHEMA = pl.Schema(
     {"conversation_id": pl.String(), **ROW_SCHEMA, **CHAT_SCHEMA, "source": pl.String()},
 )
@@ -150,12 +130,8 @@ def read_listed_exports(listed: Sequence[ExportFile], settings: ConversationSett
     read = [read_file(file, settings) for file in listed]
     _judge_media(read)
     _tell_people_apart(read)
-    chats = name_chats(read)
-    messages = pl.concat(
-        [pl.DataFrame(schema=RAW_SCHEMA), *(_with_source(row.rows, row.source, chats) for row in read)]
-    )
-    merged = merge_exports(messages)
-    quarantine = [_with_unread_source(row.unread, row.source) for row in read]
+    merged = merge_exports(_join_messages(read))
+    quarantine = (conform(row.unread.with_columns(source=pl.lit(row.source)), Quarantine) for row in read)
     aliases, shared = _list_aliases(read, merged)
     result = ExportRead(
         messages=merged.messages,
@@ -199,17 +175,12 @@ def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl
 
 def _judge_media(read: Sequence[Export]) -> None:
     """Set the status of media files: attachments of a chat, or files that someone expected to be read."""
-    folders = (
-        PurePosixPath(row.source) / "part" if row.source.endswith("/") else PurePosixPath(row.source)
-        for row in read
-        if row.status == "read"
-    )
-    chats = {parent for folder in folders for parent in folder.parents}
-    chats.discard(PurePosixPath("."))
+    chats = {PurePosixPath(row.source) for row in read if row.status == "read"}
+    folders = {folder for chat in chats for folder in (chat, *chat.parents) if folder != PurePosixPath(".")}
     for row in read:
         if row.status == "media":
             kind = row.reason or ""
-            if is_media_name(row.source) or chats & set(PurePosixPath(row.source).parents):
+            if is_media_name(row.source) or not folders.isdisjoint(PurePosixPath(row.source).parents):
                 row.status, row.reason = "ignored", f"{kind} that was sent in a chat"
             else:
                 row.status, row.reason = "unsupported", describe_sent_file(kind)
@@ -271,13 +242,20 @@ def _find_unused(settings: ConversationSettings, sources: Sequence[str]) -> tupl
     return tuple(number for number, name in enumerate(settings.overrides, start=1) if name not in known)
 
 
-def _with_source(rows: pl.DataFrame, source: str, chats: Mapping[str, str]) -> pl.DataFrame:
+def _join_messages(read: Sequence[Export]) -> pl.DataFrame:
+    """Join the messages of all exports, each chat under its name in the export with its latest message.
+
+    So a renamed chat stays one conversation.
+    """
+    rows = (complete_rows(row.rows).with_columns(source=pl.lit(row.source)) for row in read)
+    messages = pl.concat([pl.DataFrame(schema=RAW_SCHEMA).drop("conversation_id"), *rows])
+    latest = messages.drop_nulls("chat").group_by("chat", "source").agg(pl.col("timestamp").max())
+    names = {row.source: row.chats for row in read}
+    chats = {chat: names[source][chat] for chat, source, _ in latest.sort("timestamp", "source").iter_rows()}
+    files = {row.source: conversation_of(row.source) for row in read}
     conversation = pl.col("chat").replace_strict(chats, default=None, return_dtype=pl.String)
-    return complete_rows(rows).select(
-        conversation.fill_null(pl.lit(conversation_of(source))).alias("conversation_id"),
-        pl.all(),
-        pl.lit(source).alias("source"),
-    )
+    by_file = pl.col("source").replace_strict(files, return_dtype=pl.String)
+    return messages.select(conversation.fill_null(by_file).alias("conversation_id"), pl.all())
 
 
 def _list_aliases(read: Sequence[Export], merged: MergedExports) -> tuple[dict[str, str], frozenset[str]]:
@@ -289,10 +267,6 @@ def _list_aliases(read: Sequence[Export], merged: MergedExports) -> tuple[dict[s
     written = set(merged.messages["author"].drop_nulls().unique()) if claimed else set()
     aliases, shared = split_aliases({alias: claimed[alias] for alias in claimed if alias not in written})
     return aliases | dict(merged.aliases), shared
-
-
-def _with_unread_source(unread: pl.DataFrame, source: str) -> pl.DataFrame:
-    return conform(unread.with_columns(pl.lit(source).alias("source")), Quarantine)
 
 
 class LastReading:

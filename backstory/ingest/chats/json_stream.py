@@ -20,6 +20,7 @@ OPENED: Final = object()
 
 _MOST_DEPTH: Final = 64
 _BUFFER_BYTES: Final = 1 << 16
+_BEGINNINGS: Final = ("start_map", "start_array")
 
 
 class BrokenJsonError(ReadError):
@@ -48,7 +49,7 @@ def stream_json(file: IO[bytes], records: Collection[str] = ()) -> Iterator[tupl
         path = ".".join(keys)
         if path in records:
             yield path, _build(events, event, value)
-        elif event in ("start_map", "start_array"):
+        elif event in _BEGINNINGS:
             if len(keys) == _MOST_DEPTH:
                 raise _too_deep()
             keys.append("item")
@@ -86,36 +87,26 @@ def _without_mark(file: IO[bytes]) -> IO[bytes]:
     return file
 
 
-def _build(events: Events, event: str, value: Any) -> Any:
+def _build(events: Events, event: str, value: Any, depth: int = 0) -> Any:
     """Build the value that begins with an event from it and the following ones."""
-    if event not in ("start_map", "start_array"):
+    if event not in _BEGINNINGS:
         return value
-    root: Any = {} if event == "start_map" else []
-    open_values, keys = [root], [""]
-    for event, value in events:
-        if event == "map_key":
-            keys[-1] = value
-            continue
-        if event in ("end_map", "end_array"):
-            open_values.pop()
-            keys.pop()
-            if not open_values:
+    if depth == _MOST_DEPTH:
+        raise _too_deep()
+    if event == "start_array":
+        listed = []
+        for event, value in events:
+            if event == "end_array":
                 break
-            continue
-        is_container = event in ("start_map", "start_array")
-        if is_container:
-            value = {} if event == "start_map" else []
-        holder = open_values[-1]
-        if isinstance(holder, dict):
-            holder[keys[-1]] = value
-        else:
-            holder.append(value)
-        if is_container:
-            if len(keys) == _MOST_DEPTH:
-                raise _too_deep()
-            open_values.append(value)
-            keys.append("")
-    return root
+            listed.append(_build(events, event, value, depth + 1) if event in _BEGINNINGS else value)
+        return listed
+    built = {}
+    for event, key in events:
+        if event == "end_map":
+            break
+        event, value = next(events)
+        built[key] = _build(events, event, value, depth + 1) if event in _BEGINNINGS else value
+    return built
 
 
 def _too_deep() -> BrokenJsonError:

@@ -94,7 +94,7 @@ def test_lines_after_a_day_that_cannot_be_read_are_in_quarantine(tmp_path: Path)
     reasons = found.quarantine["reason"].to_list()
     assert len(reasons) == 3
     assert "not in English" in reasons[0]
-    assert reasons[2].endswith("irssi writes no such line")
+    assert reasons[2].endswith("no known program writes such a line")
     assert found.messages["text"].to_list()[-1] == "ben changed the topic: rye"
 
 
