@@ -143,6 +143,7 @@ def test_tables_and_texts(content: bytes, name: str) -> None:
 @example(
     b"Date: x\nFrom: a@b\nTo: a\n" + b"Content-Type: multipart/mixed; boundary=b\n\n--b\n" * 2000, "a.mbox"
 )
+@example(b"Date: 1 May 2024 10:00:00 +0000\nFrom: a@b\nTo: a\nMessage-ID: <\x89@b>\n\nhello", "a.mbox")
 def test_logs_and_mails(content: bytes, name: str) -> None:
     check_export(content, name)
 

@@ -225,16 +225,15 @@ def is_part(path: Path) -> bool:
 
 
 def list_parts(folder: Path) -> list[Path]:
-    """List the parts of a folder that is one export, without links.
+    """List the parts of a folder that is one export.
 
-    They are the JSON files in it and in its subfolders, or the mails of a Maildir.
+    They are the JSON files in it and in its subfolders, without links, or whatever is not hidden among the mails of a
+    Maildir: what cannot be opened there costs only itself.
     """
     folders = _list_folders(folder)
     if is_maildir(folders):
         mails = (path for name in _MAIL_FOLDERS if name in folders for path in (folder / name).iterdir())
-        return sorted(
-            path for path in mails if path.name[0] != "." and path.is_file() and not path.is_symlink()
-        )
+        return sorted(path for path in mails if path.name[0] != ".")
     places = [folder, *(folder / name for name in folders if name[0] != ".")]
     return sorted(path for place in places for path in place.iterdir() if is_part(path))
 

@@ -123,8 +123,9 @@ def _read_messages(opened: Opened, name: str) -> Iterator[_Message | Unread]:
             elif message is None:
                 yield from [Unread(f"line {number}: it belongs to no message")] if line.strip() else []
             elif message.size <= _MOST_CHARACTERS:
+                line = line if found else line.removeprefix("\t")
                 message.size += len(line) + 1
-                message.lines.append(line if found else line.removeprefix("\t"))
+                message.lines.append(line)
                 if message.size > _MOST_CHARACTERS:
                     message.lines.pop()
                     yield Unread(f"line {number}: {_TOO_LONG}")
