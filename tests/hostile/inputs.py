@@ -274,7 +274,6 @@ HOSTILE = (
     Hostile("chats", "null.txt", "chat, one null byte", "read", "", write(LINES.replace("hello 7", "hello \0 7"))),
     Hostile("chats", "fifo.txt", "named pipe", "ignored", "neither a file nor a folder", os.mkfifo),
     Hostile("chats", "socket.txt", "socket", "ignored", "neither a file nor a folder", bind_socket),
-    Hostile("chats", "folder.txt/", "folder with the name of a file", "ignored", "that of a file", Path.mkdir),
     Hostile("chats", "gone.txt", "link that leads nowhere", "failed", "a link to nothing",
             lambda path: path.symlink_to(path.parent / "nothing")),
     Hostile("chats", "loop.txt", "link to itself", "failed", "a link to nothing", lambda path: path.symlink_to(path)),

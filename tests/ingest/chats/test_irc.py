@@ -8,8 +8,6 @@ import pytest
 from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.formats.irc import name_conversation
 from backstory.ingest.chats.message_ids import assign_message_ids
-from backstory.ingest.privacy.leaks import find_real_names
-from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
 from tests.ingest.chats.chat_samples import IRSSI, WEECHAT, ZNC
 
@@ -106,17 +104,3 @@ def test_each_line_has_its_own_encoding_and_a_long_one_costs_only_itself(tmp_pat
     found = read_exports(tmp_path, SETTINGS)
     assert found.messages["text"].to_list() == ["Brötchen", "Brötchen", "end"]
     assert found.quarantine["reason"].to_list() == ["line 3: it is longer than 1 MiB"]
-
-
-def test_no_nick_or_address_is_left_in_the_tables(tmp_path: Path) -> None:
-    for name, log in LOGS.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(log, encoding="utf-8")
-    found = read_exports(tmp_path, SETTINGS)
-    hidden = pseudonymize_messages(
-        found.messages, bytes(32), aliases=found.aliases, other_names=found.unread_authors
-    )
-    texts = " ".join(hidden["text"].drop_nulls())
-    assert not any(name in texts for name in ("ann", "ben", "cleo", "host.example"))
-    assert find_real_names(hidden, found.names).is_empty()

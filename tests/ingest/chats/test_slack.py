@@ -9,7 +9,6 @@ import polars as pl
 
 from backstory.ingest.chats.export_files import find_exports
 from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.formats.slack import read_markup
 from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
@@ -134,24 +133,6 @@ def test_a_link_in_a_folder_is_no_part_of_it(tmp_path: Path) -> None:
         by_predicate=pl.col("source") == "chats/acme/general/2024-01-16.json", named=True
     )
     assert linked["status"] == "failed"
-
-
-def test_markup_is_written_as_people_see_it() -> None:
-    text = "<!here> <!subteam^S1|@bakers> <@U9|zoe> <mailto:a@b.example|a@b.example> <https://c.example> &lt;b&gt;"
-    assert read_markup(text, {}, {}) == "@here @bakers @zoe a@b.example https://c.example <b>"
-
-
-def test_real_exports_are_read_exactly(shared_data: Path) -> None:
-    exports = shared_data / "exports"
-    read = read_exports(exports / "rendered" / "slack", SETTINGS)
-    expected = pl.read_parquet(exports / "rendered" / "ios_en_24h" / "expected.parquet")
-    assert read.quarantine.is_empty()
-    assert read.messages.select("author", "text").rows() == expected.select("author", "message").rows()
-
-    sample, unread = read_export(exports / "samples" / "slack-export-viewer" / "testarchive.zip", SETTINGS)
-    assert unread.is_empty()
-    assert len(sample) == 158
-    assert not sample["text"].drop_nulls().str.contains(r"<[@#!]|&amp;").any()
 
 
 def test_a_reason_does_not_hold_the_names_of_a_chat_that_no_list_names(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ _USUAL_NAMES: Final = re.compile(
     "|id|type|channel|chat|conversation",
     re.IGNORECASE,
 )
+_OUT_OF_RANGE: Final = float("inf")
 _YEARS: Final = (1, 9998)
 """Years of the times that Python can represent in any zone."""
 _Record: TypeAlias = tuple[int, object, object, object]
@@ -141,14 +142,19 @@ def _find_parquet(opened: Opened) -> list[str]:
 def _read_parquet(opened: Opened, found: list[str]) -> Export:
     table, schema, _ = open_parquet(opened.read(found[0]))
     columns = _require_columns(schema.names(), opened.settings)
-    times = pl.col(columns[0])
+    times, is_known = pl.col(columns[0]), pl.lit(value=True)
     if schema[columns[0]].is_temporal() and schema[columns[0]] != pl.Time:
-        times = pl.when(times.dt.year().is_between(*_YEARS)).then(times)
+        is_known = times.is_null() | times.dt.year().is_between(*_YEARS).fill_null(value=False)
+    known = pl.when(is_known).then(times)
     try:
-        rows = table.select(times, *columns[1:]).collect()
+        said = (pl.col(columns[1]).alias("author"), pl.col(columns[2]).alias("text"))
+        rows = table.select(is_known.alias("is_known"), known.alias("time"), *said).collect()
     except DAMAGED_PARQUET as error:
         raise make_parquet_error() from error
-    records = ((number, *row) for number, row in enumerate(rows.iter_rows(), start=1))
+    records = (
+        (number, moment if known else _OUT_OF_RANGE, author, text)
+        for number, (known, moment, author, text) in enumerate(rows.iter_rows(), start=1)
+    )
     return _parse_records(records, {}, opened.settings)
 
 

@@ -1,0 +1,99 @@
+"""What single platforms of chats need beside the golden exports."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from backstory.base.errors import InputError, ReadError
+from backstory.ingest.chats.formats.assistants import follow_branch
+from backstory.ingest.chats.formats.meta import repair_text
+from backstory.ingest.chats.formats.slack import read_markup
+from backstory.settings.inputs import ConversationSettings
+from tests.errors import raises
+from tests.ingest.chats.chat_samples import SAMPLES
+from tests.ingest.chats.single_exports import read_export
+
+BERLIN = ConversationSettings(timezone="Europe/Berlin")
+
+
+def test_only_what_meta_wrote_wrongly_is_repaired() -> None:
+    for text in ("plain", "Grüße", "日本 🍞", "é", "Ã"):
+        assert repair_text(text.encode().decode("latin-1")) == text
+    assert repair_text("Grüße") == "Grüße"
+    assert repair_text("日本") == "日本"
+
+
+def test_markup_of_slack_is_written_as_people_see_it() -> None:
+    text = "<!here> <!subteam^S1|@bakers> <@U9|zoe> <mailto:a@b.example|a@b.example> <https://c.example> &lt;b&gt;"
+    assert read_markup(text, {}, {}) == "@here @bakers @zoe a@b.example https://c.example <b>"
+
+
+def test_a_long_branch_and_a_ring_end() -> None:
+    parents = {str(number): str(number - 1) for number in range(100_000)}
+    assert len(follow_branch(parents, "99999")) == 100_000
+    with raises(InputError, "ring"):
+        follow_branch({"a": "b", "b": "a"}, "a")
+
+
+def test_json_that_is_nested_too_deeply_ends_there(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    whole = json.dumps(SAMPLES["telegram"])
+    messages = len(SAMPLES["telegram"]["messages"])
+    path.write_text(whole[: whole.rindex("]")] + ', {"a": ' + "[" * 10_000, encoding="utf-8")
+    read, unread = read_export(path, BERLIN)
+    assert (len(read), len(unread)) == (messages, 1)
+    assert "nested more than 64 levels" in unread["reason"][0]
+    path.write_text("[" * 10_000, encoding="utf-8")
+    with raises(ReadError, "unsupported"):
+        read_export(path, BERLIN)
+
+
+def list_targets(folder: Path) -> list[dict[str, Any]]:
+    targets: list[dict[str, Any]] = json.loads((folder / "target.json").read_text(encoding="utf-8"))
+    return targets
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        "instagram/test_export.json",
+        "telegram/test_single_export.json",
+        "telegram/test_batch_export.json",
+        "signal/test_export.txt",
+    ],
+)
+def test_samples_of_another_reader_are_read(shared_data: Path, sample: str) -> None:
+    path = shared_data / "exports" / "samples" / "chat-miner" / sample
+    target = list_targets(path.parent)
+    messages, unread = read_export(path, ConversationSettings() if "telegram" not in sample else BERLIN)
+
+    assert unread.is_empty()
+    if "signal" in sample:  # that reader lists the latest message first, and joins lines by a space
+        messages = messages.reverse().with_columns(pl.col("text").str.replace_all("\n", " "))
+    # It puts a space between the parts of a text, which Telegram does not mean.
+    written = [(row["author"], row["message"].replace(" https", "https")) for row in target]
+    assert messages.select("author", "text").rows() == written
+    times = messages["timestamp"].dt.strftime("%Y-%m-%dT%H:%M:%S").to_list()
+    assert times == [row["timestamp"] for row in target]
+
+
+@pytest.mark.parametrize("name", ["telegram_json/result.json", "slack"])
+def test_rendered_exports_are_read_exactly(shared_data: Path, name: str) -> None:
+    exports = shared_data / "exports"
+    source = "slack/" if name == "slack" else None
+    messages, unread = read_export(exports / "rendered" / name, BERLIN, source=source)
+    expected = pl.read_parquet(exports / "rendered" / "ios_en_24h" / "expected.parquet")
+
+    assert unread.is_empty()
+    assert messages.select("author", "text").rows() == expected.select("author", "message").rows()
+
+
+def test_a_real_archive_of_slack_is_read(shared_data: Path) -> None:
+    path = shared_data / "exports" / "samples" / "slack-export-viewer" / "testarchive.zip"
+    messages, unread = read_export(path, ConversationSettings())
+    assert unread.is_empty()
+    assert len(messages) == 158
+    assert not messages["text"].drop_nulls().str.contains(r"<[@#!]|&amp;").any()
