@@ -145,21 +145,9 @@ def test_lines_and_tables_are_no_headings(text: str) -> None:
     assert document.text == text
 
 
-def test_fields_as_nikola_and_sphinx_write_them_are_read() -> None:
+def test_fields_as_nikola_writes_them_are_read() -> None:
     nikola = read("restructuredtext", ".. title: Peas\n.. date: 2024-05-01\n.. tags: a, b\n\nText")
-    assert (nikola.title, nikola.published_at, nikola.tags) == (
-        "Peas",
-        datetime(2024, 5, 1),
-        ("a", "b"),
-    )
-    sphinx = read("restructuredtext", ".. meta::\n   :description: x\n   :keywords: a, b\n\nText")
-    assert (sphinx.tags, sphinx.text) == (("a", "b"), "Text")
-    stamped = read("restructuredtext", ":date: $Date: 2024-05-01 $\n\nText")
-    assert stamped.published_at == datetime(2024, 5, 1)
-
-
-def test_a_field_whose_name_is_blank_is_none() -> None:
-    assert read("restructuredtext", ".. meta::\n   :\u00a0: x\n   :keywords: tea\n\nText\n").tags == ("tea",)
+    assert (nikola.title, nikola.published_at, nikola.tags) == ("Peas", datetime(2024, 5, 1), ("a", "b"))
 
 
 def test_a_wrong_date_is_an_error_with_its_line() -> None:
