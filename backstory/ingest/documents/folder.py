@@ -30,8 +30,7 @@ from backstory.ingest.documents.front_matter import is_in_drafts
 from backstory.ingest.documents.opening import Archive
 from backstory.ingest.documents.pages import WORDLESS
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument, list_titles
-from backstory.ingest.documents.reader import READERS, find_reader
-from backstory.ingest.documents.reading import read_document
+from backstory.ingest.documents.reader import READERS, find_reader, read_document
 from backstory.ingest.documents.recognition import name_recognition
 from backstory.ingest.documents.rows import (
     DRAFT,

@@ -31,24 +31,8 @@ _BROKEN: Final = re.compile(r"(\S*?)(\w+)(?:[\x02\ufffe]\n?|([-\u2010\u00ad])[ ]
 _COMPOUND: Final = re.compile(r"\w+-\w+")
 _ADDRESS: Final = re.compile(r"://|www\.|@|\w[./]\w")
 _AND: Final = (
-    "and",
-    "or",
-    "to",
-    "und",
-    "oder",
-    "bis",
-    "et",
-    "ou",
-    "à",
-    "y",
-    "o",
-    "e",
-    "en",
-    "of",
-    "och",
-    "og",
-    "i",
-)
+    "and", "or", "to", "und", "oder", "bis", "et", "ou", "à", "y", "o", "e", "en", "of", "och", "og", "i",
+)  # fmt: skip
 """Words before the second half of a pair: ``short- and long-term``."""
 
 _PAIR: Final = re.compile(rf"\w[-\u2010] (?:{'|'.join(_AND)}) \Z")

@@ -208,8 +208,7 @@ class Corpus:
 
     def draw_page(self, name: str, page: int) -> bytes:
         """Draw a page of a document; see :meth:`backstory.interfaces.library.library.Library.page_picture`."""
-        from backstory.ingest.documents.pages import PDF
-        from backstory.ingest.documents.reading import draw_page
+        from backstory.ingest.documents.pages import PDF, draw_page
 
         row = self.find(name)
         uri, pages = row["uri"], len(row["page_starts"] or ())

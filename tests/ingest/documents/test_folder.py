@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from backstory.base.errors import SettingsError
 from backstory.ingest.documents.folder import read_documents
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
-from backstory.ingest.documents.reading import read_document
+from backstory.ingest.documents.reader import read_document
 from backstory.settings.inputs import DocumentSettings
 from backstory.settings.yaml_file import read_settings
 from backstory.storage.tables.contracts import validate

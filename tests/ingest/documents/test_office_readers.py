@@ -11,7 +11,7 @@ from backstory.ingest.documents.folder import name_reading
 from backstory.ingest.documents.formats.office.sheets import show_number
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.reader import READERS, find_reader
-from backstory.ingest.documents.reading import read_document
+from backstory.ingest.documents.reader import read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises
 from tests.ingest.documents.office_files import (

@@ -9,7 +9,7 @@ import pytest
 
 from backstory.base.errors import InputError, ReadError, StoppedError
 from backstory.base.progress import listening
-from backstory.ingest.documents.reading import draw_page
+from backstory.ingest.documents.pages import draw_page
 from backstory.interfaces.library.library import Library
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises

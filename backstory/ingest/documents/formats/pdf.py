@@ -13,7 +13,7 @@ import math
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Final
 
@@ -33,23 +33,14 @@ from backstory.ingest.documents.page_texts import (
     join_hyphenated,
     list_pages,
 )
-from backstory.ingest.documents.recognition import DPI
 
 _TEXTS: Final = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
 _BOXES: Final = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
 _MACHINE_NAME: Final = re.compile(r".*[\[\]#]|[a-z]{0,6}[ _-]?\d+", re.IGNORECASE)
 """Names that programs give to fields: ``form1[0].f1_1[0]``, ``Text 12``."""
 _POINTS_PER_INCH: Final = 72
-_MOST_PIXELS: Final = 40_000_000
-"""A page of A2 at 300 dpi; larger ones are drawn at a lower resolution."""
-
-_SCREEN_DPI: Final = 110
-_SCREEN_PIXELS: Final = 4_000_000
-"""A page of A2 at the resolution of a screen; larger ones are drawn at a lower one."""
-
 _FAST: Final = 3
-_RGB: Final = 2
-
+_GREY, _RGB = 0, 2
 _MOST_SIDE: Final = 32_000
 """Tesseract reads no longer side."""
 
@@ -63,14 +54,8 @@ _RIGHT_TO_LEFT: Final = re.compile(
 )
 
 _PYPDF_ERRORS: Final = (
-    PyPdfError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
+    PyPdfError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
 """What pypdf raises on damaged files; it promises only the first."""
 
 
@@ -95,16 +80,14 @@ def read_pdf(content: bytes) -> PagedFile:
             if is_picture:
                 pictures.append(number)
         # The number of pages is only claimed: those that follow the last one in the file take no place in the text.
-        unreadable = set(damaged)
-        while len(texts) in unreadable:
+        while len(texts) in damaged:
             texts.pop()
         notes = _turn_right_to_left(pdf, texts)
-        filled = (
-            {number: _read_filled(pdf, number) for number in range(1, len(texts) + 1)} if pdf.formenv else {}
-        )
-        texts = [
-            "\n".join(filter(None, [text, *filled.get(number, ())])) for number, text in enumerate(texts, 1)
-        ]
+        if pdf.formenv:
+            texts = [
+                "\n".join(filter(None, [text, *_read_filled(pdf, number)]))
+                for number, text in enumerate(texts, 1)
+            ]
         created, changed = (
             read_pdf_date(_read_information(pdf, name)) for name in ("CreationDate", "ModDate")
         )
@@ -118,19 +101,8 @@ def read_pdf(content: bytes) -> PagedFile:
         )
 
 
-def draw_pdf_page(content: bytes, page: int) -> bytes:
-    """Draw a page, from 1, in shades of grey, as a PNM file.
-
-    It raises ``ReadError`` if the page cannot be drawn.
-    """
-    with closing(_open(content)) as pdf:
-        bitmap = _render(pdf, page, DPI, _MOST_PIXELS, grayscale=True)
-        rows = b"".join(_list_rows(bitmap, 1))
-        return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + rows
-
-
-def draw_pdf_picture(content: bytes, page: int) -> bytes:
-    """Draw a page, from 1, in its colours for a screen, as a PNG file.
+def draw_pdf(content: bytes, page: int, dpi: int, most_pixels: int, *, is_grey: bool) -> bytes:
+    """Draw a page, from 1, as a PNG file.
 
     It raises ``ReadError`` if there is no such page, or it cannot be drawn.
     """
@@ -139,43 +111,36 @@ def draw_pdf_picture(content: bytes, page: int) -> bytes:
             raise ReadError(
                 f"there is no page {page}: the number of pages is {len(pdf)}", code="unknown_page"
             )
-        bitmap = _render(pdf, page, _SCREEN_DPI, _SCREEN_PIXELS, rev_byteorder=True, prefer_bgrx=False)
-        return _encode_png(bitmap)
+        try:
+            opened = pdf[page - 1]
+            width, height = opened.get_size()
+            scale = min(
+                dpi / _POINTS_PER_INCH,
+                math.sqrt(most_pixels / max(width * height, 1)),
+                _MOST_SIDE / max(width, height, 1),
+            )
+            bitmap = opened.render(
+                scale=scale, grayscale=is_grey, rev_byteorder=not is_grey, prefer_bgrx=False
+            )
+        except (pypdfium2.PdfiumError, ValueError) as error:
+            raise ReadError(
+                "the page cannot be drawn: the file is damaged; write or export it again", code="damaged_file"
+            ) from error
+        return _encode_png(bitmap, is_grey=is_grey)
 
 
-def _render(
-    pdf: pypdfium2.PdfDocument, page: int, dpi: int, most_pixels: int, **options: bool
-) -> pypdfium2.PdfBitmap:
-    try:
-        opened = pdf[page - 1]
-        width, height = opened.get_size()
-        scale = min(
-            dpi / _POINTS_PER_INCH,
-            math.sqrt(most_pixels / max(width * height, 1)),
-            _MOST_SIDE / max(width, height, 1),
-        )
-        return opened.render(scale=scale, **options)
-    except (pypdfium2.PdfiumError, ValueError) as error:
-        raise ReadError(
-            "the page cannot be drawn: the file is damaged; write or export it again", code="damaged_file"
-        ) from error
-
-
-def _encode_png(bitmap: pypdfium2.PdfBitmap) -> bytes:
-    header = struct.pack(">IIBBBBB", bitmap.width, bitmap.height, 8, _RGB, 0, 0, 0)
+def _encode_png(bitmap: pypdfium2.PdfBitmap, *, is_grey: bool) -> bytes:
+    kind, bytes_of_pixel = (_GREY, 1) if is_grey else (_RGB, 3)
+    header = struct.pack(">IIBBBBB", bitmap.width, bitmap.height, 8, kind, 0, 0, 0)
+    pixels = memoryview(bitmap.buffer).cast("B")
+    rows = (pixels[row * bitmap.stride :][: bitmap.width * bytes_of_pixel] for row in range(bitmap.height))
     # Each line of a PNG begins with its filter, here none.
-    data = zlib.compress(b"".join(b"\0" + row for row in _list_rows(bitmap, 3)), _FAST)
-    chunks = ((b"IHDR", header), (b"IDAT", data), (b"IEND", b""))
+    data = zlib.compress(b"".join(b"\0" + row for row in rows), _FAST)
     written = (
         struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
-        for name, content in chunks
+        for name, content in ((b"IHDR", header), (b"IDAT", data), (b"IEND", b""))
     )
     return b"\x89PNG\r\n\x1a\n" + b"".join(written)
-
-
-def _list_rows(bitmap: pypdfium2.PdfBitmap, bytes_of_pixel: int) -> Iterator[memoryview]:
-    pixels = memoryview(bitmap.buffer).cast("B")
-    return (pixels[row * bitmap.stride :][: bitmap.width * bytes_of_pixel] for row in range(bitmap.height))
 
 
 def _open(content: bytes) -> pypdfium2.PdfDocument:
@@ -238,33 +203,17 @@ def _turn_right_to_left(pdf: pypdfium2.PdfDocument, texts: list[str]) -> list[st
         return []
     copy = io.BytesIO()
     pdf.save(copy, flags=raw.FPDF_REMOVE_SECURITY)  # repaired, and readable without a package for ciphers
-    pages = _open_again(copy)
     unsure: list[int] = []
     for number in turned:
-        text = _extract(pages, number)
-        if text:
-            texts[number - 1] = text
-        else:
+        try:
+            text = clean_page(pypdf.PdfReader(copy).pages[number - 1].extract_text())
+        except _PYPDF_ERRORS:
+            text = ""
+        texts[number - 1] = text or texts[number - 1]
+        if not text:
             unsure.append(number)
-    return (
-        [f"the letters of {list_pages(unsure)} may stand in a wrong order; export the file again"]
-        if unsure
-        else []
-    )
-
-
-def _open_again(copy: io.BytesIO) -> Sequence[pypdf.PageObject]:
-    try:
-        return pypdf.PdfReader(copy).pages
-    except _PYPDF_ERRORS:
-        return []
-
-
-def _extract(pages: Sequence[pypdf.PageObject], number: int) -> str:
-    try:
-        return clean_page(pages[number - 1].extract_text())
-    except _PYPDF_ERRORS:
-        return ""
+    where = "may stand in a wrong order; export the file again"
+    return [f"the letters of {list_pages(unsure)} {where}"] if unsure else []
 
 
 def _read_information(pdf: pypdfium2.PdfDocument, field: str) -> str:

@@ -56,7 +56,9 @@ def _find_title(slides: list[str]) -> str | None:
 def _read_slide(package: Package, name: str) -> str:
     text = _write_slide(package.parse(name))
     related = _list_related(package, name).values()
-    notes = next((target for kind, target in related if kind == "notesSlide" and target in package.parts), None)
+    notes = next(
+        (target for kind, target in related if kind == "notesSlide" and target in package.parts), None
+    )
     spoken = "" if notes is None else _write_slide(package.parse(notes))
     return "\n\n".join(filter(None, [text, f"Notes:\n\n{spoken}" if spoken else ""]))
 

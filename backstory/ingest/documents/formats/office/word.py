@@ -147,7 +147,11 @@ def _write_operator(properties: Element) -> str:
 
 def _group(text: str) -> str:
     """Put brackets around more than one letter or number, since letters beside each other are multiplied."""
-    return text if len(text) == 1 or text.replace(".", "").isdecimal() or _IN_BRACKETS.fullmatch(text) else f"({text})"
+    return (
+        text
+        if len(text) == 1 or text.replace(".", "").isdecimal() or _IN_BRACKETS.fullmatch(text)
+        else f"({text})"
+    )
 
 
 DOCX: Final = DocumentFormat(
