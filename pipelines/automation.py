@@ -12,7 +12,7 @@ from assets.reports import Reporter
 from assets.tables import name_workspace
 from backstory.base.errors import InputError
 from backstory.base.ids import digest
-from backstory.ingest.sources.fetching import SYNC_SECONDS, find_next_sync
+from backstory.ingest.sources.listing import SYNC_SECONDS, find_next_sync
 from backstory.interfaces.dagster_specs.asset_keys import asset_key
 from backstory.interfaces.dagster_specs.asset_specs import specify_assets
 from backstory.interfaces.dagster_specs.partitions import partitions_of

@@ -26,14 +26,7 @@ _SAMPLE_ROWS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class CsvRecord:
-    """One record of a table.
-
-    Attributes:
-        begin: Place of its first line, from 0.
-        end: Place after its last line.
-        fields: Its fields; empty for an empty line, and if it is damaged.
-        damage: What is wrong with it; None if nothing is.
-    """
+    """One record of a table: the places of its lines, its fields, and what is wrong with it; then it has no fields."""
 
     begin: int
     end: int

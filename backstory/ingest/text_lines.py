@@ -23,12 +23,9 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True)
 class TextLines:
-    """Lines of a file without line ends; the first line is at position 0.
+    """Lines of a file without line ends, and why some could not be decoded, by line number from 1.
 
-    Attributes:
-        lines: The texts, as a series, which needs a third of a list's memory; undecodable bytes become U+FFFD.
-        undecodable: Why a line could not be decoded, by line number from 1.
-        encoding: Python's name of the encoding used for all other lines.
+    They are a series, which needs a third of a list's memory. Bytes that are no text in the encoding become U+FFFD.
     """
 
     lines: pl.Series

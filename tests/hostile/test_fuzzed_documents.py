@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.texts import MARKDOWN
 from backstory.ingest.documents.parsed_document import ParsedDocument
-from backstory.ingest.documents.reader import READERS, find_reader
-from backstory.ingest.documents.reader import read_document
+from backstory.ingest.documents.reader import READERS, find_reader, read_document
 from backstory.settings.inputs import ChunkSettings, DocumentSettings
 from backstory.text.chunking.chunkers import choose_chunker
 from backstory.text.chunking.cut import TitledText, cut_titled_texts

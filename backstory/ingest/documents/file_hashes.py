@@ -25,12 +25,7 @@ _FILES: Final = "document_files"
 
 
 class FileHashes:
-    """The hashes of files that an earlier run read.
-
-    Attributes:
-        read: Number of files whose content was read.
-        unchanged: Number of files whose hash was remembered.
-    """
+    """The hashes of files that an earlier run read, and how many of them were read or are unchanged."""
 
     def __init__(self, catalog: Catalog, *, settled_seconds: float | None = None) -> None:
         self._catalog = catalog

@@ -37,17 +37,10 @@ _FOLDER_NAMED_AS_FILE: Final = (
 
 @dataclass(frozen=True)
 class DocumentFile:
-    """One file that may be a document.
+    """One file that may be a document; its uri is its path below the folder, escaped where it is not UTF-8.
 
-    Attributes:
-        uri: Path relative to the folder, with ``/``; bytes that are not UTF-8 are escaped.
-        path: Path for opening the file.
-        folder: The folder, with symbolic links resolved.
-        kind: Kind of the document if it does not state one; None for that of all documents.
-        tenant: Tenant of the document if it does not state one; None for that of all documents.
-        is_vetted: Whether the settings let it be read though it may look like a secret.
-        archive: The archive that it is a member of, which ``path`` leads to; None for a file.
-        member: The member.
+    ``kind`` and ``tenant`` are those of its source, if it has any. ``is_vetted``: the settings let it be read though it
+    may look like a secret. ``archive`` and ``member``: what it is in a ZIP file, which ``path`` leads to.
     """
 
     uri: str
@@ -89,13 +82,9 @@ class DocumentFile:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file or a folder that is skipped.
+    """A file or a folder that is skipped; a folder's uri ends with ``/``, the folder itself is ``""``.
 
-    Attributes:
-        uri: Path relative to the folder; a folder's ends with ``/``, the folder itself is ``""``.
-        status: ``ignored`` if a rule excludes it, ``failed`` if it cannot be opened.
-        reason: Why it was skipped, and what to do.
-        hides_files: Whether it is a folder whose files are unknown, so that what was read of them earlier is kept.
+    ``hides_files``: its files are unknown, so that what was read of them earlier is kept.
     """
 
     uri: str
@@ -106,15 +95,9 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class FolderListing:
-    """The entries in and below a folder of documents.
+    """The files in and below a folder that match the rules, and all skipped entries, both by uri.
 
-    Attributes:
-        present: Whether the folder exists.
-        files: The files that match the pattern, sorted by uri.
-        left_out: All skipped entries, sorted by uri; the content of a skipped folder is not listed.
-        unlisted: Uris of folders, with a final ``/``, and of files that could not be looked into, so that it is not
-            known what they hold; ``""`` is the folder itself.
-        looked_into: The folders and archives whose entries these are.
+    ``looked_into``: the folders and archives whose entries these are.
     """
 
     present: bool

@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 
 import polars as pl
@@ -23,7 +22,7 @@ from backstory.base.sandbox import ReadingLimits
 from backstory.base.telemetry import log_event
 from backstory.ingest.documents.dates import parse_date, split_dated_name
 from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.ingest.documents.file_rules import make_rules
+from backstory.ingest.documents.file_rules import explain_secret, make_rules
 from backstory.ingest.documents.files import DocumentFile, FolderListing, list_files
 from backstory.ingest.documents.formats.texts import UNREADABLE_DRAFT
 from backstory.ingest.documents.front_matter import is_in_drafts
@@ -41,7 +40,6 @@ from backstory.ingest.documents.rows import (
     list_sources,
     update_revisions,
 )
-from backstory.ingest.documents.secret_files import explain_secret
 from backstory.ingest.documents.written import JUST_AFTER, is_unlisted
 from backstory.ingest.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
 from backstory.settings.inputs import DocumentSettings
@@ -54,7 +52,6 @@ _REVISION_OF_READING = "8"
 """Increase this when reading changes the title, date, tags or draft status of a file."""
 
 _GONE = "gone"
-
 _UNREADABLE = "unreadable"
 """Revision id of a file with unknown content."""
 
@@ -63,11 +60,8 @@ _UNREADABLE = "unreadable"
 class DocumentRead:
     """All documents of a folder.
 
-    Attributes:
-        documents: Table ``documents`` with all revisions, sorted by uri; superseded revisions of a document come last.
-        sources: The rows of the documents in the table ``sources``; a skipped folder is one row for all its files.
-        reading: Id of the settings and readers used; see :func:`read_documents`.
-        present: Whether the folder exists.
+    ``documents``: table ``documents`` with all revisions by uri; superseded ones come last. ``sources``: their rows in
+    the table ``sources``. ``reading``: id of the settings and readers used. ``present``: whether the folder exists.
     """
 
     documents: pl.DataFrame
@@ -86,19 +80,7 @@ def read_documents(
     readers: Sequence[DocumentFormat] = READERS,
     timezone: str = "UTC",
 ) -> DocumentRead:
-    """Read every document of a folder, and keep earlier revisions.
-
-    A document is identified by its path and keeps its id across edits; each content of the file is a revision. The
-    date is taken from the front matter, else from
-    the names of the file and its folders (:func:`backstory.ingest.documents.dates.split_dated_name`),
-    else from the stated last change. An unreadable file becomes a row with status ``error``; the remaining files are
-    still read. Drafts are skipped unless the settings include them. If a subfolder cannot be listed, the earlier
-    revisions of its files are kept. A missing folder of documents counts as empty.
-
-    ``previous``: table ``documents`` of an earlier call. ``previous_reading``: the earlier call's ``reading``. If it
-    differs now, all files are parsed again; otherwise only changed files. It raises ``ContractError`` if ``previous``
-    is not a table ``documents``.
-    """
+    """Read every document of a folder, which counts as empty if it is missing; see :func:`read_listed_documents`."""
     return read_listed_documents(
         list_files(folder, settings.pattern, apart, make_rules(settings)),
         settings,
@@ -121,13 +103,17 @@ def read_listed_documents(
     mentions_undated: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> DocumentRead:
-    """Read files that are already listed; see :func:`read_documents`.
+    """Read files that are already listed, and keep earlier revisions.
 
-    ``previous``: table ``documents`` of an earlier call. ``previous_reading``: the earlier call's ``reading``. It
-    raises ``ContractError`` if ``previous`` is not a table ``documents``.
+    A document is identified by its path and keeps its id across edits; each content of the file is a revision. The
+    date is that of the front matter, else of the names of the file and its folders, else of the stated last change. An
+    unreadable file becomes a row with status ``error``. If a folder cannot be listed, the earlier revisions of its
+    files are kept. ``previous``: table ``documents`` of an earlier call with its ``reading``; if that differs now, all
+    files are parsed again. It raises ``ContractError`` if ``previous`` is not a table ``documents``.
     """
     started = time.perf_counter()
     reading = name_reading(settings, readers, timezone)
+    reader = _Reader(settings, readers, hashes, timezone)
     known = _group_revisions(previous)
     sources = [DocumentSource(entry.uri, entry.status, entry.reason) for entry in listing.left_out]
     rows: list[Revision] = []
@@ -136,21 +122,16 @@ def read_listed_documents(
         if progress is not None:
             progress(number, len(listing.files))
         earlier = known.get(file.uri, {})
-        reusable = _find_latest(earlier) if reading == previous_reading else {}
         try:
-            known_revision = _find_unchanged(file, reusable, readers, hashes)
-            current, source = known_revision or _put_in_zone(
-                *_look_at(file, reusable, readers, _settings_of(file, settings), hashes), timezone
+            current, source = reader.read(
+                file, _find_latest(earlier) if reading == previous_reading else None
             )
         except FileNotFoundError:  # the file was removed after the folder was listed
-            if hashes is not None:
-                hashes.use(os.fspath(file.path), _GONE)
+            reader.use(file, _GONE)
             continue
         sources.append(_mention_served(source, earlier, current))
         rows.extend(update_revisions(known.pop(file.uri, {}), current))
-    if hashes is not None:
-        for path, archive in {file.path: file.archive for file in listing.files if file.archive}.items():
-            hashes.use(os.fspath(path), _hash_archive(path, archive, hashes))
+    reader.use_archives(listing.files)
     unlisted = frozenset(listing.unlisted)
     for uri, revisions in known.items():
         hidden = is_unlisted(uri, unlisted)
@@ -169,36 +150,13 @@ def read_listed_documents(
 def name_reading(
     settings: DocumentSettings, readers: Sequence[DocumentFormat] = READERS, timezone: str = "UTC"
 ) -> str:
-    """Return an id of the settings, readers, extras and programs that affect parsing; see :func:`read_documents`."""
+    """Return an id of the settings, readers, extras and programs that affect parsing."""
     formats = (reader.name for reader in readers)
     of_sources = [f"{source.label} {source.kind} {source.tenant}" for source in settings.sources]
     stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources, *settings.secrets]
     extras = (f"{extra}={is_installed(extra)}" for extra in ("code", "office"))
     parsers = [*extras, name_recognition(settings)]
     return digest([_REVISION_OF_READING, timezone, *stated, *parsers, *formats])
-
-
-def _put_in_zone(
-    current: Revision | None, source: DocumentSource, timezone: str
-) -> tuple[Revision | None, DocumentSource]:
-    """Put a date that states no zone into the one of the workspace."""
-    if current is None or current.published_at is None:
-        return current, source
-    moment = put_in_zone(current.published_at, timezone)
-    return replace(current, published_at=moment), replace(source, date=source.date and moment)
-
-
-def _settings_of(file: DocumentFile, settings: DocumentSettings) -> DocumentSettings:
-    """Return the settings of a file: its source may have defaults of its own."""
-    own = {"kind": file.kind, "tenant": file.tenant}
-    return settings.model_copy(update={name: value for name, value in own.items() if value is not None})
-
-
-def _find_latest(revisions: Mapping[str, Revision]) -> dict[str, Revision]:
-    """Return the revision that the last reading gave; earlier ones may have been read with other settings."""
-    by_status = {revision.status: revision for revision in revisions.values()}
-    latest = by_status.get("error", by_status.get("ok"))
-    return {} if latest is None else {latest.revision: latest}
 
 
 def _group_revisions(previous: pl.DataFrame | None) -> dict[str, dict[str, Revision]]:
@@ -209,103 +167,10 @@ def _group_revisions(previous: pl.DataFrame | None) -> dict[str, dict[str, Revis
     return known
 
 
-def _find_unchanged(
-    file: DocumentFile,
-    earlier: Mapping[str, Revision],
-    readers: Sequence[DocumentFormat],
-    hashes: FileHashes | None,
-) -> tuple[Revision, DocumentSource] | None:
-    """Return the revision of a file that was read before and has not changed, and its status; None for any other."""
-    reader = find_reader(file.uri, readers)
-    if hashes is None or reader is None or file.archive is not None:
-        return None
-    content_hash = hashes.find(os.fspath(file.path))
-    same = None if content_hash is None else earlier.get(_revision_of(content_hash))
-    if same is None or not _is_whole(same) or same.content_hash != content_hash:
-        return None
-    hashes.use(os.fspath(file.path), content_hash)
-    return replace(same, status="ok"), describe_served(same, reader)
-
-
-def _hash_archive(path: Path, archive: Archive, hashes: FileHashes) -> str:
-    try:
-        return hashes.find_open(os.fspath(path), archive.state) or archive.sha256()
-    except OSError as error:
-        return str(error.strerror)
-
-
-def _is_whole(revision: Revision) -> bool:
-    return revision.error is None and bool(revision.text)
-
-
-def _look_at(
-    file: DocumentFile,
-    earlier: Mapping[str, Revision],
-    readers: Sequence[DocumentFormat],
-    settings: DocumentSettings,
-    hashes: FileHashes | None,
-) -> tuple[Revision | None, DocumentSource]:
-    """Return the current revision of a file, or None if it is not a document, and the file's status."""
-    reader = find_reader(file.uri, readers)
-    if reader is None:
-        return None, _describe_foreign(file, readers)
-    if is_in_drafts(file.uri) and not settings.drafts:
-        return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
-    content: bytes | None = None
-    limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
-    try:
-        content = file.read(most_bytes=limits.most_bytes)
-        content_hash = hashlib.sha256(content).hexdigest()
-        if hashes is not None and file.archive is None:
-            hashes.use(os.fspath(file.path), content_hash)
-        same = earlier.get(_revision_of(content_hash))
-        same = None if same is None or same.content_hash != content_hash else same
-        if same is not None and same.error == WORDLESS:
-            # Recognising nothing in a photograph again would take seconds.
-            raise ReadError(WORDLESS, code="empty_document")
-        if same is None or not _is_whole(same):
-            document = read_document(reader, content, file.uri, settings)
-            if document.is_draft and not settings.drafts:
-                return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
-            same = _describe(file.uri, content, reader, document, settings)
-        secret = None if file.is_vetted else explain_secret(content) or explain_secret(same.text.encode())
-        if secret is not None:
-            return None, DocumentSource(file.uri, "ignored", secret, reader)
-    except ReadError as error:
-        if error.code == UNREADABLE_DRAFT and not settings.drafts:
-            return None, DocumentSource(file.uri, "ignored", DRAFT, reader)
-        return _describe_failure(file.uri, content, reader, settings, error)
-    return replace(same, status="ok"), describe_served(same, reader)
-
-
-def _describe_foreign(file: DocumentFile, readers: Sequence[DocumentFormat]) -> DocumentSource:
-    try:
-        kind = name_kind(file.uri, file.read(HEAD_BYTES))
-    except ReadError as error:
-        return DocumentSource(file.uri, "failed", str(error))
-    reason = (
-        f"this is {kind}; to have it read, rename it or save its text as one of these: {list_titles(readers)}"
-    )
-    return DocumentSource(file.uri, "unsupported", reason)
-
-
-def _describe_failure(
-    uri: str,
-    content: bytes | None,
-    reader: DocumentFormat,
-    settings: DocumentSettings,
-    error: ReadError,
-) -> tuple[Revision, DocumentSource]:
-    """Build the row of a file that could not be read, with the date and slug from its name."""
-    unread = replace(_describe(uri, content, reader, None, settings), status="error", error=str(error))
-    if error.code in ("empty_document", "needs_ocr"):
-        status = "empty" if error.code == "empty_document" else error.code
-        return unread, DocumentSource(uri, status, str(error), reader)
-    kind = name_binary_kind(content or b"") if reader.find_encoding is not None else None
-    if kind is not None:
-        reason = f"this is {kind}, although its name says otherwise; give it the ending of its kind"
-        return unread, DocumentSource(uri, "unsupported", reason)
-    return unread, DocumentSource(uri, "failed", str(error), reader)
+def _find_latest(revisions: Mapping[str, Revision]) -> Revision | None:
+    """Return the revision that the last reading gave; earlier ones may have been read with other settings."""
+    by_status = {revision.status: revision for revision in revisions.values()}
+    return by_status.get("error", by_status.get("ok"))
 
 
 def _mention_served(
@@ -322,61 +187,158 @@ def _mention_served(
     return replace(source, reason=f"{source.reason}; until then its last readable version is served")
 
 
-def _describe(
-    uri: str,
-    content: bytes | None,
-    reader: DocumentFormat,
-    document: ParsedDocument | None,
-    settings: DocumentSettings,
-) -> Revision:
-    """Build the revision of a file; without a parsed document, from its name alone."""
-    content_hash = "" if content is None else hashlib.sha256(content).hexdigest()
-    dated, slug = split_dated_name(uri)
-    stated = document or ParsedDocument(text="")
-    published_at, origin = stated.published_at, "stated"
-    if document is not None and published_at is None and dated is not None:
-        published_at, origin = _date_of_name(dated), "name"
-    if published_at is not None and is_written(uri):
-        published_at += JUST_AFTER
-    if published_at is None:
-        published_at, origin = stated.change
-    slug = stated.slug or slug
-    return Revision(
-        document_id=document_id_of(uri),
-        revision=_revision_of(content_hash),
-        uri=uri,
-        title=stated.title or slug,
-        slug=slug,
-        published_at=published_at,
-        date_origin=None if published_at is None else origin,
-        tags=list(stated.tags),
-        kind=stated.kind or settings.kind,
-        tenant=stated.tenant or settings.tenant,
-        conversation_id=stated.conversation if is_written(uri) else None,
-        format=reader.name,
-        size=None if content is None else len(content),
-        encoding=None
-        if content is None or document is None or reader.find_encoding is None
-        else reader.find_encoding(content),
-        page_starts=list(stated.page_starts),
-        confidences=list(stated.confidences),
-        chunker=None if document is None else stated.chunker,
-        text=stated.text,
-        content_hash=content_hash,
-        status="ok",
-        error=None,
-        unread=stated.unread,
-    )
+@dataclass(frozen=True)
+class _Reader:
+    """Reads one file after another in the same way."""
+
+    settings: DocumentSettings
+    readers: Sequence[DocumentFormat]
+    hashes: FileHashes | None
+    timezone: str
+
+    def use(self, file: DocumentFile, content_hash: str) -> None:
+        """Note what was read of a file, so that its hash is that of no later content."""
+        if self.hashes is not None and file.archive is None:
+            self.hashes.use(os.fspath(file.path), content_hash)
+
+    def use_archives(self, files: Sequence[DocumentFile]) -> None:
+        """Note the archives that members were read from."""
+        if self.hashes is not None:
+            for path, archive in {file.path: file.archive for file in files if file.archive}.items():
+                self.hashes.use(os.fspath(path), _hash_archive(path, archive, self.hashes))
+
+    def read(self, file: DocumentFile, latest: Revision | None) -> tuple[Revision | None, DocumentSource]:
+        """Return the current revision of a file, or None if it is not a document, and the file's status.
+
+        ``latest``: the revision that an earlier reading of the same kind gave.
+        """
+        format_ = find_reader(file.uri, self.readers)
+        if format_ is None:
+            return None, self._describe_foreign(file)
+        if latest is not None and _is_whole(latest) and self._is_unchanged(file, latest.content_hash):
+            self.use(file, latest.content_hash)
+            return replace(latest, status="ok"), describe_served(latest, format_)
+        draft = DocumentSource(file.uri, "ignored", DRAFT, format_)
+        if is_in_drafts(file.uri) and not self.settings.drafts:
+            return None, draft
+        content: bytes | None = None
+        try:
+            content = file.read(most_bytes=_limit(self.settings).most_bytes)
+            content_hash = hashlib.sha256(content).hexdigest()
+            self.use(file, content_hash)
+            same = latest if latest is not None and latest.content_hash == content_hash else None
+            if same is not None and same.error == WORDLESS:
+                # Recognising nothing in a photograph again would take seconds.
+                raise ReadError(WORDLESS, code="empty_document")
+            if same is None or not _is_whole(same):
+                document = read_document(format_, content, file.uri, self.settings)
+                if document.is_draft and not self.settings.drafts:
+                    return None, draft
+                same = self._describe(file, content, format_, document)
+            secret = None if file.is_vetted else explain_secret(content) or explain_secret(same.text.encode())
+            if secret is not None:
+                return None, DocumentSource(file.uri, "ignored", secret, format_)
+        except ReadError as error:
+            if error.code == UNREADABLE_DRAFT and not self.settings.drafts:
+                return None, draft
+            return self._describe_failure(file, content, format_, error)
+        return replace(same, status="ok"), describe_served(same, format_)
+
+    def _is_unchanged(self, file: DocumentFile, content_hash: str) -> bool:
+        return (
+            self.hashes is not None
+            and file.archive is None
+            and self.hashes.find(os.fspath(file.path)) == content_hash
+        )
+
+    def _describe_foreign(self, file: DocumentFile) -> DocumentSource:
+        try:
+            kind = name_kind(file.uri, file.read(HEAD_BYTES))
+        except ReadError as error:
+            return DocumentSource(file.uri, "failed", str(error))
+        listed = list_titles(self.readers)
+        reason = f"this is {kind}; to have it read, rename it or save its text as one of these: {listed}"
+        return DocumentSource(file.uri, "unsupported", reason)
+
+    def _describe_failure(
+        self, file: DocumentFile, content: bytes | None, format_: DocumentFormat, error: ReadError
+    ) -> tuple[Revision, DocumentSource]:
+        """Build the row of a file that could not be read, with the slug from its name."""
+        unread = replace(self._describe(file, content, format_, None), status="error", error=str(error))
+        kind = name_binary_kind(content or b"") if format_.find_encoding is not None else None
+        if error.code in ("empty_document", "needs_ocr"):
+            status = "empty" if error.code == "empty_document" else error.code
+            return unread, DocumentSource(file.uri, status, str(error), format_)
+        if kind is not None:
+            reason = f"this is {kind}, although its name says otherwise; give it the ending of its kind"
+            return unread, DocumentSource(file.uri, "unsupported", reason)
+        return unread, DocumentSource(file.uri, "failed", str(error), format_)
+
+    def _describe(
+        self,
+        file: DocumentFile,
+        content: bytes | None,
+        format_: DocumentFormat,
+        document: ParsedDocument | None,
+    ) -> Revision:
+        """Build the revision of a file; without a parsed document, from its name alone."""
+        content_hash = "" if content is None else hashlib.sha256(content).hexdigest()
+        dated, slug = split_dated_name(file.uri)
+        stated = document or ParsedDocument(text="")
+        slug = stated.slug or slug
+        published_at, origin = stated.published_at, "stated"
+        if document is not None and published_at is None and dated is not None:
+            try:
+                published_at, origin = parse_date(dated), "name"
+            except ValueError as error:
+                raise ReadError(
+                    f"{dated} in the file name is not a date; rename the file, or give a date in it"
+                ) from error
+        if published_at is not None and is_written(file.uri):
+            published_at += JUST_AFTER
+        if published_at is None:
+            published_at, origin = stated.change
+        encoding = None
+        if content is not None and document is not None and format_.find_encoding is not None:
+            encoding = format_.find_encoding(content)
+        own_kind = self.settings.kind if file.kind is None else file.kind
+        own_tenant = self.settings.tenant if file.tenant is None else file.tenant
+        return Revision(
+            document_id=document_id_of(file.uri),
+            revision=content_hash[:12] or _UNREADABLE,
+            uri=file.uri,
+            title=stated.title or slug,
+            slug=slug,
+            published_at=None if published_at is None else put_in_zone(published_at, self.timezone),
+            date_origin=None if published_at is None else origin,
+            tags=list(stated.tags),
+            kind=stated.kind or own_kind,
+            tenant=stated.tenant or own_tenant,
+            conversation_id=stated.conversation if is_written(file.uri) else None,
+            format=format_.name,
+            size=None if content is None else len(content),
+            encoding=encoding,
+            page_starts=list(stated.page_starts),
+            confidences=list(stated.confidences),
+            chunker=None if document is None else stated.chunker,
+            text=stated.text,
+            content_hash=content_hash,
+            status="ok",
+            error=None,
+            unread=stated.unread,
+        )
 
 
-def _revision_of(content_hash: str) -> str:
-    return content_hash[:12] or _UNREADABLE
+def _limit(settings: DocumentSettings) -> ReadingLimits:
+    return ReadingLimits(settings.read_seconds, settings.read_megabytes)
 
 
-def _date_of_name(dated: str) -> datetime:
+def _is_whole(revision: Revision) -> bool:
+    return revision.error is None and bool(revision.text)
+
+
+def _hash_archive(path: Path, archive: Archive, hashes: FileHashes) -> str:
     try:
-        return parse_date(dated)
-    except ValueError as error:
-        raise ReadError(
-            f"{dated} in the file name is not a date; rename the file, or give a date in it"
-        ) from error
+        return hashes.find_open(os.fspath(path), archive.state) or archive.sha256()
+    except OSError as error:
+        return str(error.strerror)

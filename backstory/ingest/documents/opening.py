@@ -74,10 +74,8 @@ def open_inside(root: Path, path: Path, *, most_bytes: int | None = None) -> Ite
 class Archive:
     """An archive within the limits, whose members are read from the file that was listed.
 
-    One archive at a time is held open, so that no listing needs more descriptors than a process may have.
-
-    Attributes:
-        state: Size, times and number of its file when it was opened.
+    One archive at a time is held open, so that no listing needs more descriptors than a process may have. ``state``:
+    size, times and number of its file when it was opened.
     """
 
     _held: Archive | None = None

@@ -56,13 +56,8 @@ _GARBLED_SHARE: Final = 0.3
 class PagedFile:
     """What a file of pages holds before text is recognised in its images.
 
-    Attributes:
-        texts: The text of each page, blank where it has none.
-        pictures: Pages, from 1, whose text has to be recognised.
-        damaged: Pages, from 1, that cannot be read.
-        title: Title.
-        change: By when it was written.
-        notes: What else of it was not read, or not surely.
+    ``pictures`` are pages, from 1, whose text has to be recognised, and ``damaged`` those that cannot be read;
+    ``notes`` say what else was not read, or not surely.
     """
 
     texts: tuple[str, ...]

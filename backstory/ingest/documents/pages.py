@@ -147,7 +147,7 @@ def draw_page(content: bytes, page: int, settings: DocumentSettings) -> bytes:
     return call_limited(draw_picture, content, page, _SCREEN_DPI, _SCREEN_PIXELS, False, limits=limits)
 
 
-def draw_picture(content: bytes, page: int, dpi: int, most_pixels: int, is_grey: bool) -> bytes:  # noqa: FBT001 - by place
+def draw_picture(content: bytes, page: int, dpi: int, most_pixels: int, is_grey: bool) -> bytes:
     """Draw a page of a PDF, in the process with limits."""
     from backstory.ingest.documents.formats.pdf import draw_pdf
 

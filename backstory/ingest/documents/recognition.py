@@ -38,12 +38,7 @@ _WORD: Final = "5"
 
 @dataclass(frozen=True)
 class RecognisedPage:
-    """The text of one page.
-
-    Attributes:
-        text: The text, blank if there is none.
-        confidence: Mean confidence of its words, 0 to 1; None if there are none.
-    """
+    """The text of one page, blank if there is none, and the mean confidence of its words, 0 to 1."""
 
     text: str
     confidence: float | None
@@ -51,13 +46,7 @@ class RecognisedPage:
 
 @dataclass(frozen=True)
 class Tesseract:
-    """An installed Tesseract.
-
-    Attributes:
-        program: Its absolute path.
-        version: Its version.
-        languages: Names of the languages that are installed with it.
-    """
+    """An installed Tesseract: its absolute path, its version, and the languages that are installed with it."""
 
     program: str
     version: str

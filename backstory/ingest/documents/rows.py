@@ -83,16 +83,7 @@ DRAFT = "draft; `documents: {drafts: true}` serves drafts, too"
 
 @dataclass(frozen=True)
 class DocumentSource:
-    """The status of one file, or of a folder whose files are not listed one by one.
-
-    Attributes:
-        uri: Path relative to the folder of documents; ``""`` for the folder itself.
-        status: As in :class:`backstory.storage.tables.schemas.Sources`.
-        reason: Why the file was not fully read or what it lacks, and what to do; None if all is well.
-        reader: The reader for the file's type; None if there is none.
-        date: Date of the document.
-        encoding: Encoding used to decode the document; None for a binary file, or one that was not read.
-    """
+    """The status of one file, or of a folder whose files are not listed one by one, and why it is not fully read."""
 
     uri: str
     status: str

@@ -27,16 +27,10 @@ _FILES_BETWEEN_RECORDS: Final = 50
 
 @dataclass(frozen=True)
 class MirrorState:
-    """State of a remote place when it was last listed.
+    """What is known of a remote place since it was last listed.
 
-    Attributes:
-        origin: The place.
-        stamps: The stamp of each file that lies in the mirror, by path.
-        keys: What names each of these files there (:class:`~backstory.ingest.sources.mirror.RemoteFile`), by
-            path.
-        ignored: Why a file is not fetched, by a rule or since the place says so, by path.
-        failed: Why a file could not be fetched, by path.
-        problem: Why the place could not be listed; empty if it could.
+    Of each copy its stamp and the key by which the place names it, by path; why other files are not fetched or could
+    not be; and why the place itself could not be listed (``problem``), empty if it could.
     """
 
     origin: str = ""
@@ -207,12 +201,9 @@ def _write_state(folder: Path, state: MirrorState) -> None:
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One file of a place elsewhere.
+    """One file of a place elsewhere: the key by which the place names it, its stamp, and its size if it is known.
 
-    Attributes:
-        key: What the place calls it.
-        stamp: Changes when its content does; empty if the place tells nothing, so that it is fetched each time.
-        size: Its size in bytes, if it is known.
+    The stamp changes with the content; it is empty if the place tells nothing, so that the file is fetched each time.
     """
 
     key: str
@@ -222,13 +213,7 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class RemoteListing:
-    """The files of a place.
-
-    Attributes:
-        files: By the path under which each is kept.
-        refused: Why an entry cannot be fetched, by path, or by key if its name is not known.
-        ignored: Why an entry is not to be fetched, by path.
-    """
+    """The files of a place by the path under which each is kept, and why others cannot be or are not to be fetched."""
 
     files: Mapping[str, RemoteFile]
     refused: Mapping[str, str]

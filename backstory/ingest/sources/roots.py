@@ -24,14 +24,7 @@ COPIES: Final = "files"
 
 @dataclass(frozen=True)
 class Source:
-    """A source of documents.
-
-    Attributes:
-        name: Its name, which begins the uri of each of its documents.
-        root: Absolute path of its file or folder, which may be absent; of a source that lies elsewhere, of its mirror.
-        settings: What is read of it.
-        is_added: Whether it was added by command, and does not stand in the settings file.
-    """
+    """A source of documents: its name, which begins their uris, and the absolute path of its file, folder or mirror."""
 
     name: str
     root: Path

@@ -12,7 +12,7 @@ from typing import Final
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import BackstoryError
 from backstory.base.telemetry import log_event
-from backstory.ingest.sources.fetching import SYNC_SECONDS, find_next_sync
+from backstory.ingest.sources.listing import SYNC_SECONDS, find_next_sync
 from backstory.settings.paths import WorkspacePaths
 from backstory.settings.yaml_file import read_settings
 

@@ -17,7 +17,7 @@ from backstory.base.errors import (
 )
 from backstory.base.telemetry import describe_range, observe
 from backstory.index.milvus import require_milvus
-from backstory.ingest.sources.fetching import require_packages
+from backstory.ingest.sources.listing import require_packages
 from backstory.pipeline.checks.cases import find_cases, remember, remembered_cases
 from backstory.pipeline.checks.checks import Check, checks_after
 from backstory.pipeline.incremental.fingerprints import depends_on_model

@@ -23,8 +23,7 @@ from backstory.ingest.documents.folder import DocumentRead, name_reading, read_l
 from backstory.ingest.documents.rows import DRAFT
 from backstory.ingest.documents.written import drop_former_posts, list_written, name_source
 from backstory.ingest.privacy.erasure_list import leave_out_documents, read_forgotten
-from backstory.ingest.sources.fetching import fetch_sources
-from backstory.ingest.sources.listing import list_documents
+from backstory.ingest.sources.listing import fetch_sources, list_documents
 from backstory.pipeline.chats.copies import clear_copies_of_documents
 from backstory.pipeline.chats.removals import require_documents
 from backstory.pipeline.incremental.fingerprints import (

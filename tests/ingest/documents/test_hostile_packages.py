@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.office import package
-from backstory.ingest.documents.reader import READERS, find_reader
-from backstory.ingest.documents.reader import read_document
+from backstory.ingest.documents.reader import READERS, find_reader, read_document
 from backstory.ingest.zips import ZipLimits
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises

@@ -10,12 +10,10 @@ from backstory.ingest.documents.dates import LastChange
 from backstory.ingest.documents.folder import name_reading
 from backstory.ingest.documents.formats.office.sheets import show_number
 from backstory.ingest.documents.parsed_document import ParsedDocument
-from backstory.ingest.documents.reader import READERS, find_reader
-from backstory.ingest.documents.reader import read_document
+from backstory.ingest.documents.reader import READERS, find_reader, read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises
 from tests.ingest.documents.office_files import (
-    OOXML,
     book_parts,
     make_zip,
     open_parts,

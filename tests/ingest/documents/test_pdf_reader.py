@@ -9,8 +9,7 @@ import pytest
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.properties import read_pdf_date, read_title
 from backstory.ingest.documents.parsed_document import ParsedDocument
-from backstory.ingest.documents.reader import READERS
-from backstory.ingest.documents.reader import read_document
+from backstory.ingest.documents.reader import READERS, read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.hostile_pdf_files import PAGE, protect
 from tests.ingest.documents.pdf_files import make_pdf, make_right_to_left, make_scan, write_lines

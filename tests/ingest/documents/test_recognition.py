@@ -8,8 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from backstory.ingest.documents.folder import DocumentRead, read_documents
-from backstory.ingest.documents.reader import READERS
-from backstory.ingest.documents.reader import read_document
+from backstory.ingest.documents.reader import READERS, read_document
 from backstory.ingest.documents.recognition import RecognisedPage, find_tesseract, parse_pages
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.document_files import Write, make_writer

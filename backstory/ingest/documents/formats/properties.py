@@ -84,14 +84,7 @@ _DEFAULT_YEARS: Final = 1981
 
 @dataclass(frozen=True)
 class Properties:
-    """What a file states of itself.
-
-    Attributes:
-        title: Title.
-        published_at: When a book was published.
-        change: By when the file was written; of no date if it states a publication.
-        tags: Keywords, each once.
-    """
+    """What a file states of itself; ``change`` has no date if it states a publication, as of a book."""
 
     title: str | None = None
     published_at: datetime | None = None

@@ -38,12 +38,7 @@ _LITTLE_TEXT: Final = 400
 
 @dataclass(frozen=True)
 class Package:
-    """A checked file.
-
-    Attributes:
-        parts: The text parts by name.
-        names: The names of all parts.
-    """
+    """A checked file: its text parts by name, and the names of all parts."""
 
     parts: dict[str, bytes]
     names: tuple[str, ...]
