@@ -44,8 +44,6 @@ _OPTED_OUT: Final = "opted out"
 _PEOPLE: Final = "people"
 _CONTACTS: Final = ("email", "phone")
 _SHOWN_TEXTS: Final = 1 << 13
-_CLEAN: Final = "privacy"
-"""Name in the catalog of the partitions of messages that were clean."""
 
 SEARCHED_COLUMNS: Final[Mapping[str, Mapping[str, Place]]] = MappingProxyType(
     {
@@ -69,28 +67,45 @@ def find_privacy_breaches(workspace: Workspace, partitions: Sequence[str] | None
     who opted out before the last run; and contact data that ``privacy.scrub`` lists. Partitions that passed before and
     have not changed since are skipped. It returns ``column`` and ``message_id`` of every breach, never what was found.
     """
-    wanted = list(partitions) if partitions is not None else workspace.tables.keys("messages")
-    clean = pl.DataFrame(schema={"column": pl.String, "message_id": pl.String})
-    privacy = workspace.settings.privacy
-    opted_out = _read_opted_out(workspace)
-    may_hold_others = bool(opted_out or privacy.scrub)
-    if not privacy.pseudonyms and not may_hold_others:
-        return clean
-    contents = content_of(workspace, "messages", wanted)
-    fingerprint = exports_fingerprint(workspace)
-    out = digest_json(opted_out, length=16)
-    inputs = {key: digest([fingerprint, out, content]) for key, content in contents.items()}
-    pending = workspace.catalog.pending(_CLEAN, inputs, contents)
-    if not pending:
-        return clean
-    rows = workspace.tables.read("messages", pending)
-    breaches = _find_others(workspace, rows, opted_out) if may_hold_others else clean
-    if privacy.pseudonyms and not rows.is_empty():
+    privacy, opted_out = workspace.settings.privacy, _read_opted_out(workspace)
+    nothing = pl.DataFrame(schema={"column": pl.String, "message_id": pl.String})
+
+    def find(rows: pl.DataFrame, _partitions: Sequence[str]) -> pl.DataFrame:
+        breaches = _find_others(workspace, rows, opted_out) if opted_out or privacy.scrub else nothing
+        if not privacy.pseudonyms:
+            return breaches
         names = workspace.last_reading.read_names(workspace.chats_dir, workspace.settings.conversations)
-        breaches = pl.concat([breaches, find_real_names(rows, names)])
-    if breaches.is_empty():
-        workspace.catalog.record(_CLEAN, {key: Entry(inputs[key], contents[key], 0) for key in pending})
-    return breaches
+        return pl.concat([breaches, find_real_names(rows, names)])
+
+    if not (privacy.pseudonyms or privacy.scrub or opted_out):
+        return nothing
+    found = _search_once(workspace, "messages", partitions, digest_json(opted_out, length=16), find)
+    return nothing if found is None else found
+
+
+def _search_once(
+    workspace: Workspace,
+    table: str,
+    partitions: Sequence[str] | None,
+    searched_for: str,
+    find: Callable[[pl.DataFrame, Sequence[str]], pl.DataFrame],
+) -> pl.DataFrame | None:
+    """Search those partitions, or of all, which have not passed since they, the exports or the search changed."""
+    wanted = list(partitions) if partitions is not None else workspace.tables.keys(table)
+    contents = {key: content for key, content in content_of(workspace, table, wanted).items() if content}
+    if not contents:
+        return None
+    made_by = digest([exports_fingerprint(workspace), searched_for])
+    inputs = {key: digest([made_by, content]) for key, content in contents.items()}
+    pending = workspace.catalog.pending(f"privacy of {table}", inputs, contents)
+    rows = workspace.tables.read(table, pending) if pending else None
+    if rows is None or rows.is_empty():
+        return None
+    found = find(rows, pending)
+    if found.is_empty():
+        passed = {key: Entry(inputs[key], contents[key], 0) for key in pending}
+        workspace.catalog.record(f"privacy of {table}", passed)
+    return found
 
 
 def make_leak_finder(workspace: Workspace) -> FindLeaks:
@@ -151,33 +166,21 @@ def find_names(workspace: Workspace, table: str, partitions: Sequence[str] | Non
     It returns ``column`` and ``window_id`` (null in a table without windows) of every cell that holds a name, never the
     name.
     """
-    clean = pl.DataFrame(schema={"column": pl.String, "window_id": pl.String})
+
+    def find(rows: pl.DataFrame, partitions: Sequence[str]) -> pl.DataFrame:
+        found = _find_cells(rows, SEARCHED_COLUMNS[table], list_hidden_names(workspace), agreed)
+        is_quoted = table == "contexts" and not found.is_empty()
+        return _leave_out_joints(workspace, found, partitions) if is_quoted else found
+
+    nothing = pl.DataFrame(schema={"column": pl.String, "window_id": pl.String})
     if not (workspace.settings.privacy.pseudonyms and workspace.has_chats):
-        return clean
-    if table == "sources":
-        partitions = [EXPORT_SOURCES]  # the other one lists documents
-    wanted = list(partitions) if partitions is not None else workspace.tables.keys(table)
-    contents = {key: content for key, content in content_of(workspace, table, wanted).items() if content}
-    if not contents:
-        return clean
+        return nothing
     agreed = read_agreed_names(workspace)
-    made_by = digest(
-        [exports_fingerprint(workspace), digest_json([SEARCHED_COLUMNS[table], agreed], length=16)]
-    )
-    inputs = {key: digest([made_by, content]) for key, content in contents.items()}
-    pending = workspace.catalog.pending(f"privacy of {table}", inputs, contents)
-    rows = workspace.tables.read(table, pending) if pending else None
-    if rows is None or rows.is_empty():
-        return clean
-    names = list_hidden_names(workspace)
-    found = _find_cells(rows, SEARCHED_COLUMNS[table], names, agreed)
-    if table == "contexts" and not found.is_empty():
-        found = _leave_out_joints(workspace, found, pending)
-    if found.is_empty():
-        workspace.catalog.record(
-            f"privacy of {table}", {key: Entry(inputs[key], contents[key], 0) for key in pending}
-        )
-    return found.select("column", "window_id")
+    columns = digest_json([SEARCHED_COLUMNS[table], agreed], length=16)
+    # The other partition of the sources lists documents.
+    wanted = [EXPORT_SOURCES] if table == "sources" else partitions
+    found = _search_once(workspace, table, wanted, columns, find)
+    return nothing if found is None else found.select("column", "window_id")
 
 
 def _find_cells(

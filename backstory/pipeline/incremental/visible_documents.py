@@ -84,7 +84,7 @@ class VisibleDocuments:
 
     def name_earlier(self, partitions: Sequence[str]) -> dict[str, Earlier]:
         """Hash the documents that the windows of each partition may see."""
-        by_people, posts = self._named
+        by_people, own, others = self._named
         tables = self._workspace.tables
         began = _find_beginnings(tables, _digest_contents(self._workspace, "windows"))
         return {
@@ -93,7 +93,7 @@ class VisibleDocuments:
                 digest(
                     part
                     for conversation, moment in began.get(key, ())
-                    for part in (conversation, posts.of(conversation).name_before(moment))
+                    for part in (conversation, own.get(conversation, others).name_before(moment))
                 ),
             )
             for key in partitions
@@ -108,20 +108,20 @@ class VisibleDocuments:
         return self._documents.filter(IS_POST, _is_seen_by(conversation))["document_id"].to_list()
 
     @cached_property
-    def _named(self) -> tuple[str, _PostsByConversation]:
-        """Hash the documents of people, and the posts that each conversation may see."""
+    def _named(self) -> tuple[str, Mapping[str, _Posts], _Posts]:
+        """Hash the documents of people, the posts of each conversation, and those that every other one may see."""
         is_dated_post = IS_POST & pl.col("published_at").is_not_null()
         posts = self._documents.filter(is_dated_post)
         stages = (hash_dependencies(self._workspace, stage) for stage in _STAGES)
         by_people = digest([*stages, *_name_rows(self._documents.filter(~is_dated_post))])
         if not self._keeps_apart:
-            return by_people, _PostsByConversation({}, _Posts.make(posts))
+            return by_people, {}, _Posts.make(posts)
         own = {
             conversation: _Posts.make(posts.filter(_is_seen_by(conversation)))
             for conversation in posts["conversation_id"].drop_nulls().unique()
         }
         others = posts.filter(pl.col("conversation_id").is_null())
-        return by_people, _PostsByConversation(own, _Posts.make(others))
+        return by_people, own, _Posts.make(others)
 
 
 def read_visible(workspace: Workspace) -> VisibleDocuments:
@@ -177,22 +177,6 @@ class _Posts(NamedTuple):
     def name_before(self, moment: datetime) -> str:
         """Return the hash of the posts that were written before a moment, or at it."""
         return self.states[bisect_right(self.dates, moment)]
-
-
-class _PostsByConversation(NamedTuple):
-    """The posts that each conversation may see.
-
-    Attributes:
-        own: Those of each conversation that has any.
-        other: Those of every other conversation.
-    """
-
-    own: Mapping[str, _Posts]
-    other: _Posts
-
-    def of(self, conversation: str) -> _Posts:
-        """Return the posts that a conversation may see."""
-        return self.own.get(conversation, self.other)
 
 
 @lru_cache(maxsize=2)
