@@ -26,7 +26,7 @@ from backstory.pipeline.incremental.visible_documents import name_kept_snapshots
 from backstory.pipeline.run.plan import ANSWERS, PARTITIONED, STAGES
 from backstory.pipeline.run.run import Reasons, Run, RunEvent, RunPosition
 from backstory.pipeline.stages.posts import POSTS
-from backstory.pipeline.stages.retrieval import RetrievalStage, find_stale
+from backstory.pipeline.stages.retrieval import RetrievalStage
 from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.partitions import previous_partition
@@ -121,7 +121,7 @@ class Builder:
             kept = name_kept_snapshots(self._workspace, self.resources.visible, partitions)
             for searching in ANSWERS:
                 if issubclass(searching, RetrievalStage):
-                    for key in find_stale(self._workspace, searching, list(kept), kept):
+                    for key in searching(RunResources(self._workspace), list(kept), kept).stale_partitions():
                         del kept[key]
             self._run.kept = self._run.kept.difference(partitions) | set(kept)
         return [key for key in partitions if key not in self._run.kept]

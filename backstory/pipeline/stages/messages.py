@@ -55,7 +55,6 @@ from backstory.storage.tables.schemas import Messages
 _EXTENT: Final = "extent"
 _EXPORTS: Final = "exports"
 _DAYS: Final = "days"
-_ALL_MESSAGES: Final = "_all_messages"
 
 logger = logging.getLogger(__name__)
 
@@ -168,6 +167,7 @@ class MessagesStage(TableStage):
 
     table = "messages"
     side_outputs = ("quarantine", "sources")
+    _read: _AllMessages | None = None
 
     @cached_property
     def files(self) -> Sequence[ExportFile]:
@@ -191,20 +191,19 @@ class MessagesStage(TableStage):
         """Return the number of messages of each partition."""
         if self._are_empty(partitions):
             return {}
-        return dict(self._all_messages.rows["partition"].value_counts().iter_rows())
+        return dict(self._read_all().rows["partition"].value_counts().iter_rows())
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Return the messages of the partitions."""
         if self._are_empty(partitions):
             return dict.fromkeys(partitions, empty(Messages))
-        rows = self._all_messages.rows
+        rows = self._read_all().rows
         return split_by_partition(rows.filter(pl.col("partition").is_in(partitions)), partitions)
 
     def inputs_after(self) -> Mapping[str, str]:
         """Hash what was read, which may differ from what was on the disk before."""
-        if _ALL_MESSAGES not in vars(self):
-            return self.inputs
-        return dict.fromkeys(self.partitions, self._all_messages.fingerprint)
+        read = self._read
+        return self.inputs if read is None else dict.fromkeys(self.partitions, read.fingerprint)
 
     def begin(self) -> None:
         """Read the exports if they have changed, and write ``sources`` and ``quarantine``.
@@ -218,37 +217,33 @@ class MessagesStage(TableStage):
         is_known = _are_files_accounted_for(workspace, fingerprint_messages(workspace, self.files))
         if not is_known or is_archive_stale(workspace, self.files):
             # Writes `sources`, `quarantine`, and the archive, which is a part of the fingerprint.
-            self.partitions = list(self._all_messages.partitions)
+            self.partitions = list(self._read_all().partitions)
             self.resources.widened_to = self.partitions
 
     def end(self) -> None:
         """Record which exports the partitions were made from."""
         workspace = self.workspace
-        if _ALL_MESSAGES in vars(self) and self._all_messages.files == self.files:
+        if self._read is not None and self._read.files == self.files:
             # Of other days, some may have been made from the same exports.
-            record_files(workspace, self.files, [*self.partitions, *self._list_current()])
+            stored = workspace.tables.keys(self.table)
+            read = dict.fromkeys(stored, self._read.fingerprint)
+            current = {*stored}.difference(find_stale_partitions(workspace, self.table, read))
+            record_files(workspace, self.files, [*self.partitions, *current])
         workspace.last_reading.release()
 
-    def _list_current(self) -> list[str]:
-        """List the stored partitions that were made from what was read."""
-        stored = self.workspace.tables.keys(self.table)
-        read = dict.fromkeys(stored, self._all_messages.fingerprint)
-        stale = set(find_stale_partitions(self.workspace, self.table, read))
-        return [key for key in stored if key not in stale]
-
-    @cached_property
-    def _all_messages(self) -> _AllMessages:
-        """All messages, read once; their figures are those of the stage."""
-        read = _read_and_write_side_outputs(self.workspace, self.partitions)
-        self.counts.update(read.counts)
-        # What lies outside of the messages was removed.
-        self.seen = self.workspace.catalog.version
-        return read
+    def _read_all(self) -> _AllMessages:
+        """Read all messages once; their figures are those of the stage."""
+        if self._read is None:
+            self._read = _read_and_write_side_outputs(self.workspace, self.partitions)
+            self.counts.update(self._read.counts)
+            # What lies outside of the messages was removed.
+            self.seen = self.workspace.catalog.version
+        return self._read
 
     def _are_empty(self, partitions: Sequence[str]) -> bool:
         """Return whether the last reading was of the same files and found no messages, and none are stored."""
         days = self.workspace.catalog.read(_EXTENT).get(_DAYS)
-        if _ALL_MESSAGES in vars(self) or days is None or days.inputs != self.inputs[partitions[0]]:
+        if self._read is not None or days is None or days.inputs != self.inputs[partitions[0]]:
             return False
         filled = {*days.content.split(), *self.workspace.tables.keys("messages")}
         return filled.isdisjoint(partitions)

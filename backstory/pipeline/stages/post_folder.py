@@ -102,18 +102,6 @@ def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]
     )
 
 
-def remove_leftovers(workspace: Workspace) -> list[str]:
-    """Remove the files of posts whose partition is gone.
-
-    A sentence names those that stay because a person has edited them.
-    """
-    made = workspace.catalog.read("windows")
-    return remove_files(
-        workspace,
-        [slug for slug, entry in workspace.catalog.read(FILES).items() if entry.inputs not in made],
-    )
-
-
 def remove_files(workspace: Workspace, slugs: Collection[str]) -> list[str]:
     """Remove the files of posts, but those that a person has edited.
 

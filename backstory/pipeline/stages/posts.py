@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import polars as pl
@@ -27,21 +27,17 @@ from backstory.pipeline.stages.post_folder import (
     describe_other_files,
     place_file,
     remove_files,
-    remove_leftovers,
 )
 from backstory.pipeline.stages.stage import RunResources, TableStage
 from backstory.pipeline.stages.writer_material import TABLES_READ
 from backstory.pipeline.workspace import Workspace
-from backstory.settings.models import ModelPrice
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.schemas import Posts
 from backstory.text.leaks import Discretion
 from backstory.writing.draft import Writer
 from backstory.writing.model_writer import count_requests
-from backstory.writing.post_files import (
-    hash_file,
-)
+from backstory.writing.post_files import hash_file
 from backstory.writing.posts import (
     PUBLISHED,
     count_unfinished,
@@ -132,24 +128,15 @@ class PostsStage(TableStage):
         # Before any file changes: a row whose file is another one is made again, whatever its inputs say later.
         workspace.catalog.outdate(POSTS, partitions)
         self.seen = workspace.catalog.version
-        open_discretion = cache(lambda: make_discretion(workspace))
         requests = count_requests(writer)
         # With feedback, the context of a partition is read after the posts of the one before are written.
         assignments = (
             {} if workspace.feeds_back else {key: read_assignment(workspace, key) for key in partitions}
         )
-        ready = _write_at_once(workspace, writer, assignments.values(), open_discretion, calls)
+        ready = self._write_at_once(writer, assignments.values()) if assignments else {}
         written = {
-            key: _write(
-                workspace,
-                writer,
-                key,
-                assignments[key] if key in assignments else read_assignment(workspace, key),
-                open_discretion,
-                ready,
-                self._left,
-                calls,
-                None if self.resources.posts is None else self.resources.posts.files,
+            key: self._write_posts(
+                writer, key, assignments.get(key) or read_assignment(workspace, key), ready
             )
             for key in partitions
         }
@@ -167,13 +154,73 @@ class PostsStage(TableStage):
         workspace = self.workspace
         workspace.catalog.outdate(POSTS, _find_unfinished(workspace, self.partitions))
         self.seen = workspace.catalog.version
-        self._left += remove_leftovers(workspace)
+        made, files = workspace.catalog.read("windows"), workspace.catalog.read(FILES)
+        self._left += remove_files(
+            workspace, [slug for slug, entry in files.items() if entry.inputs not in made]
+        )
         self._notes = [
             *describe_other_files(workspace),
             *_describe_unknown_grains(workspace),
             *_describe_earlier(workspace, self.partitions),
         ]
         self._note()
+
+    @cached_property
+    def _discretion(self) -> Discretion:
+        """What posts may say about people; the real names are read where the first draft is judged."""
+        return make_discretion(self.workspace)
+
+    def _write_at_once(
+        self, writer: Writer, assignments: Collection[Assignment]
+    ) -> Mapping[str, dict[str, Any]]:
+        """Make the rows of all windows, which do not wait for each other without feedback."""
+        material = [pair for assignment in assignments for pair in assignment.material]
+        settings, drafts = self.workspace.settings.writers, self.workspace.drafts
+        return write_posts(material, writer, settings, self._discretion, drafts, self._calls)
+
+    def _write_posts(
+        self, writer: Writer, partition: str, assignment: Assignment, ready: Mapping[str, dict[str, Any]]
+    ) -> pl.DataFrame:
+        """Write the posts of a partition and their files, and remove the files of windows that are gone."""
+        workspace, settings = self.workspace, self.workspace.settings.writers
+        # The files that were read as documents; None if no window waits for them.
+        read = None if self.resources.posts is None else self.resources.posts.files
+        placed: dict[str, Entry] = {}
+
+        def is_served(row: Mapping[str, Any]) -> bool:
+            if read is None or row["status"] in ("failed", "in_letter"):
+                return True
+            if row["status"] in _WITHOUT_FILE:
+                return row["slug"] not in read  # its earlier post is a document until the next round
+            return row["slug"] in placed and read.get(row["slug"]) == placed[row["slug"]]
+
+        rows: list[dict[str, Any]] = []
+        # By conversation, of which a window waits for the posts; under one key if it is given those of all.
+        earlier: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        # A window that ended before another began comes before it in this order.
+        for window, context in sorted(
+            assignment.material, key=lambda pair: (pair[0].last_started_at, pair[0].window_id)
+        ):
+            seen = earlier[window.conversation_id if settings.feedback_scope == "conversation" else ""]
+            if any(row["published_at"] < window.last_started_at and not is_served(row) for row in seen):
+                row = make_wait(window, context, writer, settings, _EARLIER_FIRST)
+            else:
+                row = ready.get(window.window_id) or write_post(
+                    window, context, writer, settings, self._discretion, workspace.drafts, self._calls
+                )
+                if row["status"] in PUBLISHED:
+                    row, placed[row["slug"]] = place_file(workspace, partition, window.conversation_id, row)
+            seen.append(row)
+            rows.append(row)
+        rows += [make_told(told.window, told.slug, writer, settings) for told in assignment.told]
+        known = {slug for slug, entry in workspace.catalog.read(FILES).items() if entry.inputs == partition}
+        kept = {row["slug"] for row in rows if row["status"] not in _WITHOUT_FILE}
+        self._left += remove_files(workspace, known - kept)
+        price = find_price(workspace.settings.costs, settings.paid_model) if settings.paid_model else None
+        for row in rows:
+            used = Usage(tokens_in=row["tokens_in"], tokens_out=row["tokens_out"])
+            row["cost"] = estimate_cost(price, used)
+        return tabulate(rows)
 
     def _note(self) -> None:
         """Add what stays in the folder of the posts to the figures, as a sentence."""
@@ -200,78 +247,6 @@ def _remember_unfinished(workspace: Workspace, partition: str, rows: pl.DataFram
         workspace.catalog.record(_ASKED_AGAIN, {partition: Entry("", "", again)})
     else:
         workspace.catalog.forget(_ASKED_AGAIN, [partition])
-
-
-def _write_at_once(
-    workspace: Workspace,
-    writer: Writer,
-    assignments: Collection[Assignment],
-    open_discretion: Callable[[], Discretion],
-    calls: WriterCalls,
-) -> dict[str, dict[str, Any]]:
-    """Make the rows of all windows, which do not wait for each other without feedback."""
-    if not assignments:
-        return {}
-    material = [pair for assignment in assignments for pair in assignment.material]
-    discretion = open_discretion()
-    return write_posts(material, writer, workspace.settings.writers, discretion, workspace.drafts, calls)
-
-
-def _write(
-    workspace: Workspace,
-    writer: Writer,
-    partition: str,
-    assignment: Assignment,
-    open_discretion: Callable[[], Discretion],
-    ready: Mapping[str, dict[str, Any]],
-    left: list[str],
-    calls: WriterCalls,
-    read: Mapping[str, Entry] | None,
-) -> pl.DataFrame:
-    """Write the posts of a partition and their files, and remove the files of windows that are gone.
-
-    Sentences about files that stay are added to ``left``. ``read`` are the files that were read as documents; None if
-    no window waits for them.
-    """
-    settings = workspace.settings.writers
-
-    def is_served(row: Mapping[str, Any]) -> bool:
-        if read is None or row["status"] in ("failed", "in_letter"):
-            return True
-        if row["status"] in _WITHOUT_FILE:
-            return row["slug"] not in read  # its earlier post is a document until the next round
-        return row["slug"] in placed and read.get(row["slug"]) == placed[row["slug"]]
-
-    rows: list[dict[str, Any]] = []
-    # By conversation, of which a window waits for the posts; under one key if it is given those of all.
-    earlier: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    placed: dict[str, Entry] = {}
-    # A window that ended before another began comes before it in this order.
-    material = sorted(assignment.material, key=lambda pair: (pair[0].last_started_at, pair[0].window_id))
-    for window, context in material:
-        seen = earlier[window.conversation_id if settings.feedback_scope == "conversation" else ""]
-        if any(row["published_at"] < window.last_started_at and not is_served(row) for row in seen):
-            seen.append(make_wait(window, context, writer, settings, _EARLIER_FIRST))
-            rows.append(seen[-1])
-            continue
-        row = ready.get(window.window_id) or write_post(
-            window, context, writer, settings, open_discretion(), workspace.drafts, calls
-        )
-        if row["status"] in PUBLISHED:
-            row, placed[row["slug"]] = place_file(workspace, partition, window.conversation_id, row)
-        seen.append(row)
-        rows.append(row)
-    rows += [make_told(told.window, told.slug, writer, settings) for told in assignment.told]
-    known = {slug for slug, entry in workspace.catalog.read(FILES).items() if entry.inputs == partition}
-    left += remove_files(
-        workspace, known - {row["slug"] for row in rows if row["status"] not in _WITHOUT_FILE}
-    )
-    price = find_price(workspace.settings.costs, settings.paid_model) if settings.paid_model else None
-    return tabulate([row | {"cost": _estimate_cost(price, row)} for row in rows])
-
-
-def _estimate_cost(price: ModelPrice | None, row: Mapping[str, Any]) -> float | None:
-    return estimate_cost(price, Usage(tokens_in=row["tokens_in"], tokens_out=row["tokens_out"]))
 
 
 def _count(rows: pl.DataFrame) -> dict[str, int]:

@@ -29,7 +29,6 @@ from backstory.pipeline.incremental.partitions import read_table_rows, split_by_
 from backstory.pipeline.incremental.report import add_counts
 from backstory.pipeline.incremental.visible_documents import Earlier, record_searched
 from backstory.pipeline.stages.stage import RunResources, TableStage
-from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.retrieval.contexts import make_window_contexts
@@ -105,13 +104,6 @@ class RetrievalStage(TableStage):
         stats = embedded.stats
         workspace.runs.count_texts(workspace.embedder.id, stats)
         return plan_queries(windows, chunks, embedded.vectors, workspace.settings.rag), stats
-
-
-def find_stale(
-    workspace: Workspace, stage: type[RetrievalStage], partitions: Sequence[str], snapshots: Mapping[str, str]
-) -> list[str]:
-    """List the partitions of a stage that would be rebuilt if other snapshots counted for them."""
-    return stage(RunResources(workspace), partitions, snapshots).stale_partitions()
 
 
 def split(frame: pl.DataFrame, windows: pl.DataFrame, partitions: list[str]) -> dict[str, pl.DataFrame]:
