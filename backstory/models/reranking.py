@@ -28,8 +28,7 @@ from backstory.models.reranker import (
     hash_request,
 )
 from backstory.settings.models import RerankSettings
-from backstory.text.leaks import FindLeaks, find_no_leaks
-from backstory.text.people import SendText, send_as_written
+from backstory.text.people import FindLeaks, SendText, find_no_leaks, send_as_written
 from backstory.text.prompts.entries import cut_snippet, cut_to_common_length, name_messages
 
 logger = logging.getLogger(__name__)

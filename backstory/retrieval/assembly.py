@@ -30,11 +30,12 @@ from backstory.retrieval.selection.decisions import append_decisions, list_kept,
 from backstory.retrieval.selection.strategies import FindVectors, VectorSources
 from backstory.retrieval.selection.title_match import match_titles
 from backstory.settings.models import ContextSettings, RAGSettings, RerankSettings, Settings
-from backstory.text.leaks import FindLeaks, find_no_leaks
 from backstory.text.people import (
+    FindLeaks,
     ListWithheld,
     SendText,
     ShowText,
+    find_no_leaks,
     send_as_written,
     show_as_written,
     withhold_nothing,

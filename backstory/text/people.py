@@ -1,9 +1,10 @@
-"""The people of a chat as readers see them: names of plants and birds in place of keyed pseudonyms."""
+"""The people of a chat as readers see them, and what callers pass to show, send and check texts that may name them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from backstory.base.ids import PSEUDONYM_PREFIX
@@ -44,3 +45,30 @@ def withhold_nothing(document_ids: Sequence[str]) -> Collection[str]:  # noqa: A
 def is_pseudonym(text: str) -> bool:
     """Return whether a text is the pseudonym of a person."""
     return _PSEUDONYM.fullmatch(text) is not None
+
+
+ScrubText: TypeAlias = Callable[[str], str]
+"""Returns a text with markers in place of contact data."""
+
+FindLeaks: TypeAlias = Callable[[Sequence[str]], Collection[str]]
+"""Returns those of the texts that hold a real name of an author."""
+
+
+def find_no_leaks(texts: Sequence[str]) -> Collection[str]:  # noqa: ARG001 - the signature of FindLeaks
+    """Return no text: the authors are not hidden."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Discretion:
+    """What a post may say about people.
+
+    Attributes:
+        find_leaks: Finds the texts that must not be stored.
+        scrub: Replaces contact data in what is published.
+        rule: Name of the rule for names in documents, which decides what a writer is shown.
+    """
+
+    find_leaks: FindLeaks
+    scrub: ScrubText = str
+    rule: str = "keep"

@@ -9,7 +9,7 @@ from typing import Final
 from backstory.base.wording import count, name_some
 from backstory.settings.writers import WriterSettings
 from backstory.text.languages import detect_language, is_known, name_language
-from backstory.text.leaks import FindLeaks
+from backstory.text.people import FindLeaks
 from backstory.writing.draft import MOST_TAG_CHARACTERS, MOST_TITLE_CHARACTERS, Draft
 from backstory.writing.material import ContextMaterial
 

@@ -16,7 +16,7 @@ from backstory.base.telemetry import bind
 from backstory.settings.writers import WriterSettings
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform
-from backstory.text.leaks import Discretion, FindLeaks
+from backstory.text.people import Discretion, FindLeaks
 from backstory.writing.citations import LinkedText, link_citations
 from backstory.writing.draft import Draft, RecordedWriter, Writer
 from backstory.writing.draft_cache import DraftCache

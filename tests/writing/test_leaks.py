@@ -8,7 +8,7 @@ import pytest
 
 from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.settings.writers import WriterSettings
-from backstory.text.leaks import Discretion
+from backstory.text.people import Discretion
 from backstory.writing.draft import Draft
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.material import ContextMaterial, WindowMaterial, WindowMessage

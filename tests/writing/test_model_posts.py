@@ -12,7 +12,7 @@ import pytest
 from backstory.base.errors import ModelSetupError
 from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.settings.writers import WriterSettings
-from backstory.text.leaks import Discretion
+from backstory.text.people import Discretion
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.model_writer import ModelWriter
 from backstory.writing.posts import count_unfinished, tabulate, write_posts

@@ -10,15 +10,18 @@ whole name is found. Names in another script or with typing errors are not found
 
 from __future__ import annotations
 
+import html
 import itertools
 import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 import polars as pl
+import regex
 
 from backstory.ingest.privacy.folding import find_words, fold, places_of_letters
 from backstory.ingest.privacy.forms import (
@@ -31,7 +34,6 @@ from backstory.ingest.privacy.forms import (
     spell,
 )
 from backstory.ingest.privacy.phones import PhoneFinder
-from backstory.ingest.privacy.possessives import end_possessive, write_possessive
 from backstory.ingest.privacy.views import find_open_marks, list_views_of_names, spread_views
 
 Place = Literal["message", "app line", "identifier"]
@@ -88,7 +90,12 @@ FindNames = Callable[[str], Sequence[Found]]
 class NameFinder:
     """Finds people's names in texts."""
 
-    def __init__(self, names: Iterable[str], members: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        names: Iterable[str],
+        members: Iterable[str] = (),
+        aliases: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._people: dict[str, str] = {}
         self._names: set[str] = set()
         for name in sorted(names):
@@ -96,6 +103,7 @@ class NameFinder:
         self._members = set(filter(None, map(plain_name, members))) - self._names
         self._phones = PhoneFinder(filter(is_phone, self._names))
         self._vocabularies: dict[Place, Vocabulary] = {}
+        self._aliases = {self.person(alias): self.person(name) for alias, name in aliases.items()}
 
     def person(self, written: str) -> str:
         """Return the person of a name.
@@ -103,6 +111,10 @@ class NameFinder:
         It returns the person's normalized name. A name that several people could have is returned as it is.
         """
         return self._identify(normalize_name(written.removeprefix("@")))
+
+    def resolve(self, person: str) -> str:
+        """Return the person whose alias a person's name is, or the person itself."""
+        return self._aliases.get(person, person)
 
     def list_people(self) -> list[str]:
         """List the normalized names of all people."""
@@ -309,3 +321,35 @@ def _unambiguous(people: Mapping[str, str], spell: Callable[[str], Iterable[str]
         for letters in spell(name):
             owners[letters].add(person)
     return {letters: min(persons) for letters, persons in owners.items() if letters and len(persons) == 1}
+
+
+_ENDING: Final = regex.compile(r"(?<mark>['’ʼ])[sS]$")
+_AFTER: Final = regex.compile(r"['’ʼ][sS](?![\p{L}\p{N}])|(?<=[sxzSXZ])['’ʼ](?=\s+[\p{L}\p{N}\[*_`\"“(])")
+_QUOTED: Final = regex.compile(r"(?<![\p{L}\p{N}])['‘](?!\s)[^'’\n]*$")
+_READ_BEFORE: Final = 200
+"""Characters before a name in which a quotation may begin."""
+
+
+def end_possessive(text: str, start: int, end: int) -> int:
+    """Return where a name from ``start`` to ``end`` ends with the ending of its possessive, if it has one.
+
+    An apostrophe alone counts before a word, unless it may close a quotation.
+    """
+    found = _AFTER.match(text, end)
+    is_alone = found is not None and found.end() - found.start() == 1
+    if found is None or (is_alone and _QUOTED.search(text[max(start - _READ_BEFORE, 0) : start])):
+        return end
+    return int(found.end())
+
+
+def has_possessive(written: str) -> bool:
+    """Return whether a word ends with an apostrophe and an s."""
+    return _ENDING.search(written) is not None
+
+
+def write_possessive(shown: str, written: str) -> str:
+    """Return another name in place of a written one, with the ending of a possessive if that has one."""
+    plain = html.unescape(written)
+    if ending := _ENDING.search(plain):
+        return f"{shown}{ending['mark']}s"
+    return f"{shown}{plain[-1]}s" if plain[-1:] in ("'", "’", "ʼ") else shown

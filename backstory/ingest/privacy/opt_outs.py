@@ -173,16 +173,12 @@ class People:
 
     def __init__(self, read: ExportRead) -> None:
         app_texts = read.messages.filter(kind="system")["text"].drop_nulls().unique()
-        self._finder = NameFinder(read.names, find_members(app_texts))
-        self._aliases: Mapping[str, str] = {
-            self._finder.person(alias): self._finder.person(name) for alias, name in read.aliases.items()
-        }
+        self._finder = NameFinder(read.names, find_members(app_texts), read.aliases)
         self._people = {self.identify(name) for name in read.names}
 
     def identify(self, written: str) -> str:
         """Return the person that a name stands for."""
-        person = self._finder.person(written)
-        return self._aliases.get(person, person)
+        return self._finder.resolve(self._finder.person(written))
 
     def find(self, name: str, secret: bytes | None) -> str | None:
         """Return the person of a name or pseudonym; None if there is no such person."""

@@ -47,15 +47,13 @@ class Pseudonyms:
     ) -> None:
         app_texts = messages.filter(kind="system")["text"].drop_nulls().unique()
         self.authors = messages["author"].drop_nulls().unique().sort()
-        self.finder = NameFinder([*self.authors, *aliases, *other_names], find_members(app_texts))
-        self._people = {
-            self.finder.person(alias): self.finder.person(name) for alias, name in aliases.items()
-        }
+        names = [*self.authors, *aliases, *other_names]
+        self.finder = NameFinder(names, find_members(app_texts), aliases)
         self._secret = secret
 
     def of_person(self, person: str) -> str:
         """Return the pseudonym of a person, given as :meth:`NameFinder.person` does."""
-        return make_pseudonym(self._people.get(person, person), self._secret)
+        return make_pseudonym(self.finder.resolve(person), self._secret)
 
     def of(self, written: str) -> str:
         """Return the pseudonym of the person that a name stands for in the exports."""

@@ -15,8 +15,7 @@ import regex
 
 from backstory.ingest.privacy.folding import find_words, fold
 from backstory.ingest.privacy.forms import PARTICLES, Condition, Vocabulary, is_phone, spell
-from backstory.ingest.privacy.names import Found, take_apart
-from backstory.ingest.privacy.possessives import end_possessive, has_possessive
+from backstory.ingest.privacy.names import Found, end_possessive, has_possessive, take_apart
 from backstory.ingest.privacy.views import list_views
 
 _LEAST_LETTERS = 2

@@ -35,9 +35,8 @@ from backstory.pipeline.rendered_pages import remove_pages
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.passages.provenance import find_quotes, quote_chunk
 from backstory.storage.tables.catalog import Entry
-from backstory.text.leaks import Discretion, FindLeaks, find_no_leaks
 from backstory.text.message_markdown import MESSAGE_SEPARATOR
-from backstory.text.people import ShowText
+from backstory.text.people import Discretion, FindLeaks, ShowText, find_no_leaks
 from backstory.text.prompts.entries import MESSAGE_AUTHOR
 
 _OPTED_OUT: Final = "opted out"

@@ -8,8 +8,7 @@ from functools import cached_property
 
 from backstory.ingest.privacy.erasure_list import list_forgotten_members, read_forgotten
 from backstory.ingest.privacy.folding import fold
-from backstory.ingest.privacy.names import Found, NameFinder, replace_found
-from backstory.ingest.privacy.possessives import write_possessive
+from backstory.ingest.privacy.names import Found, NameFinder, replace_found, write_possessive
 from backstory.ingest.privacy.pseudonyms import make_pseudonym
 from backstory.ingest.privacy.surnames import (
     SurnameFinder,
@@ -29,11 +28,8 @@ class MemberNames:
         settings = workspace.settings.conversations
         names = workspace.last_reading.read_names(workspace.chats_dir, settings)
         aliases = workspace.last_reading.read_aliases(workspace.chats_dir, settings)
-        self.finder = NameFinder(names)
+        self.finder = NameFinder(names, aliases=aliases)
         self._secret = workspace.load_secret()
-        self._people = {
-            self.finder.person(alias): self.finder.person(name) for alias, name in aliases.items()
-        }
         forgotten = read_forgotten(workspace.forgotten)
         self._gone = {
             self._make_pseudonym(self.finder.person(name)): forgotten.token(name)
@@ -94,4 +90,4 @@ class MemberNames:
         return replace_found(text, lambda part: self.find(part, by_surname), write)
 
     def _make_pseudonym(self, person: str) -> str:
-        return make_pseudonym(self._people.get(person, person), self._secret)
+        return make_pseudonym(self.finder.resolve(person), self._secret)

@@ -34,7 +34,7 @@ from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.schemas import Posts
-from backstory.text.leaks import Discretion
+from backstory.text.people import Discretion
 from backstory.writing.draft import Writer
 from backstory.writing.model_writer import count_requests
 from backstory.writing.post_files import hash_file

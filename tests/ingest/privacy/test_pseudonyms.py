@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
+from backstory.ingest.privacy.names import NameFinder
 from backstory.ingest.privacy.pseudonyms import make_pseudonym, pseudonymize_messages, pseudonymize_sources
 from backstory.settings.inputs import ConversationSettings
 from tests.builders.messages import raw_messages
@@ -153,6 +154,15 @@ def test_real_names_are_found_in_every_column(rows: pl.DataFrame, columns: list[
 
     assert breaches["column"].to_list() == columns
     assert breaches["message_id"].null_count() == len(columns)
+
+
+@pytest.mark.parametrize("text", ["so Ben Lee", "BEN LEE's", "ben\u00a0\u200blee", "Ben\nLee", "ben_lee.txt"])
+def test_a_name_that_the_search_for_forms_misses_is_found(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NameFinder, "find", lambda *_: [])
+
+    found = find_real_names(chat((MEMBER, text)), ["Ben Lee"])
+
+    assert len(found) == 1
 
 
 def test_breach_names_the_message_and_not_the_person() -> None:
