@@ -230,8 +230,7 @@ def may_reach_store_by_http() -> bool:
 def hook_environment() -> dict[str, str]:
     """Return the environment of commands that settings name: what any program needs, and ``BACKSTORY_HOOK_*``.
 
-    No key of this process is in it. A command that calls a service gets its keys by files, or by a variable whose name
-    begins so.
+    No key of this process is in it; a command gets its own by files, or by a variable whose name begins so.
     """
     return {
         name: value

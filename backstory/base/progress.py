@@ -61,11 +61,10 @@ def announce_name(name: str) -> None:
 
 @contextmanager
 def show_progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Show the progress of a step, such as ``embedding documents``.
+    """Show the progress of a step, and yield a function to call with the number of items done and their total.
 
-    It yields a function to call with the number of items done and their total. On a terminal that moves a bar on
-    standard error, unless a listener draws one for all steps; elsewhere it writes a log line at every further tenth. If
-    nothing is left to do, it shows nothing.
+    On a terminal that moves a bar on standard error, unless a listener draws one for all steps; elsewhere it writes a
+    log line at every further tenth. If nothing is left to do, it shows nothing.
     """
     has_bar = sys.stderr.isatty() and not _listeners.get()[2]
     with _show_bar(label) if has_bar else _log_tenths(label) as show:

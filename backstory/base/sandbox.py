@@ -63,14 +63,10 @@ class ReadingLimits:
 
 
 def run_limited(task: str, content: bytes, limits: ReadingLimits, *, size: int | None = None) -> bytes:
-    """Run a task in another process that has limits of time and memory and no key in its environment.
+    """Run a task, ``module:function`` from bytes to bytes, in another process with limits and without keys.
 
-    The task is ``module:function``; the function takes and returns bytes, and raises nothing. ``size`` is that of the
-    file in bytes, if ``content`` only names it.
-
-    Raises:
-        ReadError: The task took too long, used too much memory, or crashed the process. The message is a
-            sentence for the file's status, without the file's name and content.
+    ``size`` is that of the file in bytes, if ``content`` only names it. A :class:`ReadError` means that the task took
+    too long, used too much memory, or crashed; its message is a sentence without the file's name and content.
     """
     with _locks[limits.megabytes]:
         worker = _workers.pop(limits.megabytes, None)

@@ -143,10 +143,9 @@ def current_run() -> str | None:
 
 @contextmanager
 def observe(name: str, **fields: Value) -> Iterator[Callable[[Mapping[str, Value]], None]]:
-    """Mark a piece of work of some kind, such as ``stage``, with the fields that identify it.
+    """Mark a piece of work, such as a ``stage``, and yield a function that adds figures to its span at the end.
 
-    It yields a function that adds figures to the span at the end. If the block raises, the span has the status of an
-    error and the name of the exception's class. The message is left out, since it may quote an input.
+    If the block raises, the span names the class of the error, and not its message, which may quote an input.
     """
     reset = _fields.set({**_fields.get(), **fields})
     try:

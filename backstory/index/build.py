@@ -66,8 +66,8 @@ _DOCUMENT_COLUMNS = [*_KEY, "uri", "title", "slug", "published_at", "tags", "kin
 class Content:
     """The content of a snapshot: documents by id, and chunks with the title and the position of their document.
 
-    ``vectors`` are unit rows in the order of the chunks. ``stemmers`` has that of each document,
-    and ``main_stemmer`` is that of documents whose language is unclear.
+    ``vectors`` are unit rows in the order of the chunks. ``stemmers`` has that of each document, and ``main_stemmer``
+    is that of documents whose language is unclear.
     """
 
     documents: pl.DataFrame
@@ -90,8 +90,7 @@ class Content:
     def list_rows(self, *, by_people: bool) -> Iterator[tuple[int, str, str]]:
         """List the place, the stemmer and the searched text of the rows of people, or of written posts.
 
-        Written posts must not change the scores of other documents: else the hits of a window would depend on posts
-        that are written later. So only the rows of people count.
+        Only the rows of people count, since the hits of a window must not depend on posts that are written later.
         """
         stemmers = self.stemmers.gather(self.chunks["document"])
         counted = _written_by_people(self.documents).gather(self.chunks["document"])
@@ -180,8 +179,8 @@ class IndexBuild(NamedTuple):
 def publish_content(folder: Path, content: Content, calibration: Calibration) -> IndexBuild:
     """Build and publish a snapshot in the folder of an index, unless the current one has the same content.
 
-    The version is a hash of content and settings. The snapshot is built in a hidden folder, and published in one step:
-    a process that is killed at any point leaves the earlier snapshot current and whole.
+    It is built in a hidden folder, and published in one step: a process that is killed at any point leaves the earlier
+    snapshot current and whole.
     """
     started = time.perf_counter()
     version = content.hash(calibration.model_dump_json())

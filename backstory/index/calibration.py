@@ -67,12 +67,11 @@ def calibrate(
     vectors: Vectors,
     embed_queries: EmbedQueries,
 ) -> Calibration:
-    """Return the constants of the embedder's space.
+    """Return the constants of the embedder's space, the same for the same documents of people.
 
-    Only documents that people wrote count: else the hits of a window would depend on posts that are written later.
-    The same documents give the same constants, whatever was indexed before. ``vectors`` are unit rows in the order of
-    ``document_chunks``. ``embed_queries`` is called, with at most 128 short texts, only if the constants have to be
-    derived.
+    Written posts do not count: else the hits of a window would depend on later ones. ``vectors`` are unit rows in the
+    order of ``document_chunks``. ``embed_queries`` is called, with at most 128 short texts, only if the constants have
+    to be derived.
     """
     shipped = DEFAULT_CALIBRATION.model_copy(update={"min_similarity": embedder.default_min_similarity})
     if embedder.id.startswith(_MEASURED_SPACE):

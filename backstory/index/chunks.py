@@ -52,9 +52,8 @@ def cut_document_chunks(
 ) -> pl.DataFrame:
     """Cut the documents of status ``ok`` into table ``document_chunks``, in the order of the documents.
 
-    The text that :func:`embedding_texts` builds for a chunk never exceeds ``max_tokens``, the embedder's maximum, as
-    the tokenizer ``counter_id`` counts them. ``token_count`` counts ``text`` alone. ``heading`` is empty for a document
-    whose title and headings would take half of the maximum. Chunks of ``previous``, the table of the last run, are
+    What :func:`embedding_texts` makes of a chunk never exceeds ``max_tokens``, as the tokenizer ``counter_id`` counts.
+    ``heading`` is empty for a document whose title and headings would take half of that. Chunks of ``previous`` are
     reused where the revision was cut in the same way.
     """
     current = documents.filter(pl.col("status") == "ok").select(*_KEY, *_READ)

@@ -61,10 +61,9 @@ class IndexedWords:
 class FoundTerms(dict[str, list[int]]):
     """A cache of the terms of words, in all languages, which begins again when it holds :data:`KEPT_WORDS`.
 
-    A word and its parts each give pairs of numbers, one pair after another: a term in some language, and its home.
-    The home is the term in which the word is least rare among the languages of enough rows; if there is none, the one
-    in the language of most rows. So the forms of a word have one home, whatever the stemmers of other languages make
-    of them.
+    A word and its parts each give pairs of numbers, one pair after another: a term in some language, and its home. That
+    is the term in which the word is least rare among the languages of enough rows, or else the one in the language of
+    most rows, so that the forms of a word have one home, whatever stemmers make of them.
     """
 
     def __init__(self, statistics: Statistics, rarity: NDArray[np.float64]) -> None:
@@ -122,10 +121,9 @@ class KeywordIndex:
     def find_terms(self, texts: Sequence[str], most: int | None) -> QueryTerms:
         """Find and weigh the words of queries that occur in the index, of each the ``most`` rarest; None for all.
 
-        The rare words of a query chunk say what it is about; common and repeated words only favour long messages.
-        So the rarest words of each text are taken, each once, similar to Lucene's MoreLikeThis. A text as long as
-        a window is characterised by the words that it repeats, so without a limit every word has the weight
-        1 + ln(its count). A word of several languages is one word.
+        The rare words of a query chunk say what it is about, similar to Lucene's MoreLikeThis. A text as long as a
+        window is characterised by the words that it repeats, so without a limit every word has the weight 1 + ln(its
+        count).
         """
         pairs = [self._look_up(text) for text in texts]
         query = np.repeat(np.arange(len(texts)), [len(row) // 2 for row in pairs])
@@ -204,8 +202,7 @@ class KeywordIndex:
     def words_of(self, texts: Sequence[str]) -> IndexedWords:
         """Find the words of texts that occur in the index, in their order. Those of recent texts are remembered.
 
-        The rarity of a word is its inverse document frequency as in BM25, 1 for a word of a single row. A word of
-        several languages is one word: that of the language in which it is least rare.
+        The rarity is that of BM25, 1 for a word of a single row, in the language in which the word is least rare.
         """
         words = [self._list_words(text) for text in texts]
         start = np.zeros(len(words) + 1, np.int64)

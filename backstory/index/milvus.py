@@ -273,9 +273,7 @@ def require_milvus() -> None:
 def choose_collection(folder: Path, settings: IndexSettings, embedder_id: str, dimension: int) -> str:
     """Choose the collection for the rows of a snapshot: that of the snapshot before, unless it does not fit.
 
-    Another server, vectors of another space, or other settings of the HNSW index take another one, and the one before
-    is deleted. So does a folder whose collection another one uses, such as a copy of it that was built since; it is
-    left to the other.
+    Then it is deleted. One that another folder uses, such as a copy of this one that was built since, is left to that.
     """
     graph = (dimension, settings.hnsw_m, settings.hnsw_ef_construction)
     kind = digest([embedder_id, *map(str, graph)], length=8)

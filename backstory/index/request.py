@@ -69,13 +69,12 @@ _NO_FILTERS = Filters()
 class SearchRequest:
     """How to search for a batch of queries; a number out of its range is an :class:`InputError`.
 
-    Every hit reaches the threshold ``min_similarity``, a cosine, under every ranking. The mode ``exact`` compares with
-    every chunk, and ``ann`` allows an HNSW index where it can answer. The ranking ``dense`` orders by similarity,
-    ``keyword`` by BM25, and ``hybrid`` by both: with an HNSW index, it ranks the best 100 (or ``overfetch * top_k``)
-    of each. ``keyword_weight`` is that of the square root of the BM25 score beside the cosine. Keywords compare the
-    ``keyword_terms`` rarest words of a query, each counted once; None takes all, each with weight 1 + ln(its count),
-    which suits a query as long as a window. ``nprobe``, a parameter of IVF indexes, is used as ``ef_search``, with a
-    warning.
+    Every hit reaches the cosine ``min_similarity``. The mode ``ann`` allows an HNSW index where it can answer. The
+    ranking ``dense`` orders by similarity, ``keyword`` by BM25, and ``hybrid`` by both: with an HNSW index, it ranks
+    the best 100 (or ``overfetch * top_k``) of each. ``keyword_weight`` is that of the square root of BM25 beside the
+    cosine. Keywords compare the ``keyword_terms`` rarest words of a query; None takes all, each with weight 1 + ln(its
+    count), which suits a query as long as a window. ``nprobe``, a parameter of IVF indexes, is used as ``ef_search``,
+    with a warning.
     """
 
     top_k: int

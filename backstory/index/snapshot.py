@@ -74,9 +74,9 @@ class FileRecord(_Record):
 class Manifest(_Record):
     """Content and origin of a snapshot.
 
-    ``languages`` and ``mean_words`` are those of the keyword index, and ``main_stemmer`` is that of documents whose
-    language is unclear. ``recall_at_5`` is the share of the exact best five that the HNSW index found when it was
-    built; None without one. ``collection`` is that of a Milvus server, if one holds it.
+    ``main_stemmer`` is that of documents whose language is unclear. ``recall_at_5`` is the share of the exact best five
+    that the HNSW index found when it was built; None without one. ``collection`` is that of a Milvus server, if one
+    holds it.
     """
 
     format: int
@@ -163,10 +163,10 @@ def _hash_file(path: Path) -> str:
 
 
 class Snapshot:
-    """An open snapshot, whose files have the sizes that were written; else :class:`SearchIndexError`.
+    """An open snapshot, whose files have the sizes that were written; it is not deleted while it is open.
 
-    While it is open, it is not deleted. Garbage collection closes the snapshot if nothing closed it before. ``rows``
-    has the id of each chunk, and the position of its document.
+    Garbage collection closes it if nothing did before. ``rows`` has the id of each chunk, and the position of its
+    document.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -83,8 +83,7 @@ class Answer:
 class ChatModel:
     """Asks one model of a service for JSON of a schema, from any number of threads.
 
-    Attributes:
-        id: Service, model and temperature; together with messages and form, everything that decides the answer.
+    Its id and the messages and form together are everything that decides the answer.
     """
 
     def __init__(self, settings: LanguageModelSettings, service: Service) -> None:

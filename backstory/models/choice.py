@@ -19,8 +19,7 @@ def make_embedder(
     """Make the embedder that the settings name, which loads its model or client when first used.
 
     The meter counts what calls of a paid service use, within budgets. The keys are those of the workspace, or with None
-    those of the environment. A ``MissingExtraError`` means that packages are not installed, a ``ModelSetupError`` that
-    the local model is absent, damaged, or of a kind that cannot be run.
+    those of the environment. A ``ModelSetupError`` means that the local model is absent, damaged or of an unknown kind.
     """
     if settings.provider in SERVICES:
         from backstory.models.embeddings.service_embedder import GeminiEmbedder, ServiceEmbedder

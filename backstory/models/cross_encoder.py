@@ -46,8 +46,8 @@ class CrossEncoderReranker:
     def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
         """Judge every candidate for the query chunks that found it best: a row per query, in the order of the request.
 
-        A ``ModelSetupError`` means that the model cannot be run, a ``ModelError`` that it failed, or that its output is
-        not one score per pair.
+        A ``ModelError`` means that the model cannot be run, that it failed, or that its output is not one score per
+        pair.
         """
         chosen = [_choose_pairs(request) for request in requests]
         pairs = [

@@ -47,8 +47,7 @@ def explain_failure(
 ) -> BackstoryError:
     """Convert the error of a service into an error of this library, without the key that the service may repeat.
 
-    A :class:`TransientError` stands for time-outs, errors of the server and quotas per minute; any other error must not
-    be retried, a redirect included.
+    A :class:`TransientError` stands for time-outs, errors of the server and quotas per minute; no other may be retried.
     """
     status = failure.status
     if 300 <= status < 400:

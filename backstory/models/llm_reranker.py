@@ -85,8 +85,7 @@ class LLMReranker:
         """Judge the candidates of any number of windows, with one call per window, in the same order.
 
         An answer that is broken or not complete is requested once more; if no answer is usable, the result holds a note
-        with the reason. See :meth:`backstory.models.service.Service.post` for the errors; with a
-        ``BudgetExhaustedError`` usually no call was sent.
+        with the reason. See :meth:`backstory.models.service.Service.post` for the errors.
         """
         prompts = [Messages(INSTRUCTION, write_prompt(request)) for request in requests]
         tokens = sum(messages.estimate_tokens() for messages in prompts)
@@ -123,10 +122,10 @@ def write_prompt(request: RerankRequest) -> str:
 
 
 def read_judgements(answer: Answer, request: RerankRequest) -> Judgements:
-    """Read the topics and ratings of an answer. Unknown ids are dropped, and the first of repeated ones counts.
+    """Read the topics and ratings of an answer, or raise :class:`UnusableAnswerError`.
 
-    An :class:`UnusableAnswerError` means that it is not JSON of the schema, names no topic, or does not rate every
-    document for every topic from 0 to 5.
+    Unknown ids are dropped, and the first of repeated ones counts. Every document needs a rating from 0 to 5 by every
+    topic.
     """
     try:
         fields = parse_answer(answer.text)

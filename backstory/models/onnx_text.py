@@ -346,9 +346,9 @@ def group_by_length(
 ) -> list[NDArray[np.int64]]:
     """Group texts of similar length within a number of tokens, padding included; each position comes exactly once.
 
-    The longest texts come first: memory peaks at the start of a run and not hours into it. A single text above the
-    number is a batch alone. ``least_filled`` is the least tokens of a text as a share of the longest one of its batch:
-    0 pads any text, and 1 none.
+    The longest texts come first, so that memory peaks at the start of a run. A text above the number is a batch alone.
+    ``least_filled`` is the least tokens of a text as a share of the longest one of its batch: 0 pads any text, and 1
+    none.
     """
     order = np.argsort(-token_counts, kind="stable")
     batches: list[NDArray[np.int64]] = []

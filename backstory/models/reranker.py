@@ -44,15 +44,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class RerankRequest:
-    """One window and its candidates.
+    """One window and its candidates, each chunk once, in the order of the selection.
 
-    Attributes:
-        window_id: Id of the window.
-        parts: The whole window in order, cut to :data:`QUERY_CHARACTERS`.
-        queries: The queries of the window that found a candidate, not cut.
-        candidates: In the order of the selection, each chunk once.
-        scores: Score of each candidate for each query, shape ``(queries, candidates)``; -inf where the query did not
-            find the candidate.
+    The parts are the whole window in order, cut to :data:`QUERY_CHARACTERS`; the queries, not cut, are those that found
+    a candidate. ``scores`` has a row for each query and a column for each candidate; -inf where the one did not find
+    the other.
     """
 
     window_id: str
@@ -97,15 +93,10 @@ class Topic:
 
 @dataclass(frozen=True)
 class Judgements:
-    """Ratings of one window.
+    """Ratings of one window: for each topic, a row, the value of each candidate on the scale; NaN where there is none.
 
-    Attributes:
-        topics: The rows.
-        values: Judgement of each candidate for each topic in the unit of ``scale``, shape ``(topics, candidates)``; NaN
-            where the rater gave none.
-        scale: Unit and threshold of the values.
-        note: Why there are no judgements, such as ``blocked (SAFETY)``; None if there are.
-        unsent: Positions of the candidates that the rater was not shown, since their documents are withheld.
+    ``note`` says why there are no judgements, such as ``blocked (SAFETY)``; None if there are. ``unsent`` has the
+    positions of the candidates that the rater was not shown, since their documents are withheld.
     """
 
     topics: tuple[Topic, ...]
@@ -150,8 +141,7 @@ class Reranker(Protocol):
     def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
         """Judge the candidates of any number of windows: a result for each request, in the same order.
 
-        If an answer is blocked, cut, broken or not complete, its result holds no judgements but a note; this is no
-        error. A ``ModelError`` means that the model could not be used.
+        An answer that is blocked, cut, broken or not complete is no error: its result holds no judgements but a note.
         """
         ...
 

@@ -54,11 +54,10 @@ class Shortlist:
 
 
 class Reranking:
-    """Has the candidates of a batch of windows judged.
+    """Has the candidates of a batch of windows judged, at most ``candidates`` of each, and counts what came of it.
 
-    It selects ``candidates`` chunks for the reranker, and counts judged windows, those without usable judgements,
-    topics that no candidate serves, windows whose judgements an earlier run has kept, requests, and withheld
-    candidates.
+    ``counts`` has judged windows, those without usable judgements, topics that no candidate serves, windows whose
+    judgements were kept before, requests, and withheld candidates.
     """
 
     def __init__(
@@ -72,12 +71,11 @@ class Reranking:
         cache: JudgementCache | None = None,
         send: SendText = send_as_written,
     ) -> None:
-        """Set the reranker and the tables that its requests are made from.
+        """Set the reranker, and what its requests are made from.
 
-        ``window_chunks`` is the table of the windows. ``describe`` gives ``chunk_id``, ``document_id``, ``title`` and
-        ``text`` of stored chunks, as :meth:`backstory.index.search.SearchIndex.describe` does. ``find_leaks`` finds the
-        labels of topics that hold a real name. The cache has the judgements of earlier runs; None keeps none. ``send``
-        gives each text as the reranker is sent it, or withholds it.
+        ``describe`` gives stored chunks as :meth:`backstory.index.search.SearchIndex.describe` does, ``find_leaks``
+        finds the labels of topics that hold a real name, and ``send`` gives each text as the reranker is sent it, or
+        withholds it. The cache has the judgements of earlier runs.
         """
         self.candidates = settings.candidates
         self.counts = dict.fromkeys(_COUNTS, 0)

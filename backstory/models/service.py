@@ -59,9 +59,8 @@ class Service:
     ) -> None:
         """Prepare calls. The first call reads the key from ``keys``, unless there is a key, and makes the client.
 
-        The keys are those of the workspace, or with None those of the environment; ``clock`` gives monotonic seconds,
-        and ``wait`` blocks the calling thread. A ``MissingExtraError`` means that the packages of the service are
-        absent.
+        The keys are those of the workspace, or with None those of the environment. A ``MissingExtraError`` means that
+        the packages of the service are absent.
         """
         self.is_gemini = settings.provider == "gemini"
         require_extra(
@@ -90,9 +89,8 @@ class Service:
         """Send a request to a path below the address of a service with OpenAI's API, such as ``/embeddings``.
 
         ``read`` turns the answer, a JSON object, into the result, or raises :class:`TransientError`; ``most`` is what
-        the call uses at most. It raises ``BudgetExhaustedError`` if the next attempt would exceed a budget,
-        ``ModelSetupError`` without a key or with one that was refused, ``BudgetExhaustedError`` if a quota that does
-        not refill soon is used up, and a ``ModelError`` if every attempt failed, or the request was
+        the call uses at most. A ``BudgetExhaustedError`` means that a budget or quota is used up, a ``ModelSetupError``
+        that there is no key or it was refused, a ``ModelError`` that every attempt failed, or that the request was
         refused.
         """
         return self._call(partial(self._post, path, body), read, partial(read_usage, most=most), most)

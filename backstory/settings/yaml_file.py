@@ -29,9 +29,8 @@ _MESSAGES: Final = {
 def read_settings(path: Path) -> Settings:
     """Read and check a settings file; an empty one gives the defaults.
 
-    Raises:
-        WorkspaceError: There is no such file, or it cannot be read.
-        SettingsError: The file is not YAML, or holds an unknown or invalid setting. The error names the line.
+    A ``WorkspaceError`` means that there is no such file, or that it cannot be read. A ``SettingsError`` names the line
+    of an unknown or invalid setting.
     """
     tree = _parse(path)
     try:

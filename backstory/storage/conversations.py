@@ -98,8 +98,8 @@ class ConversationStore:
     ) -> int | None:
         """Add a question and its answer as values for JSON; return the number of the turn, or None if it is another's.
 
-        The passages of the search are left out: copies of documents that it need not hold. So is the answer, if a
-        document that it shows, whose path is given by its id, has been dropped since its ``index_version``.
+        The passages of the search are left out, as is an answer that shows a document, whose path is given by its id,
+        that has been dropped since its ``index_version``.
         """
         with self._writing() as session:
             if not _is_owned(session, conversation, user_id):
@@ -174,10 +174,10 @@ class ConversationStore:
     def clear_answers(
         self, is_held: Callable[[KeptTurn], bool], marks: Collection[str], index_version: str | None
     ) -> int:
-        """Take answers that hold what has to go out of the file and off the disk, and return their number.
+        """Take answers that hold what has to go, and questions and feedback that do, off the disk; return their number.
 
-        Questions and what was said of answers go as well, if they hold it by themselves. Later answers from the
-        snapshot of now that show the same are not kept: documents by their ids, or by the beginning of their paths.
+        Later answers from the snapshot of now that show the same documents, by id or beginning of the path, are not
+        kept.
         """
         if not self._state.exists():
             return 0

@@ -48,8 +48,7 @@ class Part:
     """Tables that lie together, and change together in a transaction.
 
     ``name`` is that of the file of SQLite without its ending, and the end of the name of a schema. Messages call the
-    part by its title, and end with the remedy if it is damaged. Only the owner may read a private file. State of
-    another format is refused.
+    part by its title, and end with the remedy if it is damaged. State of another format is refused.
     """
 
     name: str

@@ -121,9 +121,8 @@ class Folder:
 class Bucket:
     """The objects below an address such as ``s3://bucket/prefix``, with the methods of :class:`Folder`.
 
-    Keys, region and endpoint are those of the environment (``AWS_ACCESS_KEY_ID`` and others). Any number of threads may
-    use it. An upload that is cut leaves nothing. A call that fails by the network or the server is tried again for as
-    long as ``patience`` says, before it is a :class:`StateError`.
+    Keys, region and endpoint are those of the environment (``AWS_ACCESS_KEY_ID`` and others). A call that fails by the
+    network or the server is tried again for as long as ``patience`` says, before it is a :class:`StateError`.
     """
 
     address: str

@@ -39,10 +39,10 @@ def temporary_path(path: Path) -> Path:
 
 @contextmanager
 def exclusive_temporary(path: Path) -> Iterator[BufferedRandom]:
-    """Open the temporary file of a path, empty and locked against all other threads and processes.
+    """Open the temporary file of a path, empty and locked against all other threads and processes; make its folder.
 
-    The folder is made if it is absent. The name is fixed, so the next writer overwrites what a killed writer left. The
-    lock ends with the process. The file is deleted at the end unless :func:`publish` renamed it.
+    The name is fixed, so the next writer overwrites what a killed one left. The file is deleted at the end unless
+    :func:`publish` renamed it.
     """
     temporary = temporary_path(path)
     temporary.parent.mkdir(parents=True, exist_ok=True)
@@ -75,10 +75,9 @@ def write_file(path: Path, content: bytes, *, mode: int | None = None) -> None:
 
 
 def require_built_file(path: Path, build: Callable[[], bytes]) -> None:
-    """Build a file of the cache folder, such as the graph of a model, unless it is there.
+    """Build a file of the cache folder, such as the graph of a model, unless it is there, or raise ``ModelSetupError``.
 
-    If several processes need it at once, one builds it and the rest wait. The file gets its name only when it is
-    complete and on disk. A ``ModelSetupError`` means that it cannot be written.
+    If several processes need it at once, one builds it and the rest wait.
     """
     if path.exists():
         return

@@ -31,13 +31,9 @@ class ChangedFileError(OSError):
 def open_contained(root: Path, path: Path) -> BufferedReader:
     """Open a regular file in a folder, which is a resolved path. Links are followed once, and only to a place inside.
 
-    The path is resolved first. Then every folder on the way is opened relative to the one above it, and none of them
-    may be a link any more, nor the file. What is checked is the open file, which no change of names can replace.
-
-    Raises:
-        FileNotFoundError: There is nothing any more.
-        OSError: The path leads out of the folder (number ``EXDEV``), there is something else than a regular file
-            (``ENXIO``), or the file cannot be opened.
+    Every folder on the way is opened relative to the one above it, and what is checked is the open file, which no
+    change of names can replace. Beside ``FileNotFoundError``, the number of an ``OSError`` is ``EXDEV`` for a path that
+    leads out, and ``ENXIO`` for something else than a regular file.
     """
     try:
         place = Path(os.path.realpath(path))

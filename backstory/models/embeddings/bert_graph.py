@@ -30,10 +30,8 @@ _MASKED: Final = np.float32(np.finfo(np.float32).min / 2)
 class BertModel:
     """A transformer encoder (Devlin et al. 2019) and the pooling of its output into one vector.
 
-    The name is safe as a file name, and the checksum is that of all files that the vectors depend on. The pooling
-    ``cls`` takes the first token's vector, ``mean`` the mean of all tokens. The prompts come before a query or a
-    document. The tensors have the names of Hugging Face's ``BertModel``; row 0 of the table of positions belongs to the
-    first token. The other fields are those of :class:`backstory.models.embeddings.protocol.Embedder`.
+    The name is safe as a file name, and the checksum is that of all files that the vectors depend on. The tensors have
+    the names of Hugging Face's ``BertModel``; row 0 of the table of positions belongs to the first token.
     """
 
     name: str

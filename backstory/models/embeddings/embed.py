@@ -101,12 +101,11 @@ def embed_texts(
     cache: EmbeddingCache | None,
     progress: ReportProgress | None = None,
 ) -> EmbeddedTexts:
-    """Embed any number of texts, repeated ones once.
+    """Embed any number of texts, repeated ones once; without a cache all are computed and none is stored.
 
-    Each finished batch is stored at once, so a killed process loses at most one batch for each of the embedder's
-    workers. Without a cache all are computed and none is stored. ``progress`` is told the distinct texts done and their
-    total, at the start and after every batch. A text over the limit ends in an ``InputError`` before anything
-    is computed; after a ``ModelError`` the finished batches are stored.
+    Each finished batch is stored at once, so a killed process loses at most one batch for each worker. ``progress`` is
+    told the distinct texts done and their total. A text over the limit is an ``InputError`` before anything is
+    computed.
     """
     started, calls_before = time.perf_counter(), embedder.api_calls
     require_text(texts)

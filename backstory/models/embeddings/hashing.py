@@ -31,10 +31,9 @@ _WORD = regex.compile(rf"[{_UNSPACED}]|[\w--[{_UNSPACED}]]++", regex.VERSION1)
 
 
 class HashingEmbedder:
-    """Counts words into signed hash buckets (feature hashing, Weinberger et al. 2009).
+    """Counts words into signed hash buckets (feature hashing, Weinberger et al. 2009), the same on every machine.
 
-    The vectors are the same on every machine and in every process. The embedder's id names the method, so the
-    vectors are never mistaken for those of a model.
+    The id names the method, so that the vectors are never mistaken for those of a model.
     """
 
     id = f"hashing:words:{DIMENSION}"

@@ -155,9 +155,8 @@ def open_pack(
 def open_own_model(settings: EmbeddingSettings) -> LocalEmbedder:
     """Make the embedder of a model of the user's own, which states no scale of similarities: its threshold is 0.
 
-    An output with a row for each token is pooled by the mean, or by the first token if ``1_Pooling/config.json``, as
-    sentence-transformers write it, says so. A ``ModelSetupError`` means that a file is absent, or that the output is
-    pooled in another way.
+    An output with a row for each token is pooled by the mean, or by the first token if ``1_Pooling/config.json`` of
+    sentence-transformers says so. A ``ModelSetupError`` names an absent file or another way of pooling.
     """
     files = find_model_folder(settings.model_dir or "", "embedding.model_dir")
     pooling = _find_pooling(files.model)

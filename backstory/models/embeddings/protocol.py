@@ -19,16 +19,11 @@ _CHARACTERS_PER_TOKEN: Final = 100
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors of one embedding space.
+    """Turns texts into unit vectors of one embedding space, which ``id`` names: vectors of two are never compared.
 
-    Attributes:
-        id: Name of the space: provider, model, revision, width. Vectors of two spaces are never compared.
-        max_input_tokens: Most tokens, by :meth:`count_tokens`, of a text that is embedded whole.
-        default_min_similarity: Threshold: cosine similarity below which a hit of this model is no evidence; 0 if its
-            scale is not known.
-        languages: Languages that the model knows, ISO 639-1; None if it knows all or states none.
-        default_query_tokens: Tokens that a query chunk should reach; higher where a quota counts texts.
-        workers: Number of batches that may run at once.
+    ``max_input_tokens`` are those of a text that is embedded whole. A hit below ``default_min_similarity`` is no
+    evidence; 0 if the scale is not known. ``languages`` are those that the model knows; None if all. A query chunk
+    should reach ``default_query_tokens``, and ``workers`` batches may run at once.
     """
 
     id: str

@@ -55,11 +55,8 @@ _TASK_TYPES: Final[Mapping[Task, str]] = MappingProxyType(
 class ServiceEmbedder:
     """Calls OpenAI's ``/embeddings`` from any number of threads, within limits that they share.
 
-    The scale of the model's similarities is not known, so its threshold is 0.
-
-    Attributes:
-        id: Name of the embedding space: where the model runs, its name, the prefixes, and the requested width.
-        service: Sends all requests.
+    The scale of the model's similarities is not known, so its threshold is 0. The id of the space names where the model
+    runs, its name, the prefixes, and the requested width.
     """
 
     # What servers of one's own accept as they are installed, and answer in time without a GPU.

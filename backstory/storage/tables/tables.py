@@ -52,13 +52,12 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The tables of a workspace.
+    """The tables of a workspace: a partition is the file that its entry in the catalog names.
 
-    A partition is the file that its entry in the catalog names. A commit writes files, and then changes all entries in
-    one transaction, so that readers see all of it or nothing, and a killed process leaves only files without a name.
-    Every method that is given a table or keys raises :class:`InputError` for one that cannot be. Every one that reads
-    rows raises :class:`ContractError` for a file that is absent or damaged (code ``damaged_table``), or was written
-    under another contract (``other_columns``). ``pinned`` has the entries that are read; None for those of each moment.
+    A commit writes files, and then changes all entries in one transaction, so that readers see all of it or nothing. An
+    :class:`InputError` means a table or key that cannot be, and a :class:`ContractError` a file that is absent or
+    damaged (code ``damaged_table``), or of another contract (``other_columns``). ``pinned`` has the entries that are
+    read; None for those of each moment.
     """
 
     store: Store

@@ -103,8 +103,7 @@ def write_views(tables: Tables) -> Path:
     """Write a database file beside the tables that holds only views: one per table, and :data:`VIEWS` over them.
 
     It is replaced by renaming, so that a process that has it open blocks nobody. It stays as it is if its views are
-    those of the present files, and if one of these is absent or damaged, over which no view can be made; a warning
-    says so.
+    those of the present files, or if one of these is absent or damaged, which a warning says.
     """
     path = Path(tables.store.locate(VIEWS_FILE))
     views, made_of = _list_beside(path, tables)
