@@ -7,6 +7,8 @@ same command resumes later.
 
 from __future__ import annotations
 
+import errno
+import resource
 import sys
 from collections.abc import Callable
 from typing import Final
@@ -29,6 +31,8 @@ FAILED: Final = 1
 BAD_USAGE: Final = 2
 INCOMPLETE: Final = 3
 UNFINISHED: Final = 4
+_OPEN_FILES: Final = 256
+_LEAST_FILES: Final = 32
 
 
 def run_command(command: Callable[[], object]) -> None:
@@ -36,6 +40,7 @@ def run_command(command: Callable[[], object]) -> None:
     try:
         configure_logs()
         with naming_faults_of_system():
+            allow_open_files(_OPEN_FILES)
             command()
     except ReadError as error:
         _fail(error, FAILED)
@@ -45,6 +50,19 @@ def run_command(command: Callable[[], object]) -> None:
         _fail(error, UNFINISHED)
     except BackstoryError as error:
         _fail(error, FAILED)
+
+
+def allow_open_files(most: int) -> None:
+    """Allow this process as many open files as it may need, up to what the system permits it.
+
+    With very few, DuckDB and Polars end a process without an error, so that is one before they begin.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = most if hard == resource.RLIM_INFINITY else min(hard, most)
+    if allowed < _LEAST_FILES:
+        raise OSError(errno.EMFILE, f"this process may have {allowed} open, and needs {_LEAST_FILES}")
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 def print_error(error: BackstoryError, *, word: str = "error: ", style: str = "red") -> None:

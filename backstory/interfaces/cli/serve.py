@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Sequence
 from importlib import import_module
@@ -14,6 +13,7 @@ import typer
 
 import backstory
 from backstory.base.extras import require_extra
+from backstory.interfaces.cli.failure import allow_open_files
 from backstory.interfaces.cli.options import WorkspaceOption
 from backstory.interfaces.cli.service import (
     KeyFileOption,
@@ -120,7 +120,7 @@ def serve_folder(opened: ServiceFolder, host: str, port: int, names: Sequence[st
     from backstory.interfaces.service.serving import serve as serve_requests
 
     opened.require_keys()
-    _allow_open_files()
+    allow_open_files(_OPEN_FILES)
     listening = open_socket(port, host)
     number = listening.getsockname()[1]
     place = f"[{host}]" if ":" in host else host
@@ -128,14 +128,6 @@ def serve_folder(opened: ServiceFolder, host: str, port: int, names: Sequence[st
     jobs = IndexJobs(opened.tenants, clock=time.time, processes=JobProcesses(opened.accounts.state))
     service = Service(opened.accounts, opened.tenants, jobs)
     serve_requests(service, listening, hosts=name_hosts(number, names))
-
-
-def _allow_open_files() -> None:
-    """Allow this process as many open files as it may need, up to what the system permits it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def mcp(
