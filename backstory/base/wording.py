@@ -55,6 +55,11 @@ def write_duration(seconds: float) -> str:
     return f"{seconds / _MINUTE:.0f} min" if seconds < _HOUR else f"{seconds / _HOUR:.1f} h"
 
 
+def write_cost(cost: float, currency: str) -> str:
+    """Write a cost with its currency, such as ``12.50 EUR``; of less than one, ``0.0042 EUR``."""
+    return f"{cost:,.{2 if cost >= 1 else 4}f} {currency}"
+
+
 def shorten(text: str, most: int) -> str:
     """Return a text, or its first characters and an ellipsis if it has more than ``most``."""
     return text if len(text) <= most else f"{text[:most]}…"

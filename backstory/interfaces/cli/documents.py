@@ -31,8 +31,7 @@ from backstory.interfaces.cli.terminal import (
 from backstory.settings.writers import MAX_WORDS
 
 if TYPE_CHECKING:
-    from backstory.interfaces.library.results import DocumentText, IndexReport, Summary
-    from backstory.interfaces.library.status import FileState
+    from backstory.interfaces.library.results import DocumentText, FileState, IndexReport, Summary
 
 _FIGURES = ("pages", "chunks", "size")
 _COLUMNS = ("state", "date", "from", "format", *_FIGURES, "path", "title")

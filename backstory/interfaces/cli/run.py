@@ -18,7 +18,7 @@ from backstory.base.environment import find_workspace
 from backstory.base.errors import InputError
 from backstory.base.progress import listening
 from backstory.base.telemetry import configure_logs
-from backstory.base.wording import count, name_some, write_duration
+from backstory.base.wording import count, name_some, write_cost, write_duration
 from backstory.interfaces.cli.failure import FAILED, INCOMPLETE, UNFINISHED
 from backstory.interfaces.cli.options import (
     JsonOption,
@@ -372,7 +372,7 @@ def _describe_calls(calls: CallsToMake, currency: str) -> str:
 def _describe_price(cost: float | None, currency: str) -> str:
     if cost is None:
         return "no price is known; write it into `costs.prices`"
-    return f"{cost:,.2f} {currency}"
+    return write_cost(cost, currency)
 
 
 Move: TypeAlias = "Callable[[RunPosition], None]"

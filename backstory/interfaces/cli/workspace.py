@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from backstory.base.local_times import localize
-from backstory.base.wording import count, write_duration, write_size
+from backstory.base.wording import count, write_cost, write_duration, write_size
 from backstory.interfaces.cli.failure import BAD_USAGE, FAILED
 from backstory.interfaces.cli.options import JsonOption, WorkspaceOption, open_workspace
 from backstory.interfaces.cli.terminal import plain, print_lines, print_record, print_result, print_table
@@ -245,9 +245,7 @@ def print_runs(console: Console, records: list[RunRecord], timezone: str) -> Non
 def _describe_row(record: RunRecord, timezone: str) -> list[str]:
     row = record.as_row()
     tokens = sum(used.tokens_in + used.tokens_out for used in record.usage.values())
-    cost = (
-        "no price" if record.cost is None else f"{record.cost:.4f} {record.currency}" if record.calls else "0"
-    )
+    cost = "no price" if record.cost is None else write_cost(record.cost, record.currency)
     return [
         record.run_id[:8],
         record.by,
@@ -261,5 +259,5 @@ def _describe_row(record: RunRecord, timezone: str) -> list[str]:
         f"{row['embedding_cached']:,}",
         f"{record.calls:,}",
         f"{tokens:,}",
-        cost,
+        cost if record.calls else "0",
     ]

@@ -9,25 +9,27 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import polars as pl
 
 from backstory.base.errors import NoIndexError, ReadError
-from backstory.base.ids import digest
+from backstory.base.ids import digest, document_id_of
 from backstory.base.wording import count
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import DocumentFile
 from backstory.ingest.documents.written import is_unlisted, name_source
 from backstory.interfaces.library.names import list_all_files
-from backstory.interfaces.library.results import IndexReport
+from backstory.interfaces.library.results import FileState, IndexReport, State
 from backstory.pipeline.history.record import LOST, RUNNING, RunRecord
 from backstory.pipeline.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backstory.interfaces.library.corpus import Corpus
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 1.0
-State: TypeAlias = Literal["read", "pending", "failed", "skipped", "removed"]
 
 LOOK_AGAIN_SECONDS: Final = 2.0
 """Seconds after which a search checks the files again."""
@@ -255,6 +257,42 @@ def _find_holder(workspace: Workspace) -> Literal["running", "killed"] | None:
     if latest and latest[0].status == RUNNING:
         return "running"
     return "killed" if latest and latest[0].status == LOST else None
+
+
+def list_file_states(
+    workspace: Workspace, changes: FileChanges, corpus: Corpus | None, searched: Mapping[str, str]
+) -> list[FileState]:
+    """List every file of the documents with its state, by uri, but those of other tenants.
+
+    ``corpus`` is None if the tables were never made; ``searched`` maps the uri of each searched document to its
+    revision.
+    """
+    read = {} if corpus is None else {row["uri"]: row for row in corpus.documents.iter_rows(named=True)}
+    folder = workspace.settings.documents.folder
+    hidden = frozenset[str]() if corpus is None else corpus.hidden
+    states = []
+    for uri, found in sorted(changes.compare({**dict.fromkeys(read, ""), **searched}).items()):
+        row, name = read.get(uri), name_source(folder, uri)
+        known: dict[str, Any] = {}
+        if row is not None and corpus is not None:
+            known = {
+                name: row[name] for name in ("title", "kind", "format", "date_origin", "size", "revision")
+            }
+            known["date"] = row["published_at"]
+            known["chunks"] = corpus.chunk_counts.get(row["document_id"], 0)
+            known["pages"] = len(row["page_starts"] or ()) or None
+        if name not in hidden and (row is not None or found.state != "removed"):
+            states.append(
+                FileState(
+                    document_id=document_id_of(uri),
+                    uri=uri,
+                    name=name,
+                    state=found.state,
+                    reason=found.reason,
+                    **known,
+                )
+            )
+    return states
 
 
 class Watcher:

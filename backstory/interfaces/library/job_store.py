@@ -25,14 +25,8 @@ _KEPT: Final = 200
 _ADDED_UP: Final = ("indexed", "removed", "embedded")
 """Counts of which each pass of a job has its own share."""
 
-_SHOWN: Final = (
-    *("job_id", "state", "requested_by", "requested_at", "started_at", "ended_at", "attempts"),
-    *("percent", "step", "done", "total", "file", "counts", "failure_code", "failure"),
-)
 _UNDER_WAY: Final = "job_id = ? AND attempts = ? AND state = 'PROCESSING'"
 """Of an attempt; its two values are the first ones of a :class:`JobTurn`."""
-
-_SELECT: Final = f"SELECT {', '.join(_SHOWN)} FROM jobs"  # noqa: S608 - names of this module
 
 
 class Job(Result):
@@ -63,6 +57,9 @@ class Job(Result):
     )
     failure_code: str | None = Field(description="Code of the cause of a failure; null if it has not failed.")
     failure: str | None = Field(description="Why it failed, and what to do; kept of the latest job only.")
+
+
+_SELECT: Final = f"SELECT {', '.join(Job.model_fields)} FROM jobs"  # noqa: S608 - names of this module
 
 
 class JobTurn(NamedTuple):
@@ -174,10 +171,7 @@ class JobStore:
     def put_back(self, turn: JobTurn) -> None:
         """Make a job pending again whose work was stopped in order, so that it does not count as an attempt."""
         with self.state.begin() as session:
-            session.execute(
-                f"UPDATE jobs SET state = 'PENDING', attempts = attempts - 1, file = NULL WHERE {_UNDER_WAY}",  # noqa: S608
-                turn[:2],
-            )
+            _put_back(session, turn)
 
     def advance(self, turn: JobTurn, progress: JobProgress) -> bool:
         """Record where a job stands, and return whether this attempt at it is still under way."""
@@ -206,10 +200,7 @@ class JobStore:
                 "UPDATE jobs SET counts = ? WHERE job_id = ?", (json.dumps({**counts, **added}), job_id)
             )
             if again:
-                session.execute(
-                    "UPDATE jobs SET state = 'PENDING', attempts = attempts - 1, file = NULL WHERE job_id = ?",
-                    (job_id,),
-                )
+                _put_back(session, turn)
                 return False
             _end(session, job_id, "COMPLETED")
             session.execute("UPDATE jobs SET percent = 100 WHERE job_id = ?", (job_id,))
@@ -242,6 +233,11 @@ class JobStore:
         return _find(session, job_id)
 
 
+def _put_back(session: Session, turn: JobTurn) -> None:
+    query = f"UPDATE jobs SET state = 'PENDING', attempts = attempts - 1, file = NULL WHERE {_UNDER_WAY}"  # noqa: S608
+    session.execute(query, turn[:2])
+
+
 def _end(session: Session, job_id: str, state: JobState) -> None:
     session.execute(
         "UPDATE jobs SET state = ?, active = NULL, again = 0, ended_at = ?, step = NULL, done = 0, total = 0, "
@@ -272,7 +268,7 @@ def _find(session: Session, job_id: str) -> Job:
 
 
 def _read(row: tuple[Any, ...]) -> Job:
-    fields = dict(zip(_SHOWN, row, strict=True))
+    fields = dict(zip(Job.model_fields, row, strict=True))
     return Job(**{**fields, "counts": json.loads(fields["counts"])})
 
 

@@ -14,9 +14,14 @@ from backstory.base.errors import InputError, NoIndexError, naming_faults_of_sys
 from backstory.index.request import describe_unknown_settings
 from backstory.interfaces.library.answers import ContextAnswer, Evaluation, SearchAnswer
 from backstory.interfaces.library.filters import SearchFilters
-from backstory.interfaces.library.freshness import POLL_SECONDS, Watcher, is_made, name_state
+from backstory.interfaces.library.freshness import (
+    POLL_SECONDS,
+    Watcher,
+    is_made,
+    name_state,
+)
 from backstory.interfaces.library.reading import DocumentReader
-from backstory.interfaces.library.results import IndexReport, LibraryStatus, Mode
+from backstory.interfaces.library.results import IndexReport, Mode
 from backstory.interfaces.library.search import SearchPlan, main_stemmer, search
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -54,8 +59,6 @@ class Library(DocumentReader):
         self._make = make
         self._changing = threading.Lock()
         self._starting = threading.Lock()
-        self._watcher: Watcher | None = None
-        self._last_failures: tuple[str, ...] = ()
 
     @classmethod
     def open(cls, path: str | Path | None = None) -> Self:
@@ -350,12 +353,6 @@ class Library(DocumentReader):
                 self._watcher = Watcher(lambda: name_state(self._workspace), self.index, poll_seconds)
                 self._watcher.start()
             return self._watcher
-
-    def status(self) -> LibraryStatus:
-        """Return the status of the library, and the files that have changed since they were indexed."""
-        from backstory.interfaces.library.status import read_status
-
-        return read_status(self._workspace, self._changes, self._corpus, self._last_failures, self._watcher)
 
     def _change(self) -> Change:
         from backstory.interfaces.library.indexing import make_tables

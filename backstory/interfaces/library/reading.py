@@ -8,18 +8,28 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from backstory.base.errors import NoIndexError, naming_faults_of_system
+from backstory.base.errors import BackstoryError, NoIndexError, naming_faults_of_system
 from backstory.base.ids import is_written
+from backstory.index.snapshot import current_version, find_moment
 from backstory.interfaces.library.answers import Explanation
 from backstory.interfaces.library.filters import SearchFilters
-from backstory.interfaces.library.freshness import FileChanges, describe_indexing, explain_absence, is_made
+from backstory.interfaces.library.freshness import (
+    FileChanges,
+    Watcher,
+    describe_indexing,
+    explain_absence,
+    is_made,
+    list_file_states,
+)
 from backstory.interfaces.library.results import (
     Chunk,
     DocumentEntry,
     DocumentList,
     DocumentText,
     Dump,
+    FileState,
     GrepAnswer,
+    LibraryStatus,
     ShouldBe,
     Style,
     Summary,
@@ -28,11 +38,11 @@ from backstory.interfaces.library.snapshots import Snapshots
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.found import Result
 from backstory.settings.writers import MAX_WORDS
+from backstory.storage.turns import is_running
 
 # Reading the tables, and the stages with their contracts, take longer to load than a search takes.
 if TYPE_CHECKING:
     from backstory.interfaces.library.corpus import Corpus, CorpusReader
-    from backstory.interfaces.library.status import FileState
 
 _NO_FILTERS = SearchFilters()
 _R = TypeVar("_R", bound=Result)
@@ -49,6 +59,8 @@ class DocumentReader:
         self._workspace = workspace
         self._snapshots = Snapshots(workspace)
         self._changes = FileChanges(workspace)
+        self._watcher: Watcher | None = None
+        self._last_failures: tuple[str, ...] = ()
 
     @property
     def workspace(self) -> Workspace:
@@ -118,14 +130,55 @@ class DocumentReader:
 
         The list is by path. It has an entry for each file also where nothing is indexed yet.
         """
-        from backstory.interfaces.library.status import list_file_states
-
         self._workspace.follower.follow()
         corpus = self._corpus.read_mine() if is_made(self._workspace) else None
         searched: Mapping[str, str] = {}
         with suppress(NoIndexError), self._snapshots.reading() as snapshot:
             searched = snapshot.revisions
         return list_file_states(self._workspace, self._changes, corpus, searched)
+
+    def status(self) -> LibraryStatus:
+        """Return the status of the library, and the files that have changed since they were indexed."""
+        workspace, watcher = self._workspace, self._watcher
+        version = current_version(workspace.index) or None
+        corpus = mine = None
+        reason = "; ".join(self._last_failures) or (watcher.error if watcher else None)
+        try:
+            if is_made(workspace):
+                corpus, mine = self._corpus.read(), self._corpus.read_mine()
+            pending = self._changes.list_pending({} if corpus is None else corpus.revisions)
+        except BackstoryError as error:
+            reason, pending = str(error), []
+        is_run = workspace.state_reader.read(lambda: is_running(workspace.catalog.state), lambda: False)
+        if is_run or (watcher is not None and watcher.busy):
+            state, reason = "indexing", reason or describe_indexing(workspace) or "indexing is under way"
+        elif reason is not None:
+            state = "error"
+        elif version is None:
+            state, reason = "idle", "nothing is indexed yet"
+        else:
+            state, reason = "ready", workspace.state_reader.problem or None
+            if pending:
+                reason = f"changes pending for the next indexing: {len(pending)}"
+            elif corpus is not None and mine is not None and len(corpus.documents) > len(mine.documents) == 0:
+                tenant = workspace.settings.rag.tenant
+                reason = (
+                    f"no document states the tenant {tenant!r} of the setting rag.tenant, so none is searched"
+                )
+        return LibraryStatus(
+            state=state,
+            reason=reason,
+            root=str(workspace.root),
+            folder=str(workspace.documents_dir),
+            documents=0 if mine is None else mine.documents.height,
+            chunks=0 if mine is None else sum(mine.chunk_counts.values()),
+            pending=tuple(name for name in pending if mine is None or name not in mine.hidden),
+            unread=0 if mine is None else len(mine.list_unread()),
+            index_version=version,
+            embedder=workspace.embedder.id,
+            last_sync=(watcher.last_sync if watcher else None) or find_moment(workspace.index),
+            watching=watcher is not None and watcher.is_alive,
+        )
 
     def document(self, name: str) -> DocumentEntry:
         """Describe one document.

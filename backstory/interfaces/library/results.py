@@ -14,6 +14,7 @@ from backstory.retrieval.found import NamedDocument, PagedSpan, Result, Span
 
 ShouldBe: TypeAlias = Literal[Place, "unsaid"]
 Mode: TypeAlias = Literal["hybrid", "dense", "keyword"]
+State: TypeAlias = Literal["read", "pending", "failed", "skipped", "removed"]
 Style: TypeAlias = Literal["brief", "detailed", "bullets"]
 Confidence: TypeAlias = Literal["high", "medium", "low"]
 
@@ -231,3 +232,35 @@ class LibraryStatus(Result):
     embedder: str = Field(description="Name of the embedding space of the settings.")
     last_sync: datetime | None = Field(description="When the published snapshot was last made or confirmed.")
     watching: bool = Field(description="Whether this library watches its folders.")
+
+
+class FileState(Result):
+    """One file of the documents, or a folder that is skipped as a whole."""
+
+    document_id: str = Field(description="Id of its document, also of one that is not read yet.")
+    uri: str = Field(
+        description="Path of the document, as the table documents has it; that of a folder ends with /."
+    )
+    name: str = Field(description="Path of the file in the workspace, or in its source.")
+    state: State = Field(
+        description="read: its present text is searched; pending: the next indexing reads it; failed: it could not be "
+        "read; skipped: it is no document, or left out; removed: it is gone, and the next indexing drops its text."
+    )
+    reason: str | None = Field(
+        description="Why it is in this state, and what to do; null where nothing is amiss."
+    )
+    title: str | None = Field(default=None, description="Title; null if it was never read.")
+    kind: str | None = Field(default=None, description="Kind; null if it was never read.")
+    date: datetime | None = Field(default=None, description="Date of the document; null if it has none.")
+    date_origin: str | None = Field(
+        default=None,
+        description="What the date is taken from: stated in the text, name of the file or its folder, or the file's "
+        "properties: changed, created, or copied; null without a date.",
+    )
+    format: str | None = Field(default=None, description="Format of the file; null if it was never read.")
+    pages: int | None = Field(default=None, description="Number of pages; null without pages.")
+    chunks: int = Field(default=0, description="Number of chunks that are searched.")
+    size: int | None = Field(
+        default=None, description="Bytes of the text's file when it was read; null if never."
+    )
+    revision: str | None = Field(default=None, description="Revision of the text; null if it was never read.")

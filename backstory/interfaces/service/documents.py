@@ -12,13 +12,11 @@ from pydantic import Field
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library.added_texts import inspect_text
-from backstory.interfaces.library.freshness import State
 from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.mutations import exclude_document
 from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
-from backstory.interfaces.library.results import DocumentEntry
-from backstory.interfaces.library.status import FileState
+from backstory.interfaces.library.results import DocumentEntry, FileState, State
 from backstory.interfaces.service.authentication import DESCRIBED, Access, Editor, Reader, Served
 from backstory.interfaces.service.multipart import list_uploads, read_form
 from backstory.interfaces.service.refusals import hide_paths, list_places

@@ -12,7 +12,7 @@ from backstory.ingest.sources.mirror import read_state
 from backstory.ingest.sources.roots import Source, list_sources
 from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.status import FileState
+from backstory.interfaces.library.results import FileState
 from backstory.interfaces.mcp.http_serving import is_own_host
 from backstory.interfaces.service.accounts import Caller
 from backstory.interfaces.service.authentication import DESCRIBED, Owner, Reader, Served

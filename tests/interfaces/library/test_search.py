@@ -15,7 +15,7 @@ from backstory.index.request import SearchRequest
 from backstory.interfaces.library.answers import SearchAnswer
 from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import Mode
+from backstory.interfaces.library.results import LibraryStatus, Mode
 from backstory.interfaces.library.search import expand_question
 from backstory.retrieval.depth import AnswerDepth, Depth
 from backstory.retrieval.found import Result
@@ -255,7 +255,10 @@ def list_below(result: type[Result]) -> list[type[Result]]:
 
 
 def test_every_result_has_a_schema_that_describes_each_field() -> None:
-    for result in list_below(Result):
+    modules = (Result.__module__, SearchAnswer.__module__, LibraryStatus.__module__)
+    described = [result for result in list_below(Result) if result.__module__ in modules]
+    assert len(described) > 30
+    for result in described:
         schema = TypeAdapter(result).json_schema(mode="serialization")
         assert all("description" in field for field in schema.get("properties", {}).values()), result
 

@@ -12,7 +12,6 @@ from backstory.interfaces.library.answers import SearchAnswer
 from backstory.interfaces.library.freshness import Watcher
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import IndexReport
-from backstory.interfaces.library.status import read_status
 from tests.pipelines.ui_process import wait_for
 from tests.recording_embedder import RecordingEmbedder
 from tests.started_python import StartedPython
@@ -138,7 +137,8 @@ def test_a_watcher_goes_on_after_a_failure_that_nobody_expected(
     watcher = Watcher(lambda: states[-1], index, seconds=0.01)
     watcher.start()
     wait_for(lambda: watcher.error is not None, "the watcher")
-    status = read_status(library.workspace, library._changes, library._corpus, (), watcher)
+    library._watcher = watcher
+    status = library.status()
     assert (status.state, status.reason, status.watching) == ("error", "'fault'", True)
     assert "in index" in caplog.text  # the place of the fault
     states.append("after")

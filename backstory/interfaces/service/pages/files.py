@@ -9,8 +9,8 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from backstory.ingest.sources.roots import list_sources
-from backstory.interfaces.library.freshness import State
 from backstory.interfaces.library.job_store import Job
+from backstory.interfaces.library.results import State
 from backstory.interfaces.service.authentication import Served
 from backstory.interfaces.service.documents import (
     answer_with_picture,
