@@ -44,7 +44,8 @@ def make_assets(
         specs=specs,
         check_specs=specify_checks(workspace),
         can_subset=True,
-        backfill_policy=_choose_backfill_policy(workspace.settings.partitions.days_per_run),
+        # One run for any number of neighbouring days reads the chats once.
+        backfill_policy=dg.BackfillPolicy(workspace.settings.partitions.days_per_run),
         pool=name_pool(workspace),
     )
     def make(
@@ -99,15 +100,10 @@ def make_assets(
     return make
 
 
-def _choose_backfill_policy(days: int | None) -> dg.BackfillPolicy:
-    # One run for any number of neighbouring days reads the chats once.
-    return dg.BackfillPolicy.single_run() if days is None else dg.BackfillPolicy.multi_run(days)
-
-
 def name_pool(workspace: Workspace) -> str | None:
     """Name the pool of a workspace, by which Dagster's queue starts one of its runs at a time (``dagster.yaml``).
 
-    None if machines may work on several ranges of days at once; their leases then exclude what must not overlap.
+    None if machines may work on several ranges of days at once; their locks then exclude what must not overlap.
     """
     return None if may_divide_days(workspace) else f"workspace_{name_workspace(workspace)}"
 
