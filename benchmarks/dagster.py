@@ -32,14 +32,7 @@ _TOPICS = ("irrigation", "sourdough", "night train", "backup disk", "frost", "to
 
 
 def write_days(root: Path, days: int, every: int, messages: int) -> None:
-    """Write a workspace whose chat has messages on every so manieth day.
-
-    Args:
-        root: An absent folder.
-        days: Days from the first message to the last.
-        every: Distance of the days that have messages.
-        messages: Messages on each of them.
-    """
+    """Write a workspace whose chat has messages on every so manieth day."""
     for folder in ("chats", "posts"):
         (root / folder).mkdir(parents=True)
     (root / "backstory.yaml").write_text("embedding: {provider: hashing}\n", encoding="utf-8")
@@ -104,17 +97,7 @@ def measure_store(home: Path) -> dict[str, Any]:
 
 
 def measure(days: int, every: int, messages: int, folder: Path) -> dict[str, Any]:
-    """Make the same tables by the library and through Dagster.
-
-    Args:
-        days: Days of the range.
-        every: Distance of the days that have messages.
-        messages: Messages on each of them.
-        folder: Where to make the workspaces.
-
-    Returns:
-        The figures by name.
-    """
+    """Make the same tables by the library and through Dagster, and give the figures by name."""
     library, orchestrated = folder / "library", folder / "dagster"
     for root in (library, orchestrated):
         write_days(root, days, every, messages)
@@ -144,11 +127,7 @@ def _load_materialize() -> Execute:
 
 
 def main() -> int:
-    """Run the benchmark.
-
-    Returns:
-        0.
-    """
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dagster", description=__doc__)
     parser.add_argument("--days", type=int, default=1_115, help="days of the range")
     parser.add_argument("--every", type=int, default=1, help="distance of days with messages")
