@@ -1,6 +1,7 @@
 """Run the workspace in Dagster: the main job as a run that the UI shows, the UI itself, and the history of runs."""
 
 import logging
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -100,11 +101,12 @@ def prune_command(
 ) -> None:
     """Delete old runs from Dagster's history; tables and the last event of each partition stay."""
     from backstory.pipeline.workspace import open_workspace
+    from pipelines.dagster_internals.history import delete_history
     from pipelines.instance import open_instance
-    from pipelines.pruning import prune_history
 
     with open_instance(open_workspace(workspace)) as instance:
-        print(prune_history(instance, keep_days))
+        count = delete_history(instance, datetime.now(UTC) - timedelta(days=keep_days))
+    print(f"{count} runs deleted; what the assets show of them stays")
 
 
 def materialize(workspace: "Workspace", run: "Run", on_progress: "OnProgress") -> "Run":

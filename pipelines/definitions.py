@@ -13,7 +13,6 @@ from backstory.interfaces.dagster_specs.asset_specs import specify_sources
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.automation import JOB, make_alert_sensors, make_schedule, make_sensor
 from pipelines.dagster_internals.event_log import open_store_of_step
-from pipelines.pruning import make_pruning
 
 TESTED_RELEASE = "1.13.27"
 """The release of Dagster with which the private names were compared."""
@@ -45,7 +44,7 @@ def define(workspace: Workspace, resource: dg.ResourceDefinition | None = None) 
     return dg.Definitions(
         assets=[tables, *specify_sources(workspace)],
         jobs=[job],
-        schedules=[make_schedule(workspace), make_pruning()],
+        schedules=[make_schedule(workspace)],
         sensors=[make_sensor(workspace), *make_alert_sensors(workspace)],
         resources={
             "workspace": resource

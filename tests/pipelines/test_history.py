@@ -9,7 +9,6 @@ import pytest
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.dagster_internals.history import delete_history
-from pipelines.definitions import define
 from pipelines.instance import open_instance
 from tests.pipelines.test_days import DAYS, check_passed, damage, failed_days, materializations
 from tests.workspaces import run_job
@@ -56,7 +55,3 @@ def test_old_runs_are_deleted_and_what_the_assets_show_stays(told: Workspace) ->
         assert (stored / f"{newest}.db").is_file()
         for run_id in {failed_before, first}:
             assert not (stored / f"{run_id}.db").exists()
-        schedule = define(told).resolve_schedule_def("prune_history_nightly")
-        assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
-        job = define(told).resolve_job_def("prune_history")
-        assert job.execute_in_process(instance=instance).success
