@@ -218,26 +218,29 @@ def _leave_out_known(read: ExportRead, forgotten: Forgotten, prefix: PurePosixPa
     if not is_known.any():
         return read
     dropped, remaining = read.messages.filter(is_known)["source"], read.messages.filter(~is_known)
-    counts = dict(dropped.value_counts().iter_rows())
-    gone = counts.keys() - set(remaining["source"])
-    names = {f"{prefix / file}{'/' if file.endswith('/') else ''}": file for file in counts}
-    sources = _ignore(read.sources, [name for name, file in names.items() if file in gone], _REASON_BY_TEXT)
-    count = pl.col("source").replace_strict(
-        {name: counts[file] for name, file in names.items() if file not in gone},
-        default=None,
-        return_dtype=pl.Int64,
-    )
-    note = pl.format("{} of its messages are left out: `backstory forget` removed them, and they are recognised "
-                     "by their text", count)  # fmt: skip
-    noted = pl.concat_str("reason", note, separator="; ", ignore_nulls=True)
+    is_gone = ~dropped.is_in(remaining["source"].implode())
+    gone = dropped.filter(is_gone).unique().to_list()
+    sources = _ignore(read.sources, [_name_file(prefix, file) for file in gone], _REASON_BY_TEXT)
+    why = ": `backstory forget` removed them, and they are recognised by their text"
     return replace(
         read,
         messages=remaining,
-        quarantine=read.quarantine.filter(~pl.col("source").is_in(list(gone))),
-        sources=sources.with_columns(
-            pl.when(count.is_not_null()).then(noted).otherwise("reason").alias("reason")
-        ),
+        quarantine=read.quarantine.filter(~pl.col("source").is_in(gone)),
+        sources=note_left_out(sources, dropped.filter(~is_gone), prefix, why),
     )
+
+
+def note_left_out(sources: pl.DataFrame, files: pl.Series, prefix: PurePosixPath, why: str) -> pl.DataFrame:
+    """Add to the reason of each file how many of its messages are left out, given the file of each of them."""
+    counts = {_name_file(prefix, file): count for file, count in files.value_counts().iter_rows()}
+    count = pl.col("source").replace_strict(counts, default=None, return_dtype=pl.Int64)
+    note = pl.format(f"{{}} of its messages are left out{why}", count)
+    noted = pl.concat_str("reason", note, separator="; ", ignore_nulls=True)
+    return sources.with_columns(reason=pl.when(count.is_not_null()).then(noted).otherwise("reason"))
+
+
+def _name_file(prefix: PurePosixPath, file: str) -> str:
+    return f"{prefix / file}{'/' if file.endswith('/') else ''}"
 
 
 def leave_out_documents(read: DocumentRead, forgotten: Forgotten, folder: str) -> DocumentRead:

@@ -16,6 +16,7 @@ from backstory.base.errors import WorkspaceError
 from backstory.base.files.atomic import write_file
 from backstory.base.ids import digest, digest_json
 from backstory.ingest.chats.exports import Command, ExportRead
+from backstory.ingest.privacy.erasure_list import note_left_out
 from backstory.ingest.privacy.group_members import find_members
 from backstory.ingest.privacy.names import NameFinder
 from backstory.ingest.privacy.pseudonyms import make_pseudonym
@@ -90,6 +91,7 @@ def _write_moments(moments: Mapping[str, datetime]) -> dict[str, str]:
     return {key: moment.isoformat() for key, moment in sorted(moments.items())}
 
 
+_WHY: Final = ", since their authors opted out (`privacy.exclude` or `#backstory off`)"
 _COMMAND: Final = r"(?i)^\s*#backstory\s+(on|off)\s*$"
 
 
@@ -128,7 +130,7 @@ def leave_out_people(
     return replace(
         read,
         messages=marked.filter(~is_dropped).drop("row", "person", "command", "is_out"),
-        sources=_note(read.sources, dropped["source"], folder),
+        sources=note_left_out(read.sources, dropped["source"], PurePosixPath(folder), _WHY),
         unread_authors=read.unread_authors | frozenset(dropped["author"]),
         opted_out=dropped.group_by("conversation_id", "author", "is_out", maintain_order=True).agg(
             pl.len().cast(pl.Int64).alias("messages")
@@ -188,23 +190,3 @@ class People:
                     return person
         person = self.identify(name)
         return person if person in self._people else None
-
-
-def _note(sources: pl.DataFrame, files: pl.Series, folder: str) -> pl.DataFrame:
-    """Add to the reason of each file how many of its messages are left out."""
-    prefix = PurePosixPath(folder)
-    counts = {
-        f"{prefix / source}{'/' if source.endswith('/') else ''}": count
-        for source, count in files.value_counts().iter_rows()
-    }
-    count = pl.col("source").replace_strict(counts, default=None, return_dtype=pl.Int64)
-    note = pl.format(
-        "{} of its messages are left out, since their authors opted out (`privacy.exclude` or `#backstory off`)",
-        count,
-    )
-    return sources.with_columns(
-        pl.when(count.is_not_null())
-        .then(pl.concat_str("reason", note, separator="; ", ignore_nulls=True))
-        .otherwise("reason")
-        .alias("reason")
-    )
