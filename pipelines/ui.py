@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from assets.tables import name_pool
-from backstory.base.errors import InputError
+from backstory.base.errors import BackstoryError, InputError
 from backstory.pipeline.workspace import Workspace
 from pipelines.automation import report_made
 from pipelines.definitions import SHOWN_VARIABLE, require_tested_release
@@ -46,7 +46,10 @@ def start_ui(
         if pool := name_pool(workspace):
             # The queue does not know a pool before it has looked at the first runs, and starts all of them.
             instance.event_log_storage.initialize_concurrency_limit_to_default(pool)
-        report_made(workspace, instance)
+        try:
+            report_made(workspace, instance)
+        except BackstoryError as error:  # the UI shows the rest, and the next tick of the sensor the error
+            print(f"Days made without Dagster are not reported: {error}", flush=True)
     print(f"The UI is at http://{host}:{port} (Ctrl-C ends it)", flush=True)
     with TemporaryDirectory() as folder:
         own = Path(folder) / "workspace.yaml"

@@ -10,7 +10,7 @@ from pipelines.automation import report_made
 from pipelines.definitions import define
 from pipelines.instance import open_instance
 from tests.pipelines.test_days import DAYS, FILLED, damage, make_alone, materializations
-from tests.workspaces import run_workspace
+from tests.workspaces import find_file, run_workspace
 
 PARTITIONED = ("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "window_contexts")
 WHOLE_TABLES = ("documents", "document_chunks", "search_index", "sources")
@@ -89,3 +89,11 @@ def test_a_workspace_without_tables_has_nothing_to_report(workspace: Workspace) 
     with open_instance(workspace) as instance:
         assert report_made(workspace, instance) == 0
     assert not workspace.tables_dir.exists()
+
+
+def test_a_damaged_day_is_left_out(made_workspace: Workspace) -> None:
+    find_file(made_workspace.root, "windows", FILLED[0]).write_bytes(b"PAR1")
+    with open_instance(made_workspace) as instance:
+        assert report_made(made_workspace, instance)
+        assert made(instance, "messages") == set(FILLED)
+        assert made(instance, "windows") == {FILLED[1]}
