@@ -180,6 +180,17 @@ def list_moments(documents: pl.DataFrame) -> NDArray[np.int64]:
     return documents["published_at"].dt.timestamp("us").fill_null(UNDATED).to_numpy()
 
 
+def admit_documents(filters: Filters, documents: pl.DataFrame) -> pl.DataFrame:
+    """Return the documents that the filters of one query admit, by the rules of a search, whatever their pages."""
+    conditions = _list_conditions(filters)
+    latest = filters.as_of[0] if filters.as_of else None
+    if latest is not None:
+        [moment] = pl.Series([latest], dtype=pl.Datetime("us", "UTC")).dt.timestamp("us")
+        published = pl.col("published_at").dt.timestamp("us")
+        conditions.append(published.is_null() | (published <= moment))
+    return documents.filter(*conditions) if conditions else documents
+
+
 def _list_conditions(filters: Filters) -> list[pl.Expr]:
     conditions = []
     if filters.kinds:

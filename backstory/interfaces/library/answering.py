@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.base.errors import ModelError
-from backstory.index.request import Filters
+from backstory.index.request import admit_documents
 from backstory.interfaces.library.answers import Answer, AnswerTimings
 from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.results import Confidence, DocumentEntry
@@ -147,7 +147,9 @@ class SnapshotSources:
         admitted = admit(self.filters, self.snapshot.workspace.settings.rag, self.snapshot, 1)
         if admitted is None:
             return []
-        entries = [entry for entry in self.read_corpus().list_all().documents if _admits(admitted, entry)]
+        corpus = self.read_corpus()
+        rows = admit_documents(admitted, corpus.documents)
+        entries = [corpus.describe(row) for row in rows.iter_rows(named=True)]
         self.entries = {entry.document_id: entry for entry in entries}
         return [
             Listed(
@@ -188,18 +190,6 @@ class SnapshotComparison:
         noise = measure_noise(queries, self.snapshot.index)
         compared: NDArray[np.float64] = ((found @ queries.T - noise.mean) / noise.spread).max(axis=1)
         return compared.astype(np.float64)
-
-
-def _admits(filters: Filters, entry: DocumentEntry) -> bool:
-    as_of = filters.as_of[0] if filters.as_of else None
-    is_in_time = as_of is None or (filters.undated if entry.date is None else entry.date <= as_of)
-    return (
-        is_in_time
-        and (not filters.kinds or entry.kind in filters.kinds)
-        and (not filters.tags or bool(set(entry.tags) & set(filters.tags)))
-        and (not filters.document_ids or entry.document_id in filters.document_ids)
-        and (filters.tenant is None or entry.tenant == filters.tenant)
-    )
 
 
 def _describe(

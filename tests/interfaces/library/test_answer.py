@@ -10,6 +10,7 @@ from backstory.interfaces.library.library import Library
 from backstory.writing.answers.answer import Turn
 from tests.errors import raises
 from tests.ingest.documents.pdf_files import make_pdf, write_lines
+from tests.interfaces.library.conftest import SETTINGS
 
 
 def test_a_claim_leads_to_its_words_in_the_document(library: Library) -> None:
@@ -62,6 +63,14 @@ def test_filters_hold_for_the_catalog_and_the_search(library: Library) -> None:
     ]
     answer = library.answer("what do we feed the sourdough starter?", filters=only)
     assert {hit.uri for hit in answer.hits} <= {"backup-disk.md"}
+
+
+def test_a_list_hides_undated_documents_as_a_search_does(make_library: Callable[..., Library]) -> None:
+    library = make_library(f"{SETTINGS}rag: {{undated: hide}}\n")
+    (library.workspace.documents_dir / "undated.md").write_text("Some bread.", encoding="utf-8")
+    library.index()
+    assert library.answer("list all documents").document_count == 6
+    assert "undated.md" not in {hit.uri for hit in library.search("some bread", top_k=9).hits}
 
 
 def test_a_follow_up_is_completed(library: Library) -> None:
