@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -17,6 +18,10 @@ from rich.table import Table
 from rich.text import Text
 
 from backstory.base.errors import BackstoryError
+from backstory.base.progress import listening
+
+if TYPE_CHECKING:
+    from backstory.pipeline.run.run import RunPosition
 
 # C0 (except tab and line feed), DEL and C1, with which a text could move the cursor, or recolour or rename the
 # terminal; the separators of lines that some terminals break; and the marks that change the direction of text.
@@ -162,3 +167,71 @@ def _give_values(record: Any) -> Any:
         if hasattr(record, name):
             return getattr(record, name)()
     return asdict(record) if is_dataclass(record) and not isinstance(record, type) else str(record)
+
+
+Move: TypeAlias = "Callable[[RunPosition], None]"
+"""Moves the bar to where a run stands."""
+
+
+@contextmanager
+def show_run_bar(label: str) -> Iterator[Move]:
+    """Show one bar for a run while it is under way; nothing without a terminal.
+
+    Yields:
+        A function to call with each position of the run. The steps inside of it are followed by themselves.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    progress = Progress(
+        BarColumn(bar_width=30),
+        TaskProgressColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=open_console(stderr=True),
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),
+    )
+    with progress:
+        task = progress.add_task(plain_line(label).plain, total=None)
+        bar = RunBar(
+            lambda done, total, text: progress.update(
+                task, completed=done, total=total, description=plain_line(text).plain
+            )
+        )
+        with listening(bar.follow, draws=True):
+            yield bar.move
+
+
+class RunBar:
+    """Joins the positions of a run and the progress of its steps to one that never goes back."""
+
+    def __init__(self, draw: Callable[[float, int, str], None]) -> None:
+        """Begin at nothing."""
+        self._draw = draw
+        self._position: RunPosition | None = None
+        self._done = 0.0
+
+    def move(self, position: RunPosition) -> None:
+        """Move to a position of the run."""
+        self._position = position
+        self._done = max(self._done, float(position.done))
+        self._show("")
+
+    def follow(self, label: str, done: int, total: int) -> None:
+        """Follow a step, which is a part of the present position; see :class:`backstory.base.progress.Listener`."""
+        position = self._position
+        if position is None or not total:
+            return
+        if not position.has_turns:
+            # A table counts as done when the run passes on to the next one; it may have several parts.
+            self._done = max(self._done, position.done + 0.99 * done / total)
+        self._show(
+            f", {done:,} of {total:,}" if label == position.table else f", {label} {done:,} of {total:,}"
+        )
+
+    def _show(self, step: str) -> None:
+        position = self._position
+        if position is not None:
+            self._draw(self._done, position.total, f"{position.table}{step}")

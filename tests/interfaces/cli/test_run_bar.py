@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from backstory.base.progress import listening
-from backstory.interfaces.cli.run import RunBar
+from backstory.interfaces.cli.terminal import RunBar
 from backstory.pipeline.run.run import Run, RunEvent, RunPosition
 from backstory.pipeline.run.runner import execute_run, find_wanted
 from backstory.pipeline.workspace import Workspace
