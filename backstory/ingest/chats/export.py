@@ -63,7 +63,11 @@ _MOMENTS: Final = ("timestamp", "edited_at")
 _LOCAL: Final = "_local"
 _BUILT: Final = pl.Schema(
     {
-        **{name: dtype for name, dtype in {**ROW_SCHEMA, **CHAT_SCHEMA}.items() if name != "seq"},
+        **{
+            name: dtype
+            for name, dtype in {**ROW_SCHEMA, **CHAT_SCHEMA}.items()
+            if name not in ("seq", "reactions")
+        },
         **{name + _LOCAL: pl.Datetime("us") for name in _MOMENTS},
     }
 )
@@ -184,7 +188,8 @@ class _Collected:
         self.aliases: dict[str, set[str]] = {}
         self._frames: list[pl.DataFrame] = []
         self._rows: list[tuple[Any, ...]] = []
-        self._records = 0
+        self._records = self._messages = 0
+        self._counts: list[tuple[int, str, int]] = []
         self._unread: dict[int, str] = {}
         self._deleted: set[_Key] = set()
         self._changes: dict[tuple[str | None, str | None], tuple[Any, ...]] = {}
@@ -246,10 +251,12 @@ class _Collected:
         self._rows.append(
             (
                 *(sent, author, text, message.kind, message.is_edited),
-                *(message.chat, message.key, message.reply_to, _count(message.reactions), edited),
+                *(message.chat, message.key, message.reply_to, edited),
                 *(sent_local, edited_local),
             )
         )
+        self._counts += ((self._messages, emoji, count) for emoji, count in message.reactions)
+        self._messages += 1
         if len(self._rows) == _ROWS_AT_ONCE:
             self._flush()
 
@@ -261,11 +268,16 @@ class _Collected:
     def parse(self, timezone: str) -> Export:
         """Make the result of all items."""
         self._flush()
-        built = pl.concat(self._frames)
+        counted = _join_reactions(pl.concat(self._frames).with_row_index("row"), "row", self._counts)
+        built = counted.with_columns(reactions=pl.col("joined").fill_null([])).drop("row", "joined")
         is_local = any(built[f"{name}{_LOCAL}"].is_not_null().any() for name in _MOMENTS)
         # A later record of a message replaces an earlier one; messages without a key are all different.
         is_former = pl.col("key").is_not_null() & ~pl.struct("chat", "key").is_last_distinct()
-        rows = self._count_reactions(self._change(_to_utc(built, timezone).filter(~is_former)))
+        rows = self._change(_to_utc(built, timezone).filter(~is_former))
+        # Reactions that the export lists one by one count in place of those that it counts.
+        emoji = Counter((one.key, one.emoji) for one in self._reactions.values() if one.emoji)
+        rows = _join_reactions(rows, "key", [(*chosen, count) for chosen, count in emoji.items()])
+        rows = rows.with_columns(reactions=pl.coalesce("joined", "reactions"))
         rows = _mark_deleted(rows, self._deleted)
         rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"))
         aliases, shared = split_aliases(self.aliases)
@@ -300,22 +312,14 @@ class _Collected:
             kind=pl.when(is_changed).then("changed_kind").otherwise("kind"),
         )
 
-    def _count_reactions(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Count the reactions that the export lists one by one, in place of those that it counts."""
-        listed: dict[str, Counter[str]] = {}
-        for one in self._reactions.values():
-            if one.emoji:
-                listed.setdefault(one.key, Counter())[one.emoji] += 1
-        counts = [(key, _count(emoji.items())) for key, emoji in listed.items()]
-        schema = pl.Schema({"key": pl.String(), "listed": CHAT_SCHEMA["reactions"]})
-        frame = pl.DataFrame(counts, schema=schema, orient="row")
-        found = rows.join(frame, on="key", how="left", maintain_order="left")
-        return found.with_columns(reactions=pl.coalesce("listed", "reactions"))
 
-
-def _count(reactions: Iterable[tuple[str, int]]) -> list[dict[str, str | int]]:
-    """Return the reactions with a number of people that can be one."""
-    return [{"emoji": emoji, "count": count} for emoji, count in reactions if 0 < count <= _MOST_PEOPLE]
+def _join_reactions(rows: pl.DataFrame, on: str, counts: list[tuple[Any, str, int]]) -> pl.DataFrame:
+    """Add the reactions by a column as ``joined``, null where there is none; their numbers are those of people."""
+    schema = {on: rows.schema[on], "emoji": pl.String(), "count": pl.Int64()}
+    possible = [found for found in counts if 0 < found[2] <= _MOST_PEOPLE]
+    frame = pl.DataFrame(possible, schema=pl.Schema(schema), orient="row")
+    joined = frame.group_by(on, maintain_order=True).agg(joined=pl.struct("emoji", "count"))
+    return rows.join(joined, on=on, how="left", maintain_order="left")
 
 
 def _split(moment: datetime | None) -> tuple[datetime | None, datetime | None]:

@@ -123,11 +123,11 @@ def stream_records(file: IO[bytes], path: str) -> Iterator[Any]:
 
 def find(value: Any, path: str) -> Any:
     """Return the value at a path of keys, joined by slashes; None if there is none."""
-    for key in path.split("/"):
-        if not isinstance(value, dict):
-            return None
-        value = value.get(key)
-    return value
+    if "/" in path:
+        *outer, path = path.split("/")
+        for key in outer:
+            value = value.get(key) if isinstance(value, dict) else None
+    return value.get(path) if isinstance(value, dict) else None
 
 
 def find_object(record: Any, path: str) -> Mapping[str, Any]:
