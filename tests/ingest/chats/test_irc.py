@@ -85,17 +85,6 @@ def test_a_log_without_a_day_waits_for_its_name(tmp_path: Path) -> None:
     assert read_exports(tmp_path, SETTINGS).sources["rows"].to_list() == [11]
 
 
-def test_lines_after_a_day_that_cannot_be_read_are_in_quarantine(tmp_path: Path) -> None:
-    log = IRSSI.replace("Thu May 02 2024", "Do Maj 02 2024") + "not a line of irssi\n"
-    (tmp_path / "#bread.log").write_text(log, encoding="utf-8")
-    found = read_exports(tmp_path, SETTINGS)
-    reasons = found.quarantine["reason"].to_list()
-    assert len(reasons) == 3
-    assert "not in English" in reasons[0]
-    assert reasons[2].endswith("no known program writes such a line")
-    assert found.messages["text"].to_list()[-1] == "ben changed the topic: rye"
-
-
 def test_each_line_has_its_own_encoding_and_a_long_one_costs_only_itself(tmp_path: Path) -> None:
     log = b"[10:00:00] <ann> Br\xc3\xb6tchen\n[10:01:00] <ben> Br\xf6tchen\n[10:02:00] <ben> " + b"x" * (
         2 << 20

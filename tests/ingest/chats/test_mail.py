@@ -18,8 +18,6 @@ from backstory.ingest.chats.formats.mail import split_mailbox
 from backstory.ingest.chats.formats.mail_text import cut_quotes, read_html
 from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.ingest.chats.opened import open_folder
-from backstory.ingest.privacy.leaks import find_real_names
-from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.operations.inspection.preview import preview_run
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.inputs import ConversationSettings
@@ -294,19 +292,6 @@ def test_a_text_beyond_the_limit_is_said_and_not_cut(tmp_path: Path) -> None:
 def test_a_mail_that_quotes_a_chat_is_no_chat(tmp_path: Path) -> None:
     rows = read(tmp_path, inbox=mail(1, "13.02.24, 10:00 - Ann: hello\n13.02.24, 10:01 - Ben: hi"))
     assert len(rows) == 1
-
-
-def test_no_address_or_name_is_left_in_the_tables(tmp_path: Path) -> None:
-    read(
-        tmp_path, inbox=MAILBOX + mail(7, "Cleo Elm, Ben Ash and cleo@example.org, write to ann@example.org")
-    )
-    found = read_exports(tmp_path, SETTINGS)
-    hidden = pseudonymize_messages(
-        found.messages, bytes(32), aliases=found.aliases, other_names=found.unread_authors
-    )
-    assert not hidden["text"].str.contains("Cleo|Ben|example.org").any()
-    assert not hidden["author"].str.contains("example").any()
-    assert find_real_names(hidden, found.names).is_empty()
 
 
 class _Endless(io.RawIOBase):

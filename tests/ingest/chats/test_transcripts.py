@@ -3,14 +3,11 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.ingest.chats.times import find_day, find_moment
-from backstory.ingest.privacy.leaks import find_real_names
-from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
 from tests.ingest.chats.chat_samples import (
     MEET_CHAT,
@@ -100,37 +97,6 @@ def test_two_copies_of_a_transcript_are_read_once(tmp_path: Path) -> None:
     write(tmp_path, "GMT20240501-100000_Recording.vtt", "WEBVTT\n" + cues)
     write(tmp_path, "2024-05-01 12-00-00 from Ben.vtt", "WEBVTT\n" + cues)
     assert len(assign_message_ids(read_exports(tmp_path, SETTINGS).messages)) == 15
-
-
-def test_what_names_no_speaker_is_in_quarantine(tmp_path: Path) -> None:
-    said_once = ["no one", "Ann: I", "Ann: go", "on"]
-    cues = [f"00:0{at}.000 --> 00:0{at}.900\n{text}\n" for at, text in enumerate(said_once)]
-    write(
-        tmp_path,
-        "GMT20240501-100000.vtt",
-        "\n".join(["WEBVTT\n", *cues, "01:00.000 --> 01:01.000\nno one\n"]),
-    )
-    found = read_exports(tmp_path, SETTINGS)
-    assert found.messages["text"].to_list() == ["I go on"]
-    assert found.quarantine["reason"].to_list() == [
-        "line 3: the cue does not say who speaks",
-        "line 15: the cue does not say who speaks",
-    ]
-
-
-def test_no_name_is_left_in_the_tables(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        "2024-05-01 chat.txt",
-        ZOOM_CHAT + "00:02:00 From Eve Elm to Everyone:\n\tAnn Oak and @Ben Ash\n",
-    )
-    found = read_exports(tmp_path, SETTINGS)
-    hidden = pseudonymize_messages(
-        found.messages, bytes(32), aliases=found.aliases, other_names=found.unread_authors
-    )
-    assert not hidden["text"].str.contains("Ann|Ben|Oak|Ash").any()
-    assert find_real_names(hidden, found.names).is_empty()
-    assert isinstance(hidden, pl.DataFrame)
 
 
 def test_what_is_cut_off_a_cue_or_a_message_is_said(tmp_path: Path) -> None:
