@@ -103,8 +103,12 @@ class FolderListing:
     present: bool
     files: tuple[DocumentFile, ...]
     left_out: tuple[LeftOut, ...]
-    unlisted: tuple[str, ...]
     looked_into: tuple[Path, ...] = ()
+
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """The uris of folders and files that could not be looked into, so that it is not known what they hold."""
+        return tuple(entry.uri for entry in self.left_out if entry.hides_files)
 
 
 def list_files(
@@ -142,20 +146,12 @@ def list_files(
         ]
         folders[:] = [name for name in folders if name not in closed]
         for name in names:
-            path, full = relative / name, here / name
-            if full in elsewhere:
-                continue
-            reason = chosen.rule_for_file(path)
-            if reason is None and is_archive(name):
-                looked_into.append(full)
-                members, others = _list_archive(full, root, chosen)
-                files += members
+            if here / name not in elsewhere:
+                if is_archive(name) and chosen.rule_for_file(relative / name) is None:
+                    looked_into.append(here / name)
+                found, others = chosen.take(relative / name)
+                files += found
                 left_out += others
-            elif reason is None:
-                uri = _uri(path)
-                files.append(DocumentFile(uri, full, root, is_vetted=chosen.is_vetted(uri)))
-            else:
-                left_out.append(LeftOut(_uri(path), "ignored", reason))
     left_out += [
         _describe_refusal(error, root) for error in refused if not isinstance(error, FileNotFoundError)
     ]
@@ -163,31 +159,14 @@ def list_files(
         present=root.exists(),
         files=tuple(sorted(files, key=lambda file: file.uri)),
         left_out=tuple(sorted(left_out, key=lambda entry: entry.uri)),
-        unlisted=tuple(sorted(entry.uri for entry in left_out if entry.hides_files)),
         looked_into=tuple(looked_into),
     )
 
 
 def list_file(path: Path, rules: FileRules) -> FolderListing:
-    """List a single file as if it were the only file in its folder.
-
-    It returns a listing with the file, or with a skipped entry if a rule excludes it.
-    """
-    root = path.parent.resolve()
-    name = Path(path.name)
-    chosen = _Choice(root, "*", rules)
-    reason = chosen.rule_for_file(name)
-    uri = _uri(name)
-    if reason is None and is_archive(uri):
-        files, left_out = _list_archive(root / name, root, chosen)
-        hidden = tuple(entry.uri for entry in left_out if entry.hides_files)
-        return FolderListing(present=True, files=tuple(files), left_out=tuple(left_out), unlisted=hidden)
-    return FolderListing(
-        present=True,
-        files=() if reason else (DocumentFile(uri, root / name, root, is_vetted=chosen.is_vetted(uri)),),
-        left_out=(LeftOut(uri, "ignored", reason),) if reason else (),
-        unlisted=(),
-    )
+    """List a single file as if it were the only file in its folder."""
+    files, left_out = _Choice(path.parent.resolve(), "*", rules).take(Path(path.name))
+    return FolderListing(present=True, files=tuple(files), left_out=tuple(left_out))
 
 
 def explain_path(path: str, rules: FileRules) -> str | None:
@@ -238,6 +217,15 @@ class _Choice:
         self._wanted = PurePosixPath(pattern).parts
         self._rules = rules
         self._ignored: dict[str, Patterns] = {}
+
+    def take(self, path: Path) -> tuple[list[DocumentFile], list[LeftOut]]:
+        """Take a file, the members of an archive, or the reason why a rule leaves it out."""
+        reason, uri = self.rule_for_file(path), _uri(path)
+        if reason is not None:
+            return [], [LeftOut(uri, "ignored", reason)]
+        if is_archive(path.name):
+            return _list_archive(self._root / path, self._root, self)
+        return [DocumentFile(uri, self._root / path, self._root, is_vetted=self.is_vetted(uri))], []
 
     def read_patterns(self, folder: Path) -> LeftOut | None:
         """Read the patterns of a folder; give its entry if they cannot be used, so that nothing in it may be read."""
@@ -305,7 +293,6 @@ def put_below(listing: FolderListing, prefix: str) -> FolderListing:
         present=listing.present,
         files=tuple(replace(file, uri=f"{prefix}{file.uri}") for file in listing.files),
         left_out=tuple(replace(entry, uri=f"{prefix}{entry.uri}") for entry in listing.left_out),
-        unlisted=tuple(f"{prefix}{uri}" for uri in listing.unlisted),
         looked_into=listing.looked_into,
     )
 
@@ -317,7 +304,6 @@ def join_listings(first: FolderListing, *others: FolderListing) -> FolderListing
         present=any(listing.present for listing in listings),
         files=tuple(file for listing in listings for file in listing.files),
         left_out=tuple(entry for listing in listings for entry in listing.left_out),
-        unlisted=tuple(uri for listing in listings for uri in listing.unlisted),
         looked_into=tuple(path for listing in listings for path in listing.looked_into),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import date, datetime
@@ -212,7 +213,15 @@ def _read_yaml(block: str) -> Fields:
             "the front matter must be lines such as `title: Text`; if it is a part of the text, begin it with a blank "
             "line"
         )
-    return _require_once([(str(key.value), _read_node(value)) for key, value in root.value])
+    return Fields(_require_once([(str(key.value), _read_node(value)) for key, value in root.value]).items())
+
+
+def _require_once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(fields)
+    if len(values) < len(fields):
+        twice = next(name for name, number in Counter(name for name, _ in fields).items() if number > 1)
+        raise ReadError(f"the front matter has {twice} twice; remove one")
+    return values
 
 
 def _read_node(node: Node) -> object:
@@ -238,39 +247,19 @@ def _read_toml(block: str) -> Fields:
 
 
 def _split_json(text: str) -> tuple[Fields, str]:
-    pairs: list[tuple[str, object]] = []
-
-    def read_object(found: list[tuple[str, object]]) -> dict[str, object]:
-        pairs[:] = found  # the outermost object is parsed last
-        return dict(found)
-
     try:
-        _, end = json.JSONDecoder(object_pairs_hook=read_object, parse_constant=_refuse).raw_decode(
+        values, end = json.JSONDecoder(object_pairs_hook=_require_once).raw_decode(
             text[: MOST_CHARACTERS + 1]
         )
     except ValueError as error:
-        line = f"line {error.lineno}: " if isinstance(error, json.JSONDecodeError) else ""
-        problem = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         raise ReadError(
-            f"{line}the front matter is not valid JSON: {problem}; correct it, or begin a text that is no front matter "
-            "with a blank line"
+            f"the front matter is not valid JSON: {error}; correct it, or begin a text that is no front matter with a "
+            "blank line"
         ) from error
     rest = _REST_OF_LINE.match(text, end)
     if rest is None:
         raise ReadError("text follows the front matter; begin it on a line of its own")
-    return _require_once([(name, _flatten(value)) for name, value in pairs]), text[rest.end() :]
-
-
-def _require_once(fields: list[tuple[str, object]]) -> Fields:
-    names = [name for name, _ in fields]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ReadError(f"the front matter has {twice} twice; remove one")
-    return Fields(fields)
-
-
-def _refuse(word: str) -> object:
-    raise ValueError(f"{word} is not a number")
+    return Fields((name, _flatten(value)) for name, value in values.items()), text[rest.end() :]
 
 
 def _flatten(value: object) -> object:

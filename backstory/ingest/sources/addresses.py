@@ -12,6 +12,7 @@ from backstory.base.environment import BUCKET_VARIABLE
 from backstory.base.errors import ReadError, SettingsError
 from backstory.base.extras import require_extra
 from backstory.base.ids import digest
+from backstory.ingest.documents.opening import require_size
 from backstory.ingest.sources.mirror import RemoteFile, RemoteListing
 from backstory.ingest.zips import leads_out
 from backstory.settings.inputs import find_credential
@@ -208,11 +209,7 @@ def copy_limited(parts: Iterator[bytes], target: IO[bytes], most_bytes: int) -> 
     written = 0
     for part in parts:
         written += len(part)
-        if written > most_bytes:
-            raise ReadError(
-                f"the file has more than {most_bytes:,} bytes, too many to read within the limit of memory "
-                "(`documents.read_megabytes`); split it, or raise the setting"
-            )
+        require_size(written, most_bytes)
         target.write(part)
 
 

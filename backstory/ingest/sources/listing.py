@@ -88,7 +88,7 @@ def list_source(source: Source, documents: DocumentSettings, apart: Collection[P
             f"{source.settings.path} cannot be reached ({error.strerror}); its earlier documents are kept. "
             "Make it available, or remove the source"
         )
-        return FolderListing(False, (), (LeftOut(prefix, "failed", reason),), (prefix,))
+        return FolderListing(False, (), (LeftOut(prefix, "failed", reason, hides_files=True),))
     found = list_files(source.root, "**/*", apart, rules) if is_folder else list_file(source.root, rules)
     return _take_defaults(put_below(found, prefix), settings)
 

@@ -18,6 +18,7 @@ from backstory.base.files.atomic import exclusive_temporary, flush, write_file
 from backstory.base.progress import announce, announce_name
 from backstory.ingest.documents.file_rules import IGNORE_FILE, FileRules
 from backstory.ingest.documents.files import DocumentFile, FolderListing, LeftOut, explain_path, list_files
+from backstory.ingest.documents.opening import require_size
 from backstory.ingest.sources.roots import COPIES
 
 _INCOMING: Final = "incoming"
@@ -70,7 +71,7 @@ def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
             f"the source {name} cannot be reached: {state.problem}. Its earlier documents are kept; make it "
             "available, or remove the source"
         )
-        return FolderListing(False, (), (LeftOut("", "failed", reason, hides_files=True),), ("",))
+        return FolderListing(False, (), (LeftOut("", "failed", reason, hides_files=True),))
     found = list_files(folder / COPIES, "**/*", (), rules)
     failed = state.failed
     listed = {entry.uri for entry in found.left_out}
@@ -80,9 +81,8 @@ def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
         left_out=(
             *found.left_out,
             *(LeftOut(path, "ignored", why) for path, why in state.ignored.items() if path not in listed),
-            *(LeftOut(path, "failed", why) for path, why in failed.items()),
+            *(LeftOut(path, "failed", why, hides_files=True) for path, why in failed.items()),
         ),
-        unlisted=(*found.unlisted, *failed),
         looked_into=found.looked_into,
     )
 
@@ -177,11 +177,7 @@ def _list_keys(known: MirrorState, listing: RemoteListing, stamps: Collection[st
 
 
 def _download(folder: Path, path: str, file: RemoteFile, remote: Remote, most_bytes: int) -> None:
-    if file.size is not None and file.size > most_bytes:
-        raise ReadError(
-            f"the file has more than {most_bytes:,} bytes, too many to read within the limit of memory "
-            "(`documents.read_megabytes`); split it, or raise the setting"
-        )
+    require_size(file.size or 0, most_bytes)
     incoming = folder / _INCOMING
     with incoming.open("wb") as target:
         remote.download(file, target, most_bytes)

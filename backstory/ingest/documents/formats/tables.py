@@ -35,7 +35,6 @@ _NOT_IN_LINES: Final = re.compile(r"[\x7f\x85\u2028\u2029\ud800-\udfff]")
 _NUMBER: Final = re.compile(r"[+-]?[\d.,]*\d[\d.,]*(?:[eE][+-]?\d+)?%?")
 _NO_COLUMN: Final = "value"
 """Name of the column of values that are no objects."""
-_ROWS_AT_ONCE: Final = 65_536
 
 
 class Number(str):
@@ -273,15 +272,14 @@ def read_parquet(content: bytes, _: str) -> ParsedDocument:
     table, schema, count = open_parquet(content)
     bytes_in = [name for name, dtype in schema.items() if _holds_bytes(dtype)]
     names = [name for name in schema.names() if name not in bytes_in]
-    rows: list[str] = []
     try:
-        for start in range(0, count, _ROWS_AT_ONCE):
-            chosen = table.select(_write_column(name, schema[name]) for name in names)
-            part = chosen.slice(start, _ROWS_AT_ONCE).collect()
-            columns = [_list_values(part[name], schema[name]) for name in names]
-            rows += [show_row(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+        written = table.select(
+            pl.struct(_write_column(name, schema[name]) for name in names).struct.json_encode()
+        )
+        records = [_parse_json(record) for record in written.collect().to_series()] if names and count else []
     except DAMAGED_PARQUET as error:
         raise make_parquet_error() from error
+    rows = [show_row(record.items()) for record in records if isinstance(record, dict)]
     if not any(rows):
         raise _make_empty_error()
     return ParsedDocument(
@@ -292,18 +290,12 @@ def read_parquet(content: bytes, _: str) -> ParsedDocument:
 
 
 def _write_column(name: str, dtype: pl.DataType) -> pl.Expr:
+    """Write the values of a column as text, but those that hold others."""
     if dtype.is_nested():
-        return pl.struct(pl.col(name).alias(_NO_COLUMN)).struct.json_encode().alias(name)
-    if isinstance(dtype, pl.Duration):
-        return pl.col(name).dt.to_string("iso")
-    return pl.col(name).cast(pl.String)
-
-
-def _list_values(column: pl.Series, dtype: pl.DataType) -> list[Value]:
-    if not dtype.is_nested():
-        return column.to_list()
-    cells = map(_parse_json, column)
-    return [cell[_NO_COLUMN] if isinstance(cell, dict) else cell for cell in cells]
+        return pl.col(name)
+    return (
+        pl.col(name).dt.to_string("iso") if isinstance(dtype, pl.Duration) else pl.col(name).cast(pl.String)
+    )
 
 
 def _holds_bytes(dtype: object) -> bool:
