@@ -272,14 +272,15 @@ def read_parquet(content: bytes, _: str) -> ParsedDocument:
     table, schema, count = open_parquet(content)
     bytes_in = [name for name, dtype in schema.items() if _holds_bytes(dtype)]
     names = [name for name in schema.names() if name not in bytes_in]
+    if not names or not count:
+        raise _make_empty_error()
     try:
-        written = table.select(
-            pl.struct(_write_column(name, schema[name]) for name in names).struct.json_encode()
-        )
-        records = [_parse_json(record) for record in written.collect().to_series()] if names and count else []
+        record = pl.struct(_write_column(name, schema[name]) for name in names)
+        written = table.select(record.struct.json_encode()).collect().to_series()
     except DAMAGED_PARQUET as error:
         raise make_parquet_error() from error
-    rows = [show_row(record.items()) for record in records if isinstance(record, dict)]
+    values = map(_parse_json, written)
+    rows = [show_row(value.items()) for value in values if isinstance(value, dict)]
     if not any(rows):
         raise _make_empty_error()
     return ParsedDocument(
