@@ -15,10 +15,8 @@ from backstory.settings.inputs import DocumentSettings, SourceSettings
 
 IGNORE_FILE: Final = ".backstoryignore"
 """File of patterns, in any folder, that leaves files out of the folder and those below it."""
-
 MOST_PATTERN_BYTES: Final = 1 << 16
 """Maximum size of a file of patterns."""
-
 
 _NAMES: Final = (
     *(".env", ".env.*", "*.env", ".envrc", ".netrc", "_netrc", ".pgpass", ".my.cnf", ".npmrc", ".pypirc"),

@@ -18,15 +18,12 @@ PAGE_BREAK: Final = "\n\n"
 _LINE_ENDS: Final = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _BREAK_MARKS: Final = "\x02\ufffe"
 """What PDFium writes for a hyphen at the end of a line, in place of the hyphen and of the end of the line."""
-
 _UNWRITTEN: Final = re.compile(r"[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f\ufeff\uffff\ufdd0-\ufdef\ud800-\udfff]")
 """Control characters, what is no character, and halves of characters."""
-
 _FORMS: Final = re.compile(
     r"[\ufb00-\ufb06\ufb13-\ufb17\ufb1d-\ufbb1\ufbd3-\ufd3d\ufd50-\ufdc7\ufdf0-\ufdfc\ufe70-\ufefc]"
 )
 """Ligatures (``ﬁ``) and letters by their shape in a word (Hebrew, Arabic), which no one types."""
-
 _BROKEN: Final = re.compile(r"(\S*?)(\w+)(?:[\x02\ufffe]\n?|([-\u2010\u00ad])[ ]*\n)[ ]*(\w+)")
 _COMPOUND: Final = re.compile(r"\w+-\w+")
 _ADDRESS: Final = re.compile(r"://|www\.|@|\w[./]\w")
@@ -34,13 +31,10 @@ _AND: Final = (
     "and", "or", "to", "und", "oder", "bis", "et", "ou", "à", "y", "o", "e", "en", "of", "och", "og", "i",
 )  # fmt: skip
 """Words before the second half of a pair: ``short- and long-term``."""
-
 _PAIR: Final = re.compile(rf"\w[-\u2010] (?:{'|'.join(_AND)}) \Z")
 """What stands before the second half of a pair."""
-
 _ALWAYS_APART: Final = frozenset(["well", "self", "half", "mid"])
 """First parts that keep their hyphen before a word."""
-
 _LEAST_PART: Final = 4
 _PAIR_CHARACTERS: Final = 12
 _NUMBER: Final = re.compile(r"\d+|\A[ivxlc]{1,7}\Z", re.IGNORECASE)
@@ -48,7 +42,6 @@ _LEAST_PAGES: Final = 3
 _SHARE_OF_PAGES: Final = 0.6
 _EDGE_LINES: Final = 2
 """How many lines at the top and the bottom of a page may be a running head."""
-
 _GARBLED_SHARE: Final = 0.3
 
 

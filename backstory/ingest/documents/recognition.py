@@ -19,10 +19,8 @@ from backstory.ingest.documents.page_texts import clean_page, join_hyphenated
 
 if TYPE_CHECKING:
     from backstory.settings.inputs import DocumentSettings
-
 DPI: Final = 300
 """Resolution at which Tesseract reads best, and at which pages are drawn for it."""
-
 INSTALL: Final = (
     "install Tesseract to have their text recognised: `apt install tesseract-ocr` (Debian, Ubuntu) or "
     "`brew install tesseract` (macOS)"
@@ -30,7 +28,6 @@ INSTALL: Final = (
 
 _CODE_BYTES: Final = 512 << 20
 """Address space of Tesseract's own code and models."""
-
 _ANSWER_SECONDS: Final = 30
 _COLUMNS: Final = 12
 _WORD: Final = "5"

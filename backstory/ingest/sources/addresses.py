@@ -100,11 +100,7 @@ class AddressRemote:
 
     def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
         """Write the content of a file."""
-        try:
-            with self._files.open(file.key, "rb") as opened:
-                copy_limited(iter(lambda: opened.read(_BYTES_AT_ONCE), b""), target, most_bytes)
-        except list_errors() as error:
-            raise ReadError(describe_failure(error)) from error
+        _copy(self._files, file, target, most_bytes)
 
 
 class PagesRemote:
@@ -147,11 +143,7 @@ class PagesRemote:
 
     def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
         """Write the content of an address."""
-        try:
-            with self._web.open(file.key, "rb", block_size=0) as opened:
-                copy_limited(iter(lambda: opened.read(_BYTES_AT_ONCE), b""), target, most_bytes)
-        except list_errors() as error:
-            raise ReadError(describe_failure(error)) from error
+        _copy(self._web, file, target, most_bytes, block_size=0)
 
     def _read_list(self) -> list[str]:
         if self._list_address is None:
@@ -199,6 +191,14 @@ def make_stamp(info: Mapping[str, Any]) -> str:
     """Return what changes with the content of a file; empty if nothing but perhaps its size is known."""
     known = [f"{name}={info[name]}" for name in _STAMPS if info.get(name) not in (None, "")]
     return " ".join([*known, f"size={info.get('size')}"]) if known else ""
+
+
+def _copy(files: Any, file: RemoteFile, target: IO[bytes], most_bytes: int, **options: int) -> None:
+    try:
+        with files.open(file.key, "rb", **options) as opened:
+            copy_limited(iter(lambda: opened.read(_BYTES_AT_ONCE), b""), target, most_bytes)
+    except list_errors() as error:
+        raise ReadError(describe_failure(error)) from error
 
 
 def copy_limited(parts: Iterator[bytes], target: IO[bytes], most_bytes: int) -> None:

@@ -44,9 +44,6 @@ def list_documents(workspace: WorkspacePaths, apart: Collection[Path]) -> Folder
     """List the files of the folder of documents and of all further sources.
 
     A source whose root lies in another one, or in the folder of documents, is read by itself alone.
-
-    It raises ``SettingsError`` if the sources are invalid. It raises ``WorkspaceError`` if the list of added sources
-    is damaged.
     """
     sources = list_sources(workspace)
     roots = [source.root for source in sources]
@@ -57,11 +54,7 @@ def list_documents(workspace: WorkspacePaths, apart: Collection[Path]) -> Folder
 
 
 def hash_sources(workspace: WorkspacePaths, apart: Collection[Path], hashes: FileHashes) -> str:
-    """Hash every file of the further sources by its content, and every skipped entry; empty without sources.
-
-    It raises ``SettingsError`` if the sources are invalid. It raises ``WorkspaceError`` if the list of added sources
-    is damaged.
-    """
+    """Hash every file of the further sources by its content, and every skipped entry; empty without sources."""
     sources = list_sources(workspace)
     if not sources:
         return ""
@@ -123,8 +116,7 @@ def _hash_file(file: DocumentFile, hashes: FileHashes) -> str:
 def require_packages(workspace: WorkspacePaths) -> None:
     """Raise if a source that lies elsewhere needs packages that are not installed; it contacts no source.
 
-    It raises ``MissingExtraError`` if a package is absent; the message names the extra. It raises ``SettingsError`` if
-    the sources are invalid.
+    It raises ``MissingExtraError`` if a package is absent; the message names the extra.
     """
     for source in list_sources(workspace):
         if source.settings.is_remote and workspace.writes:
@@ -134,8 +126,7 @@ def require_packages(workspace: WorkspacePaths) -> None:
 def fetch_sources(workspace: WorkspacePaths) -> None:
     """Fetch what has changed in the sources that lie elsewhere. The next listing reports what cannot be fetched.
 
-    It raises ``MissingExtraError`` if a source needs packages that are not installed. It raises ``SettingsError`` if
-    the sources are invalid.
+    It raises ``MissingExtraError`` if a source needs packages that are not installed.
     """
     documents = workspace.settings.documents
     limits = ReadingLimits(documents.read_seconds, documents.read_megabytes)
@@ -170,8 +161,7 @@ def _make_remote(source: Source, keys: Keys | None) -> Remote:
 def find_next_sync(workspace: WorkspacePaths) -> float | None:
     """Find when a source that lies elsewhere is to be fetched again: an hour after it was last tried, by whatever run.
 
-    It returns seconds since 1970, of the source that comes first; None if no source lies elsewhere. It raises
-    ``SettingsError`` if the sources are invalid. It raises ``WorkspaceError`` if the list of added sources is damaged.
+    It returns seconds since 1970, of the source that comes first; None if no source lies elsewhere.
     """
     tried = [last_update(source.root) for source in list_sources(workspace) if source.settings.is_remote]
     return min(tried) + SYNC_SECONDS if tried else None

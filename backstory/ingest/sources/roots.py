@@ -36,7 +36,7 @@ def list_sources(workspace: WorkspacePaths) -> tuple[Source, ...]:
     """List all further sources: those of the settings, then those that were added by command.
 
     It raises ``SettingsError`` if two sources have the same name, or one lies where the workspace keeps something
-    else. It raises ``WorkspaceError`` if the list of added sources is damaged.
+    else.
     """
     stated = [
         _place(workspace, settings, is_added=False) for settings in workspace.settings.documents.sources
@@ -59,11 +59,6 @@ def list_sources(workspace: WorkspacePaths) -> tuple[Source, ...]:
         except InputError as error:
             raise SettingsError(f"{file}: documents.sources: {error}", code=error.code) from error
     return (*stated, *added)
-
-
-def locate_source(workspace: WorkspacePaths, path: str) -> Path:
-    """Return the absolute path that the settings of a source mean; links are not resolved."""
-    return workspace.root / Path(path).expanduser()
 
 
 def locate_document(workspace: WorkspacePaths, uri: str) -> Path | None:
@@ -122,7 +117,7 @@ def _place(workspace: WorkspacePaths, settings: SourceSettings, *, is_added: boo
     root = (
         workspace.mirrors / settings.label
         if settings.path is None
-        else locate_source(workspace, settings.path)
+        else workspace.root / Path(settings.path).expanduser()
     )
     return Source(settings.label, root, settings, is_added)
 
@@ -131,10 +126,7 @@ Recorded = tuple[SourceSettings, ...]
 
 
 def read_record(path: Path) -> Recorded:
-    """Read the list of a workspace; empty if no source was ever added.
-
-    It raises ``WorkspaceError`` if the file is not such a list.
-    """
+    """Read the list of a workspace; empty if no source was ever added."""
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))["sources"]
         return tuple(SourceSettings.model_validate(entry) for entry in entries)
@@ -149,10 +141,7 @@ def read_record(path: Path) -> Recorded:
 
 
 def change_record(path: Path, change: Callable[[Recorded], Sequence[SourceSettings]]) -> None:
-    """Replace the list of a workspace, and flush it to disk. Other processes wait meanwhile.
-
-    It raises ``WorkspaceError`` if the file is not such a list.
-    """
+    """Replace the list of a workspace, and flush it to disk. Other processes wait meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with exclusive_temporary(path) as file:
         entries = [
@@ -164,21 +153,12 @@ def change_record(path: Path, change: Callable[[Recorded], Sequence[SourceSettin
         publish(temporary_path(path), path)
 
 
-def list_added(workspace: WorkspacePaths) -> list[SourceSettings]:
-    """List the sources that were added by command, in the order in which they were added.
-
-    It raises ``WorkspaceError`` if the recorded list is damaged.
-    """
-    return list(read_record(workspace.added_sources))
-
-
 def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] = ()) -> SourceSettings:
     """Record a file or folder as a source. The next run reads it; nothing is read or copied now.
 
-    ``exclude``: files and folders to leave out, as in ``.gitignore``. It returns the recorded source. A path that was
-    added before in the same way is left as it was. It raises ``InputError`` if the path is absent, is already read as
-    part of something else, or is no place for documents. It raises ``SettingsError`` if the sources of the settings
-    are invalid. It raises ``WorkspaceError`` if the recorded list is damaged.
+    ``exclude``: files and folders to leave out, as in ``.gitignore``. A path that was added before in the same way is
+    left as it was. It raises ``InputError`` if the path is absent, is already read as part of something else, or is no
+    place for documents.
     """
     if not path.exists():
         raise InputError(f"{path} does not exist; name an existing file or folder", code="absent_file")
@@ -194,7 +174,12 @@ def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] 
     require_apart(workspace, place)
     wanted = SourceSettings(path=stored, exclude=tuple(exclude))
     known = next(
-        (each for each in list_added(workspace) if each.model_copy(update={"name": ""}) == wanted), None
+        (
+            each
+            for each in read_record(workspace.added_sources)
+            if each.model_copy(update={"name": ""}) == wanted
+        ),
+        None,
     )
     if known is not None:
         return known
@@ -217,8 +202,7 @@ def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] 
 def remove_source(workspace: WorkspacePaths, name: str | Path) -> SourceSettings:
     """Take a source out of the recorded list. The next run drops its documents; no file is deleted.
 
-    It raises ``InputError`` if no source has this name or path, or it stands in the settings file. It raises
-    ``WorkspaceError`` if the recorded list is damaged.
+    It raises ``InputError`` if no source has this name or path, or it stands in the settings file.
     """
     place = Path(name).expanduser().resolve()
     sources = list_sources(workspace)
@@ -246,10 +230,7 @@ def remove_source(workspace: WorkspacePaths, name: str | Path) -> SourceSettings
 
 
 def readmit(workspace: WorkspacePaths, name: str, patterns: Sequence[str]) -> None:
-    """Take patterns out of what a source leaves out; the next run reads what they named.
-
-    It raises ``WorkspaceError`` if the recorded list is damaged.
-    """
+    """Take patterns out of what a source leaves out; the next run reads what they named."""
 
     def take_out(recorded: Recorded) -> list[SourceSettings]:
         return [

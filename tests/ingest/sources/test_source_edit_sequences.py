@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backstory.ingest.sources.roots import add_source, list_added, remove_source
+from backstory.ingest.sources.roots import add_source, read_record, remove_source
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.long_tests import LONG_TESTS
 from tests.workspaces import SETTINGS, build_table
@@ -58,7 +58,7 @@ def edit(root: Path, rng: random.Random) -> None:
         (root / "backstory.yaml").write_text(f"{SETTINGS}{rng.choice(STATED)}", encoding="utf-8")
     elif act == "add" and (root.parent / "two").exists():
         add_source(open_workspace(root), root.parent / "two")
-    elif act == "take away" and list_added(open_workspace(root)):
+    elif act == "take away" and read_record(open_workspace(root).added_sources):
         remove_source(open_workspace(root), "two")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import InputError, RemovalError, SettingsError, WorkspaceError
-from backstory.ingest.sources.roots import add_source, list_added, list_sources, remove_source
+from backstory.ingest.sources.roots import add_source, list_sources, read_record, remove_source
 from backstory.ingest.sources.web_address import make_linker
 from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.operations.backup.writing import write_backup
@@ -116,7 +116,7 @@ def test_documents_of_a_removed_source_leave_and_its_files_stay(
     add_source(workspace, notes)
     build_table(workspace, "documents")
     assert remove_source(workspace, notes if by_path else "my-notes").path == str(notes)
-    assert list_added(workspace) == []
+    assert read_record(workspace.added_sources) == ()
     read_again(workspace)
     assert uris(workspace) == {}
     assert len(uris(workspace, "deleted")) == 2
@@ -228,7 +228,7 @@ def test_everything_that_looks_at_the_documents_sees_the_sources(workspace: Work
 def test_adding_the_same_path_again_changes_nothing(workspace: Workspace, notes: Path) -> None:
     first = add_source(workspace, notes)
     assert add_source(workspace, notes) == first
-    assert list_added(workspace) == [first]
+    assert read_record(workspace.added_sources) == (first,)
 
 
 def test_what_cannot_be_a_source_is_refused_with_a_reason(workspace: Workspace, notes: Path) -> None:
@@ -243,7 +243,7 @@ def test_what_cannot_be_a_source_is_refused_with_a_reason(workspace: Workspace, 
     ):
         with raises(InputError, code, path):
             add_source(workspace, path)
-    assert [source.name for source in list_added(workspace)] == ["my-notes"]
+    assert [source.name for source in read_record(workspace.added_sources)] == ["my-notes"]
 
 
 def test_only_added_sources_can_be_removed(make_workspace: Callable[..., Workspace], notes: Path) -> None:

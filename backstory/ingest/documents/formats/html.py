@@ -20,7 +20,6 @@ from backstory.text.encoding import find_encoding
 
 _DECLARED_IN: Final = 1024
 """Number of bytes at the beginning in which a page may declare its encoding."""
-
 _CHARSET: Final = re.compile(
     rb"""(?:<meta[^>]*?charset|<\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE
 )
@@ -40,23 +39,16 @@ _TAGS: Final = ("keywords", "article:tag", "news_keywords")
 def find_html_encoding(content: bytes) -> str:
     """Detect the encoding of a page: by a byte order mark, else as it declares, else by its letters."""
     guessed = find_encoding(content)
-    if guessed.startswith("utf-") and _is_valid(content, guessed):
-        return guessed
-    declared = _CHARSET.search(content[:_DECLARED_IN])
-    with suppress(LookupError, UnicodeDecodeError):
-        if declared is not None and (codec := codecs.lookup(declared[1].decode("ascii"))).name != "utf-8":
-            name = "cp1252" if codec.name in _LATIN1 else codec.name  # as every browser reads it
+    names = [guessed] if guessed.startswith("utf-") else []
+    if declared := _CHARSET.search(content[:_DECLARED_IN]):
+        with suppress(LookupError, UnicodeDecodeError):
+            stated = codecs.lookup(declared[1].decode("ascii")).name
+            names += ["cp1252" if stated in _LATIN1 else stated]  # as every browser reads it
+    for name in names:
+        with suppress(LookupError, UnicodeDecodeError):
             content.decode(name)
             return name
     return guessed
-
-
-def _is_valid(content: bytes, encoding: str) -> bool:
-    try:
-        content.decode(encoding)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 class HtmlHead(HTMLParser):
@@ -180,7 +172,6 @@ _CONSENT: Final = (
 
 Only whole names count: a page that is marked by a part of one, such as by its category, may be about cookies.
 """
-
 _LEFT_OUT: Final = (
     "nav",
     "[role=navigation]",
@@ -192,36 +183,24 @@ _LEFT_OUT: Final = (
     "iframe",
 )
 """What is marked as not belonging to the text of a page."""
-
-
 _INNER_LINK: Final = re.compile(
     r"""(<a\b[^<>]*?)\shref\s*=\s*(?:"#[^"<>]*"|'#[^'<>]*'|#[^\s<>]*)""", re.IGNORECASE
 )
 """A link within its page, as around headings, which leads nowhere in a document."""
-
-
 _RAISED: Final = re.compile(
     r"<sup\b[^<>]*>\s*(?:<a\b[^<>]*>)?\s*([^<>]{1,12}?)\s*(?:</a\s*>)?\s*</sup\s*>", re.IGNORECASE
 )
 _PLAIN_DIGITS: Final = "0123456789+-−=()n"
 _RAISED_DIGITS: Final = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿ"
 _EXPONENT: Final = re.compile(r"[\w+−-]*[\d+−-][\w+−-]*|[ijkmpqxyz]")
-
-
 _SECTION: Final = re.compile(
     r"<(/?)(article|aside|main|nav|section|blockquote|figure|footer)\b", re.IGNORECASE
 )
 """A part of a page, of which a footer may be one; a footer in none of them is that of the site (HTML-AAM)."""
-
-
 _SELF_CLOSED: Final = re.compile(r"<([A-Za-z][\w:.-]*)((?:\s[^<>]*)?)/>")
-
-
 _VOID: Final = frozenset(
     "area base br col embed hr img input link meta param source track wbr".split()  # noqa: SIM905
 )
-
-
 _DEEP: Final = "depth_limit_exceeded"
 _XHTML: Final = re.compile(r"\s*<\?xml\b|.{0,2000}<html[^>]*\sxmlns\s*=", re.IGNORECASE | re.DOTALL)
 _BROKEN: Final = (

@@ -43,10 +43,8 @@ _FAST: Final = 3
 _GREY, _RGB = 0, 2
 _MOST_SIDE: Final = 32_000
 """Tesseract reads no longer side."""
-
 _STAMP_CHARACTERS: Final = 60
 """A scanned page may bear so much text, such as its number or the name of an archive."""
-
 _SCAN_SHARE: Final = 0.5
 _MOST_DEPTH: Final = 8
 _RIGHT_TO_LEFT: Final = re.compile(

@@ -13,19 +13,21 @@ from backstory.ingest.documents.dates import NO_CHANGE, LastChange, find_last_ch
 
 FIRST_PDF_YEAR: Final = 1993
 """PDF is not older; an earlier year comes from a clock that was never set."""
-
 _MOST_CHARACTERS: Final = 300
 _PDF_DATE: Final = re.compile(
     r"(?:D:)?(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?\d*\s*([Zz]|([+-])(\d\d)'?(\d\d)?)?.*",
     re.ASCII | re.DOTALL,
 )
+
 _PROGRAM: Final = re.compile(
     r"(?:microsoft (?:office )?)?(?:word|powerpoint|excel|publisher) - ", re.IGNORECASE
 )
+
 _FILE_NAME: Final = re.compile(
     r"\S.*\.(?:docx?|odt|rtf|pptx?|odp|xlsx?|ods|dvi|tex|indd|qxd|pages|pmd|fm|ps|pdf|html?|txt|md)",
     re.IGNORECASE,
 )
+
 _NO_TITLE: Final = re.compile(
     r"(?:untitled(?: document| page)?|no title|title|none|null|unbenannt|sans titre|sin t[ií]tulo|senza titolo"
     r"|document|dokument|documento|\(?(?:anonymous|unspecified)\)?|unknown|unbekannt|new document|neues dokument"

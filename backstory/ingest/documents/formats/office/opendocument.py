@@ -20,13 +20,11 @@ from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDoc
 
 _CONTENT: Final = "content.xml"
 _BLOCK_BREAK: Final = "\n\n"
-
 TEXT: Final = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 DRAW: Final = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 TABLE: Final = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 OFFICE: Final = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 PRESENTATION: Final = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
-
 _UNSEEN: Final = frozenset(
     (
         f"{TEXT}tracked-changes",
@@ -36,6 +34,7 @@ _UNSEEN: Final = frozenset(
         f"{OFFICE}forms",
     )
 )
+
 _CODE: Final = re.compile(r"Preformatted|Source|Code", re.IGNORECASE)
 _MOST_BLANKS: Final = 1000
 _MOST_REPEATED: Final = 1000
@@ -184,6 +183,5 @@ def _compose(package: Package, text: str, starts: tuple[int, ...]) -> ParsedDocu
 ODT: Final = DocumentFormat(
     "odt", "OpenDocument", frozenset({".odt", ".ott"}), read_opendocument_text, None, gives_markdown=True
 )
-
 
 ODP: Final = DocumentFormat("odp", "OpenDocument", frozenset({".odp"}), read_opendocument_slides, None)
