@@ -7,8 +7,7 @@ import io
 import os
 import stat
 import tarfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from backstory.base import VERSION
 from backstory.base.errors import ContractError, InputError, SearchIndexError
-from backstory.base.files.atomic import lock, publish, temporary_path
+from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.index.snapshot import CURRENT_FILE, find_damage, open_current
 from backstory.ingest.privacy.erasure_list import KEY_SUFFIX
 from backstory.ingest.sources.roots import list_sources
@@ -112,7 +111,13 @@ def write_backup(
         OSError: The file cannot be written.
     """
     path = _choose_path(workspace, destination)
-    with _private_temporary(path) as temporary:
+    with exclusive_temporary(path) as temporary:
+        os.fchmod(temporary.fileno(), 0o600)
+        if path.exists():
+            raise InputError(
+                f"{path} exists; a backup never replaces a file, so name another one, or a folder",
+                code="already_there",
+            )
         mode = "w:" if path.suffix == ".tar" else "w:gz"
         options = {} if mode == "w:" else {"compresslevel": _COMPRESSION}
         with tarfile.open(fileobj=temporary, mode=mode, **options) as tar:  # type: ignore[call-overload]
@@ -186,11 +191,6 @@ def _choose_path(workspace: Workspace, destination: Path) -> Path:
             f"{destination} does not end in .tar.gz or .tar; name such a file, or a folder that exists",
             code="other_ending",
         )
-    if path.exists():
-        raise InputError(
-            f"{path} exists; a backup never replaces a file, so name another one, or a folder",
-            code="already_there",
-        )
     if path.resolve().is_relative_to(workspace.root.resolve()):
         raise InputError(
             f"{path} lies in the workspace, and would be lost with it; name another place",
@@ -199,22 +199,6 @@ def _choose_path(workspace: Workspace, destination: Path) -> Path:
     if not path.parent.is_dir():
         raise InputError(f"the folder {path.parent} does not exist; create it first", code="absent_folder")
     return path
-
-
-@contextmanager
-def _private_temporary(path: Path) -> Iterator[IO[bytes]]:
-    """Open the temporary file of a path, which only its owner can read; it is deleted unless it was renamed."""
-    temporary = temporary_path(path)
-    with os.fdopen(os.open(temporary, os.O_RDWR | os.O_CREAT, 0o600), "w+b") as file:
-        if not lock(file, wait=False):
-            raise InputError(
-                f"another backup to {path} is being written; wait for it, or name another file", code="busy"
-            )
-        file.truncate(0)
-        try:
-            yield file
-        finally:
-            temporary.unlink(missing_ok=True)
 
 
 class _HashingReader:
