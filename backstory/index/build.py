@@ -230,7 +230,6 @@ def _write_snapshot(folder: Path, content: Content, version: str, calibration: C
         with closing(VssGraph(folder / GRAPH_FILE, vectors, settings.ef_search)) as vss:
             recall = vss.measure_recall()
     manifest = Manifest(
-        format=FORMAT,
         version=version,
         embedder_id=content.embedder_id,
         dimension=dimension,

@@ -70,7 +70,8 @@ def cut_document_chunks(
     known = set(reused.select(_KEY).unique().iter_rows())
     pending = [source for source in sources if (source.document_id, source.revision) not in known]
     spans = cut_titled_texts([source.titled for source in pending], counter) if pending else []
-    chunks = pl.concat([reused, _make_rows(pending, spans)])
+    rows = [row for source, cut in zip(pending, spans, strict=True) for row in _describe_chunks(source, cut)]
+    chunks = pl.concat([reused, pl.DataFrame(rows, schema=DocumentChunks.schema, orient="row")])
     order = current.select(_KEY).with_row_index("document")
     table = (
         chunks.join(order, on=_KEY, how="left", maintain_order="left")
@@ -132,11 +133,6 @@ def _take_over(previous: pl.DataFrame | None, sources: Sequence[_Source]) -> pl.
         .join(wanted, on=[*_KEY, "fingerprint"], how="semi", maintain_order="left")
         .drop("fingerprint")
     )
-
-
-def _make_rows(sources: Sequence[_Source], spans: Sequence[list[Span]]) -> pl.DataFrame:
-    rows = [row for source, cut in zip(sources, spans, strict=True) for row in _describe_chunks(source, cut)]
-    return pl.DataFrame(rows, schema=DocumentChunks.schema, orient="row")
 
 
 def _describe_chunks(source: _Source, spans: Sequence[Span]) -> Iterator[tuple[object, ...]]:

@@ -1,13 +1,11 @@
 """A snapshot of the search index: an immutable folder of files, and the manifest with their sizes and checksums.
 
-``vectors.npy``, ``texts.npy`` and the arrays of ``terms/`` are mapped: the vectors, the texts of the chunks one after
-another with their bounds, and the BM25 scores. ``chunks.arrow`` and ``documents.arrow`` hold everything else that is
-told of a hit. ``graph.duckdb`` holds the HNSW index, if DuckDB has one. Rows are ordered by the document's date of
-publication, undated rows first, then by chunk id.
+The arrays of vectors, texts and BM25 scores are mapped. ``chunks.arrow`` and ``documents.arrow`` hold everything else
+that is told of a hit, and ``graph.duckdb`` the HNSW index, if DuckDB has one. Rows are ordered by the date of their
+document, undated rows first, then by chunk id.
 
 The ``CURRENT`` file names the published snapshot and is replaced atomically. A publishing process holds the folder's
-lock. Readers need no lock to find the current snapshot, and a shared lock of its manifest keeps one that they have
-open. All others are deleted.
+lock. A shared lock of its manifest keeps a snapshot that a reader has open; all others are deleted.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -60,18 +58,14 @@ _VERSION: Final = re.compile(rb"([0-9a-f]{16})\n")
 _ROW_COLUMNS: Final = ["chunk_id", "document"]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class FileRecord(_Record):
+class FileRecord(NamedTuple):
     """Size in bytes and SHA-256 of one file."""
 
     size: int
     sha256: str
 
 
-class Manifest(_Record):
+class Manifest(BaseModel):
     """Content and origin of a snapshot.
 
     ``main_stemmer`` is that of documents whose language is unclear. ``recall_at_5`` is the share of the exact best five
@@ -79,7 +73,9 @@ class Manifest(_Record):
     holds it.
     """
 
-    format: int
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[4] = FORMAT
     version: str
     embedder_id: str
     dimension: int
@@ -99,7 +95,7 @@ def record_files(folder: Path) -> dict[str, FileRecord]:
     """Record size and checksum of every file of a snapshot except its manifest."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST_FILE)
     return {
-        path.relative_to(folder).as_posix(): FileRecord(size=path.stat().st_size, sha256=_hash_file(path))
+        path.relative_to(folder).as_posix(): FileRecord(path.stat().st_size, _hash_file(path))
         for path in paths
     }
 
@@ -107,15 +103,12 @@ def record_files(folder: Path) -> dict[str, FileRecord]:
 def read_manifest(folder: Path) -> Manifest:
     """Read a snapshot's manifest; :class:`SearchIndexError` if it is absent, damaged or of another format."""
     try:
-        manifest = Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
+        return Manifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
     except FileNotFoundError as error:
         raise damaged(folder, MANIFEST_FILE, "is absent") from error
     except ValidationError as error:
         what = "cannot be read, or is of another version of Backstory"
         raise damaged(folder, MANIFEST_FILE, what) from error
-    if manifest.format != FORMAT:
-        raise damaged(folder, MANIFEST_FILE, f"has format {manifest.format}, and this version reads {FORMAT}")
-    return manifest
 
 
 def require_files(folder: Path, manifest: Manifest, *, checksums: bool = False) -> None:

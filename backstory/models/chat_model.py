@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from backstory.base.addresses import is_openai, name_service
@@ -166,16 +166,16 @@ PriceUsage: TypeAlias = Callable[[Usage], float | None]
 """Returns the price of a usage of one model; None if its price is not known."""
 
 
+@dataclass
 class CountedModel:
     """Asks a chat model, and counts what its answers used, from nothing. One thread has one."""
 
-    def __init__(self, model: ChatModel) -> None:
-        self._model = model
-        self.used = Usage()
+    model: ChatModel
+    used: Usage = field(default_factory=Usage)
 
     def ask(self, messages: Messages, form: AnswerForm) -> Answer:
         """Send messages; see :meth:`ChatModel.ask`."""
-        answer = self._model.ask(messages, form)
+        answer = self.model.ask(messages, form)
         self.used = Usage(
             calls=self.used.calls + 1,
             tokens_in=self.used.tokens_in + answer.tokens_in,

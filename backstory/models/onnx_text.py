@@ -12,7 +12,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -166,39 +166,30 @@ def find_model_folder(folder: str, setting: str) -> ModelFolder:
     return ModelFolder(re.sub(r"[^\w.-]+", "-", path.name), models[0], tokenizer, state.hexdigest())
 
 
+@dataclass(eq=False)
 class OnnxText:
     """Tokenizes texts and runs a model over them in batches. Nothing is loaded before it is used.
 
-    One session uses all cores that the process may use; threads may share it.
+    ``build`` makes the ONNX file if it is absent; the source is a ``tokenizer.json``, or reads one. An error names the
+    setting ``limit`` if the model fails. With the runtime None a GPU is used if there is one. One session uses all
+    cores that the process may use; threads may share it.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        tokenizer: Path | Callable[[], bytes],
-        *,
-        limit: str,
-        build: Callable[[], bytes] | None = None,
-        runtime: Runtime | None = None,
-        most_tokens: int | None = None,
-        least_filled: float = 0.0,
-    ) -> None:
-        """Set the ONNX file, what builds it if it is absent, and a ``tokenizer.json``, or what reads one.
+    path: Path
+    source: Path | Callable[[], bytes]
+    limit: str
+    build: Callable[[], bytes] | None = None
+    runtime: Runtime | None = None
+    most_tokens: int | None = None
+    least_filled: float = 0.0
+    _loading: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _tokenizer: TextTokenizer | None = field(default=None, init=False)
+    _session: InferenceSession | None = field(default=None, init=False)
 
-        An error names the setting ``limit`` if the model fails. With the runtime None a GPU is used if there is one. A
-        pair is cut to ``most_tokens``. ``least_filled`` is that of :func:`group_by_length`.
-        """
-        self.path = path
-        self.padded_tokens = PADDED_TOKENS_OF_GPU if runtime == "cuda" else PADDED_TOKENS
-        self._source = tokenizer
-        self._limit = limit
-        self._build = build
-        self._runtime = runtime
-        self._most_tokens = most_tokens
-        self._least_filled = least_filled
-        self._loading = threading.Lock()
-        self._tokenizer: TextTokenizer | None = None
-        self._session: InferenceSession | None = None
+    @property
+    def padded_tokens(self) -> int:
+        """Most tokens of a batch, padding included."""
+        return PADDED_TOKENS_OF_GPU if self.runtime == "cuda" else PADDED_TOKENS
 
     @property
     def provider(self) -> str:
@@ -210,10 +201,10 @@ class OnnxText:
         """The tokenizer, loaded once."""
         with self._loading:
             if self._tokenizer is None:
-                path = self._source if isinstance(self._source, Path) else self.path
-                content = self._source.read_bytes() if isinstance(self._source, Path) else self._source()
+                path = self.source if isinstance(self.source, Path) else self.path
+                content = self.source.read_bytes() if isinstance(self.source, Path) else self.source()
                 try:
-                    self._tokenizer = TextTokenizer(content, self._most_tokens)
+                    self._tokenizer = TextTokenizer(content, self.most_tokens)
                 except ValueError as error:
                     raise ModelSetupError(
                         f"the tokenizer in {path} cannot be used ({error}); fetch the model again",
@@ -231,7 +222,7 @@ class OnnxText:
         names = [found.name for found in session.get_inputs()]
         counts = np.array([len(each.ids) for each in tokens], np.int64)
         # A model without a mask takes no padding.
-        filled = self._least_filled if ATTENTION_MASK in names else 1.0
+        filled = self.least_filled if ATTENTION_MASK in names else 1.0
         rows: NDArray[Any] | None = None
         for batch in group_by_length(counts, max_padded_tokens=self.padded_tokens, least_filled=filled):
             feeds = _pad([tokens[place] for place in batch], self.tokenizer.padding)
@@ -252,16 +243,16 @@ class OnnxText:
         except (failures.Fail, failures.InvalidArgument, failures.RuntimeException) as error:
             raise ModelError(
                 f"{self.path} failed on {feeds[INPUT_IDS].shape[1]} tokens ({error}); if the model takes fewer, set "
-                f"{self._limit} to its limit",
+                f"{self.limit} to its limit",
                 code="failed_model",
             ) from error
 
     def _open(self) -> InferenceSession:
         with self._loading:
             if self._session is None:
-                if self._build is not None:
-                    require_built_file(self.path, self._build)
-                self._session = open_session(self.path, self._runtime)
+                if self.build is not None:
+                    require_built_file(self.path, self.build)
+                self._session = open_session(self.path, self.runtime)
             return self._session
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -53,39 +53,23 @@ class Shortlist:
     scores: Matrix
 
 
+@dataclass
 class Reranking:
-    """Has the candidates of a batch of windows judged, at most ``candidates`` of each, and counts what came of it.
+    """Has the candidates of a batch of windows judged, at most ``settings.candidates`` of each.
 
-    ``counts`` has judged windows, those without usable judgements, topics that no candidate serves, windows whose
-    judgements were kept before, requests, and withheld candidates.
+    ``describe`` gives stored chunks as :meth:`backstory.index.search.SearchIndex.describe` does, ``find_leaks`` finds
+    the labels of topics that hold a real name, and ``send`` gives each text as the reranker is sent it, or withholds
+    it. ``counts`` has the figures of all calls by name.
     """
 
-    def __init__(
-        self,
-        reranker: Reranker,
-        settings: RerankSettings,
-        *,
-        window_chunks: pl.DataFrame,
-        describe: Describe,
-        find_leaks: FindLeaks = find_no_leaks,
-        cache: JudgementCache | None = None,
-        send: SendText = send_as_written,
-    ) -> None:
-        """Set the reranker, and what its requests are made from.
-
-        ``describe`` gives stored chunks as :meth:`backstory.index.search.SearchIndex.describe` does, ``find_leaks``
-        finds the labels of topics that hold a real name, and ``send`` gives each text as the reranker is sent it, or
-        withholds it. The cache has the judgements of earlier runs.
-        """
-        self.candidates = settings.candidates
-        self.counts = dict.fromkeys(_COUNTS, 0)
-        self._reranker = reranker
-        self._settings = settings
-        self._window_chunks = window_chunks
-        self._describe = describe
-        self._find_leaks = find_leaks
-        self._cache = cache
-        self._send = send
+    reranker: Reranker
+    settings: RerankSettings
+    window_chunks: pl.DataFrame
+    describe: Describe
+    find_leaks: FindLeaks = find_no_leaks
+    cache: JudgementCache | None = None
+    send: SendText = send_as_written
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0), init=False)
 
     def judge(self, shortlists: Mapping[str, Shortlist]) -> dict[str, Judgements]:
         """Have the candidates of each window judged; a ``ModelError`` means that the model could not be used.
@@ -112,25 +96,25 @@ class Reranking:
     def _recall_or_ask(self, requests: Mapping[str, RerankRequest]) -> dict[str, Judgements]:
         """Take judgements from the cache, and ask about the other windows; answers without judgements are not kept."""
         hashes = {
-            window_id: hash_request(self._reranker.id, request) for window_id, request in requests.items()
+            window_id: hash_request(self.reranker.id, request) for window_id, request in requests.items()
         }
-        known = self._cache.get(hashes) if self._cache else {}
+        known = self.cache.get(hashes) if self.cache else {}
         self.counts["rerank_recalled"] += len(known)
         missing = [window_id for window_id in requests if window_id not in known]
         # A name may have become known after the judgements were kept.
         found = self._drop_leaks(known)
         # Each slice is stored before the next is requested, so that a failure loses no answer of an earlier one.
-        for start in range(0, len(missing), self._settings.threads):
-            some = missing[start : start + self._settings.threads]
-            calls_before = self._reranker.api_calls
+        for start in range(0, len(missing), self.settings.threads):
+            some = missing[start : start + self.settings.threads]
+            calls_before = self.reranker.api_calls
             try:
-                judged = self._reranker.judge([requests[window_id] for window_id in some])
+                judged = self.reranker.judge([requests[window_id] for window_id in some])
             finally:
-                self.counts["rerank_api_calls"] += self._reranker.api_calls - calls_before
+                self.counts["rerank_api_calls"] += self.reranker.api_calls - calls_before
             answers = self._drop_leaks(dict(zip(some, judged, strict=True)))
-            if self._cache:
+            if self.cache:
                 usable = {window_id: answer for window_id, answer in answers.items() if answer.note is None}
-                self._cache.put({window_id: (hashes[window_id], usable[window_id]) for window_id in usable})
+                self.cache.put({window_id: (hashes[window_id], usable[window_id]) for window_id in usable})
             found |= answers
         return {window_id: found[window_id] for window_id in requests}
 
@@ -150,12 +134,12 @@ class Reranking:
 
     @cached_property
     def _messages_of(self) -> dict[str, tuple[int, int]]:
-        columns = self._window_chunks.select("chunk_id", "first_message", "last_message")
+        columns = self.window_chunks.select("chunk_id", "first_message", "last_message")
         return {chunk_id: (first, last) for chunk_id, first, last in columns.iter_rows()}
 
     def _make_requests(self, shortlists: Mapping[str, Shortlist]) -> list[RerankRequest]:
-        chunks = self._window_chunks.filter(pl.col("window_id").is_in(list(shortlists)))
-        sent = pl.Series([self._send(None, text) for text in chunks["text"]], dtype=pl.String)
+        chunks = self.window_chunks.filter(pl.col("window_id").is_in(list(shortlists)))
+        sent = pl.Series([self.send(None, text) for text in chunks["text"]], dtype=pl.String)
         chunks = chunks.with_columns(text=sent)
         withheld = set(chunks.filter(pl.col("text").is_null())["window_id"])
         chunks = chunks.filter(~pl.col("window_id").is_in(list(withheld)))
@@ -185,10 +169,10 @@ class Reranking:
         wanted = list(
             dict.fromkeys(chunk_id for listed in shortlists.values() for chunk_id in listed.chunk_ids)
         )
-        described = self._describe(wanted).select("chunk_id", "document_id", "title", "text")
+        described = self.describe(wanted).select("chunk_id", "document_id", "title", "text")
         shown = {}
         for chunk_id, document_id, written_title, written_text in described.iter_rows():
-            title, text = self._send(document_id, written_title), self._send(document_id, written_text)
+            title, text = self.send(document_id, written_title), self.send(document_id, written_text)
             if title is not None and text is not None:
                 shown[chunk_id] = Candidate(chunk_id, title, cut_snippet(text, TEXT_CHARACTERS))
         return shown
@@ -196,7 +180,7 @@ class Reranking:
     def _drop_leaks(self, results: dict[str, Judgements]) -> dict[str, Judgements]:
         """Take the label away from topics whose label holds a real name; their messages still tell what is meant."""
         labels = {topic.label for result in results.values() for topic in result.topics if topic.label}
-        leaking = self._find_leaks(sorted(labels)) if labels else ()
+        leaking = self.find_leaks(sorted(labels)) if labels else ()
         if not leaking:
             return results
 

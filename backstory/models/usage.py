@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
 PERIOD_SECONDS: Final = 60.0
@@ -57,25 +57,20 @@ class Unmetered:
         return lambda _used: None
 
 
+@dataclass
 class RateLimiter:
-    """Keeps every period of 60 seconds within the limits of a process (a sliding log of grants)."""
+    """Keeps every period of 60 seconds, by a monotonic clock, within the limits of a process (a sliding log of grants).
 
-    def __init__(
-        self,
-        units_per_minute: int,
-        tokens_per_minute: int,
-        *,
-        clock: Callable[[], float],
-        wait: Callable[[float], None],
-    ) -> None:
-        """Set the most units (texts, or requests) and tokens in any 60 seconds, by a monotonic clock."""
-        self._units = units_per_minute
-        self._tokens = tokens_per_minute
-        self._clock = clock
-        self._wait = wait
-        self._grants: deque[tuple[float, int, int]] = deque()
-        self._paused_until = 0.0
-        self._granting = threading.Lock()
+    Units are texts or requests.
+    """
+
+    units_per_minute: int
+    tokens_per_minute: int
+    clock: Callable[[], float]
+    wait: Callable[[float], None]
+    _grants: deque[tuple[float, int, int]] = field(default_factory=deque, init=False)
+    _paused_until: float = field(default=0.0, init=False)
+    _granting: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def acquire(self, units: int, tokens: int) -> None:
         """Block until a request is within the limits.
@@ -83,24 +78,24 @@ class RateLimiter:
         A request that exceeds a limit by itself passes once nothing else was granted for 60 seconds.
         """
         while (delay := self._take(units, tokens)) > 0:
-            self._wait(delay)
+            self.wait(delay)
 
     def pause(self, seconds: float) -> None:
         """Block all threads for a number of seconds."""
         with self._granting:
-            self._paused_until = max(self._paused_until, self._clock() + seconds)
+            self._paused_until = max(self._paused_until, self.clock() + seconds)
 
     def _take(self, units: int, tokens: int) -> float:
         """Grant the request and return 0, or return the seconds until a grant may be possible."""
         with self._granting:
-            now = self._clock()
+            now = self.clock()
             while self._grants and self._grants[0][0] <= now:
                 self._grants.popleft()
             if self._paused_until > now:
                 return self._paused_until - now
             all_units = units + sum(granted for _, granted, _ in self._grants)
             all_tokens = tokens + sum(granted for _, _, granted in self._grants)
-            if self._grants and (all_units > self._units or all_tokens > self._tokens):
+            if self._grants and (all_units > self.units_per_minute or all_tokens > self.tokens_per_minute):
                 return self._grants[0][0] - now
             self._grants.append((now + PERIOD_SECONDS, units, tokens))
             return 0.0

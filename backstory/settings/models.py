@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -303,18 +302,6 @@ class RunSettings(SettingsGroup):
     """Months for which the table `runs` keeps a run."""
 
 
-SERVED_GROUPS: Final[Mapping[str, type[ServiceSettings]]] = MappingProxyType(
-    {
-        "embedding": EmbeddingSettings,
-        "rerank": RerankSettings,
-        "writers": WriterSettings,
-        "summaries": SummarySettings,
-        "answers": AnswerSettings,
-    }
-)
-"""The groups whose `provider` may be a service."""
-
-
 class Settings(SettingsGroup):
     """All settings of a workspace."""
 
@@ -355,3 +342,11 @@ class Settings(SettingsGroup):
                 "writers.feedback on needs rag.as_of true; without it, a window could be given a post made from itself"
             )
         return self
+
+
+SERVED_GROUPS: Final[Mapping[str, type[ServiceSettings]]] = {
+    name: type(field.default)
+    for name, field in Settings.model_fields.items()
+    if isinstance(field.default, ServiceSettings)
+}
+"""The groups whose `provider` may be a service."""

@@ -159,16 +159,13 @@ def _write_settings(documents: Path | None, timezone: str | None, writer: str | 
         zone = check_timezone("UTC" if timezone is None else timezone)
     except ValueError as error:
         raise InputError(str(error), code="unknown_timezone") from error
+    place = None if documents is None else documents.expanduser().resolve()
+    if place is not None and not place.is_dir():
+        raise InputError(f"{place} is no folder; name the folder that holds the documents", code="no_folder")
+    quoted = json.dumps(str(place), ensure_ascii=False)
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
         timezone=f"{zone:<14}",
-        sources="" if documents is None else f"  sources:\n    - path: {_quote_folder(documents)}\n",
+        sources="" if place is None else f"  sources:\n    - path: {quoted}\n",
         writer=f"{writer or 'none':<12}",
         off="# " if writer is None else "",
     )
-
-
-def _quote_folder(folder: Path) -> str:
-    place = folder.expanduser().resolve()
-    if not place.is_dir():
-        raise InputError(f"{place} is no folder; name the folder that holds the documents", code="no_folder")
-    return json.dumps(str(place), ensure_ascii=False)

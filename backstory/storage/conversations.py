@@ -66,17 +66,15 @@ class Conversation:
     turn_count: int
 
 
+@dataclass(frozen=True)
 class ConversationStore:
     """The conversations of a workspace, each of which only its own person reads. Any number of threads share it.
 
     ``holding`` keeps the workspace from being removed while something is written, which would make it again.
     """
 
-    def __init__(
-        self, state: State, holding: Callable[[], AbstractContextManager[object]] = nullcontext
-    ) -> None:
-        self._holding = holding
-        self._state = state
+    state: State
+    holding: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def begin(self, user_id: str, question: str, now: float) -> str:
         """Begin a conversation of a person, whose title is the beginning of a question, and return its id."""
@@ -118,14 +116,14 @@ class ConversationStore:
         """List some conversations of a person, the latest first, and tell the number of all of them."""
         query = f"{_CONVERSATIONS} WHERE user_id = ? ORDER BY updated DESC, id LIMIT ? OFFSET ?"
         total = "SELECT count(*) FROM conversations WHERE user_id = ?"
-        with self._state.reading() as session:
+        with self.state.reading() as session:
             rows = session.execute(query, (user_id, limit, offset)).fetchall()
             return [Conversation(*row) for row in rows], session.execute(total, (user_id,)).fetchone()[0]
 
     def find(self, conversation: str, user_id: str) -> Conversation | None:
         """Find a conversation of a person; None if they have no such one."""
         query = f"{_CONVERSATIONS} WHERE id = ? AND user_id = ?"
-        with self._state.reading() as session:
+        with self.state.reading() as session:
             row = session.execute(query, (conversation, user_id)).fetchone()
         return None if row is None else Conversation(*row)
 
@@ -133,7 +131,7 @@ class ConversationStore:
         self, conversation: str, user_id: str, *, last: int | None = None
     ) -> list[KeptTurn] | None:
         """Read the turns of a conversation in their order, or the last ones; None if this person has no such one."""
-        with self._state.reading() as session:
+        with self.state.reading() as session:
             if not _is_owned(session, conversation, user_id):
                 return None
             return _read_turns(session, conversation, last)
@@ -157,7 +155,7 @@ class ConversationStore:
 
     def read_judged(self) -> Iterator[tuple[list[KeptTurn], KeptTurn]]:
         """Yield each turn of any person that was judged, after the turns before it in its conversation."""
-        with self._state.reading() as session:
+        with self.state.reading() as session:
             query = "SELECT DISTINCT conversation FROM turns WHERE given IS NOT NULL ORDER BY conversation"
             found = [conversation for (conversation,) in session.execute(query).fetchall()]
             conversations = [_read_turns(session, conversation) for conversation in found]
@@ -168,7 +166,7 @@ class ConversationStore:
 
     def count(self) -> int:
         """Return the number of conversations of all people."""
-        with self._state.reading() as session:
+        with self.state.reading() as session:
             return int(session.execute("SELECT count(*) FROM conversations").fetchone()[0])
 
     def clear_answers(
@@ -179,7 +177,7 @@ class ConversationStore:
         Later answers from the snapshot of now that show the same documents, by id or beginning of the path, are not
         kept.
         """
-        if not self._state.exists():
+        if not self.state.exists():
             return 0
         cleared = 0
         with self._writing() as session:
@@ -191,23 +189,23 @@ class ConversationStore:
                 for turn in filter(is_held, _read_turns(session, conversation)):
                     _clear(session, conversation, turn, is_held)
                     cleared += 1
-        self._state.compact()
+        self.state.compact()
         return cleared
 
     def admit_again(self, documents: Collection[str]) -> None:
         """Keep answers that show documents, by id, which were dropped before, and are there again."""
-        if documents and self._state.exists():
+        if documents and self.state.exists():
             with self._writing() as session:
                 marks = [(_hash(one),) for one in documents]
                 session.executemany("DELETE FROM cleared WHERE mark = ?", marks)
 
     @contextmanager
     def _writing(self) -> Iterator[Session]:
-        with self._holding(), self._state.begin() as session:
+        with self.holding(), self.state.begin() as session:
             yield session
 
     def _remove(self, condition: str, *parameters: str) -> int:
-        if not self._state.exists():
+        if not self.state.exists():
             return 0
         with self._writing() as session:
             query = f"SELECT id FROM conversations WHERE {condition}"  # noqa: S608 - one of two above
@@ -215,7 +213,7 @@ class ConversationStore:
             session.executemany("DELETE FROM turns WHERE conversation = ?", found)
             session.executemany("DELETE FROM conversations WHERE id = ?", found)
         if found:
-            self._state.compact()
+            self.state.compact()
         return len(found)
 
 

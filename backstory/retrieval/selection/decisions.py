@@ -97,7 +97,7 @@ def select_hits(
         passed=_passes(settings), named=pl.lit(value=False) if named is None else named
     )
     deduplicated = _drop_duplicates(judged.filter("passed"), settings)
-    count = max(settings.top_k, reranking.candidates if reranking else 0)
+    count = max(settings.top_k, reranking.settings.candidates if reranking else 0)
     # A query chunk that found another chunk of a document counts as having found the chunk that stands for it.
     standing = pl.coalesce("duplicate_of", "chunk_id").alias("chunk_id")
     columns = deduplicated.select(

@@ -86,12 +86,10 @@ class Tables:
         """
         return self._read(table, self._find(table, partitions), columns)
 
-    def read_each(
-        self, table: str, partitions: Sequence[str] | None = None, *, columns: Sequence[str] | None = None
-    ) -> dict[str, pl.DataFrame]:
+    def read_each(self, table: str, partitions: Sequence[str] | None = None) -> dict[str, pl.DataFrame]:
         """Read what :meth:`read` reads, by partition; those without rows are absent."""
         entries = self._find(table, partitions)
-        read = self._read(table, entries, columns)
+        read = self._read(table, entries, None)
         ends = accumulate(entry.rows for entry in entries.values())
         return {
             key: read.slice(end - entry.rows, entry.rows)
