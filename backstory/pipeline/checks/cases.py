@@ -117,10 +117,8 @@ def remember(workspace: Workspace, check: Check, looked_at: Sequence[str], cases
     """Store the number of cases per partition in the catalog until the check runs there again."""
     name = _name_in_catalog(check)
     known = workspace.catalog.read(name)
-    if right := [key for key in looked_at if key in known and key not in cases]:
-        workspace.catalog.forget(name, right)
-    if cases:
-        workspace.catalog.record(name, {key: Entry("", "", count) for key, count in cases.items()})
+    gone = dict.fromkeys(key for key in looked_at if key in known)
+    workspace.catalog.record(name, gone | {key: Entry("", "", count) for key, count in cases.items()})
 
 
 def remembered_cases(workspace: Workspace, check: Check) -> dict[str, int]:

@@ -56,9 +56,11 @@ SETTINGS_READ: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             *(f"privacy.{name}" for name in ("pseudonyms", "exclude", "scrub", "phone_region", "names")),
         ),
         "windows": ("windows",),
-        "window_chunks": ("queries", "chunks.max_tokens"),
+        "window_chunks": (
+            *("queries", "chunks.max_tokens", "embedding.max_input_tokens", "embedding.default_query_tokens"),
+        ),
         "documents": ("documents", "conversations.timezone"),
-        "document_chunks": ("chunks",),
+        "document_chunks": ("chunks", "embedding.max_input_tokens"),
         "search_index": (
             *("index.engine", "index.uri", "index.language", "index.ann_min_rows"),
             *("index.hnsw_m", "index.hnsw_ef_construction", "index.ef_search"),
@@ -67,6 +69,7 @@ SETTINGS_READ: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             *("rag.enabled", "rag.chunks_per_query", "rag.plan", "rag.adaptive_max_messages", "rag.ranking"),
             *("rag.as_of", "rag.undated", "rag.kinds", "rag.tags", "rag.document_ids", "rag.tenant"),
             *("rag.mode", "rag.nprobe", "rag.overfetch", "rag.posts_top_k"),
+            *("rag.widening", "rag.keyword_terms", "rag.keyword_weight"),
             *("writers.feedback", "writers.feedback_scope"),
         ),
         "decisions": (
@@ -83,7 +86,7 @@ SETTINGS_READ: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "window_contexts": (
             *("rag.enabled", "rag.top_k", *_BUDGETS, "context.excerpt", "context.snippet_characters"),
-            *("conversations.timezone", "writers.feedback"),
+            *("conversations.timezone", "writers.feedback", "embedding.languages"),
         ),
         "posts": (
             *(
@@ -95,7 +98,19 @@ SETTINGS_READ: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
     }
 )
-"""The settings that each stage reads: single ones, and whole groups."""
+"""The settings that each stage reads: single ones, and whole groups; and what models and code hold by such names."""
+
+_HELD: Final[Mapping[str, Callable[[Workspace], Any]]] = MappingProxyType(
+    {
+        "embedding.max_input_tokens": lambda workspace: workspace.embedder.max_input_tokens,
+        "embedding.default_query_tokens": lambda workspace: workspace.embedder.default_query_tokens,
+        "embedding.languages": lambda workspace: workspace.embedder.languages,
+        "rag.keyword_weight": lambda workspace: workspace.calibration.keyword_weight,
+        "rag.widening": lambda _: WIDENING,
+        "rag.keyword_terms": lambda _: KEYWORD_TERMS,
+    }
+)
+"""What models and code hold, by names that no stage reads as settings."""
 
 _SERVING_STAGES: Final = ("window_chunks", "hits", "decisions", "window_contexts")
 
@@ -141,6 +156,9 @@ def read_by_serving(workspace: Workspace) -> SettingsRead:
 def _read_by(workspace: Workspace, table: str) -> SettingsRead:
     read: SettingsRead = {}
     for name in SETTINGS_READ[table]:
+        if name in _HELD:
+            read[name] = _HELD[name](workspace)
+            continue
         group, _, setting = name.partition(".")
         value = getattr(workspace.settings, group).model_dump(
             mode="json", include={setting} if setting else None
@@ -155,26 +173,6 @@ def _of_messages(workspace: Workspace) -> SettingsRead:
     if all(override.timezone is None for override in overrides):
         return {}
     return {"writers.feedback_scope": "workspace" if workspace.shares_posts else "conversation"}
-
-
-def _of_window_chunks(workspace: Workspace) -> SettingsRead:
-    embedder = workspace.embedder
-    return {
-        "embedding.max_input_tokens": embedder.max_input_tokens,
-        "embedding.default_query_tokens": embedder.default_query_tokens,
-    }
-
-
-def _of_document_chunks(workspace: Workspace) -> SettingsRead:
-    return {"embedding.max_input_tokens": workspace.embedder.max_input_tokens}
-
-
-def _of_hits(workspace: Workspace) -> SettingsRead:
-    return {
-        "rag.widening": WIDENING,
-        "rag.keyword_terms": KEYWORD_TERMS,
-        "rag.keyword_weight": workspace.calibration.keyword_weight,
-    }
 
 
 def _of_decisions(workspace: Workspace) -> SettingsRead:
@@ -197,10 +195,6 @@ def _of_decisions(workspace: Workspace) -> SettingsRead:
     }
 
 
-def _of_window_contexts(workspace: Workspace) -> SettingsRead:
-    return {"embedding.languages": workspace.embedder.languages}
-
-
 def _of_posts(workspace: Workspace) -> SettingsRead:
     settings, writer = workspace.settings.writers, workspace.writer
     if writer is None:
@@ -218,11 +212,7 @@ def _of_posts(workspace: Workspace) -> SettingsRead:
 _FURTHER: Final[Mapping[str, Callable[[Workspace], SettingsRead]]] = MappingProxyType(
     {
         "messages": _of_messages,
-        "window_chunks": _of_window_chunks,
-        "document_chunks": _of_document_chunks,
-        "hits": _of_hits,
         "decisions": _of_decisions,
-        "window_contexts": _of_window_contexts,
         "posts": _of_posts,
     }
 )
