@@ -53,16 +53,9 @@ def list_documents(workspace: WorkspacePaths, apart: Collection[Path]) -> Folder
     return join_listings(folder, *others)
 
 
-def hash_sources(workspace: WorkspacePaths, apart: Collection[Path], hashes: FileHashes) -> str:
-    """Hash every file of the further sources by its content, and every skipped entry; empty without sources."""
-    sources = list_sources(workspace)
-    if not sources:
-        return ""
-    around = [*apart, workspace.documents_dir, *(source.root for source in sources)]
-    settings = workspace.settings.documents
-    return digest(
-        line for source in sources for line in _hash_listing(list_source(source, settings, around), hashes)
-    )
+def hash_listing(listing: FolderListing, hashes: FileHashes) -> str:
+    """Hash every listed file by its content, and every skipped entry by what is said of it."""
+    return digest(sorted(_hash_entries(listing, hashes)))
 
 
 def list_source(source: Source, documents: DocumentSettings, apart: Collection[Path]) -> FolderListing:
@@ -91,7 +84,7 @@ def _take_defaults(listing: FolderListing, settings: SourceSettings) -> FolderLi
     return replace(listing, files=files)
 
 
-def _hash_listing(listing: FolderListing, hashes: FileHashes) -> Iterator[str]:
+def _hash_entries(listing: FolderListing, hashes: FileHashes) -> Iterator[str]:
     for entry in listing.left_out:
         yield f"{entry.uri} {entry.status} {entry.reason}"
     archives: dict[Path, str] = {}

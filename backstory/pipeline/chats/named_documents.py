@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -32,7 +32,7 @@ from backstory.writing.post_files import inspect_file
 
 _NAMED: Final = "names in documents"
 _SEARCHED: Final = "documents searched for names"
-_VERSION: Final = "2"
+_VERSION: Final = "3"
 """Changes when the search finds other names in the same text."""
 _LISTED: Final = 5
 
@@ -108,26 +108,11 @@ def record_named_documents(workspace: Workspace) -> None:
     pending = [key for key, value in inputs.items() if key not in known or known[key].inputs != value]
     if pending:
         rows = documents.filter(pl.col("document_id").is_in(pending))
-        found = _search_those_of_people(workspace, rows)
-        workspace.catalog.record(
-            _NAMED,
-            {
-                key: Entry(
-                    inputs[key],
-                    json.dumps(
-                        [
-                            document.uri,
-                            document.people,
-                            document.in_path,
-                            *document.by_surname,
-                            document.in_link,
-                        ]
-                    ),
-                    sum(document.people.values()),
-                )
-                for key, document in found.items()
-            },
-        )
+        entries = {
+            key: Entry(inputs[key], json.dumps(asdict(document)), sum(document.people.values()))
+            for key, document in _search_those_of_people(workspace, rows).items()
+        }
+        workspace.catalog.record(_NAMED, entries)
     workspace.catalog.record(_SEARCHED, {WHOLE: all_of_them})
 
 
@@ -187,9 +172,7 @@ def read_named_documents(workspace: Workspace) -> dict[str, NamedDocument]:
 @lru_cache(maxsize=16384)
 def _parse(content: str) -> NamedDocument:
     # A run reads the same entries for each partition and table.
-    uri, people, in_path, *rest = json.loads(content)
-    in_link = rest.pop() if rest and isinstance(rest[-1], list) else []  # earlier releases wrote none
-    return NamedDocument(uri, people, in_path, rest, in_link)
+    return NamedDocument(**json.loads(content))
 
 
 def hash_named_documents(workspace: Workspace) -> str:

@@ -6,8 +6,7 @@ switches them off: rebuilding costs little, since vectors, drafts and judgements
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -17,8 +16,7 @@ from backstory.index.milvus import WIDENING
 from backstory.index.request import KEYWORD_TERMS
 from backstory.index.snapshot import FORMAT, current_version
 from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.ingest.sources.listing import hash_sources
-from backstory.ingest.sources.roots import list_sources
+from backstory.ingest.sources.listing import hash_listing, list_documents
 from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.pipeline.history.spending import find_price
 from backstory.pipeline.workspace import Workspace
@@ -223,43 +221,13 @@ POST_FOLDERS: Final = "post_folders"
 """Name in the catalog of the folders that posts were written into."""
 
 
-def hash_document_files(
-    workspace: Workspace, apart: Collection[Path], hashes: FileHashes | None = None
-) -> str:
+def hash_document_files(workspace: Workspace) -> str:
     """Hash every file that may be a document: those of the folder of documents, and those of the further sources."""
-    roots = [source.root for source in list_sources(workspace)]
-    known = FileHashes(workspace.catalog) if hashes is None else hashes
-    posts = hash_documents(workspace.documents_dir, [*apart, *roots], known)
-    further = hash_sources(workspace, apart, known)
-    return digest([posts, further]) if further else posts
-
-
-def hash_documents(folder: Path, apart: Collection[Path], hashes: FileHashes) -> str:
-    """Hash the content of a folder of documents."""
-    return digest(sorted(_hash_files(os.fspath(folder), {os.fspath(path) for path in apart}, hashes)))
+    listing = list_documents(workspace, workspace.list_other_parts())
+    return hash_listing(listing, FileHashes(workspace.catalog))
 
 
 def list_post_folders(workspace: Workspace) -> list[Path]:
     """List the folder of the posts, and those that ``writers.folder`` named when posts were written before."""
     names = {workspace.settings.writers.folder, *workspace.catalog.read(POST_FOLDERS)}
     return [workspace.root / name for name in sorted(names)]
-
-
-def _hash_files(root: str, apart: Collection[str], hashes: FileHashes) -> Iterator[str]:
-    """Yield path and hash of every file. One thread, because several are slower for small files."""
-    real = os.path.realpath(root)
-    for place, folders, names in os.walk(root):
-        # Creating a Path for each of thousands of files takes as long as hashing it.
-        folders[:] = [name for name in folders if os.path.join(place, name) not in apart]  # noqa: PTH118
-        for name in names:
-            path = os.path.join(place, name)  # noqa: PTH118
-            if path not in apart and os.path.isfile(path):  # noqa: PTH113
-                below = path[len(root) :]
-                yield f"{os.fsencode(below)!r} {_hash_file(real + below, hashes)}"
-
-
-def _hash_file(path: str, hashes: FileHashes) -> str:
-    try:
-        return hashes.hash(path)
-    except OSError as error:
-        return f"not readable: {error.strerror}"  # reading the documents reports this file

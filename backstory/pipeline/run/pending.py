@@ -105,5 +105,5 @@ def fingerprint_documents(workspace: Workspace) -> str:
 
     Of the written posts only what people did counts, if they are documents: edited, added and removed files.
     """
-    posts = hash_document_files(workspace, workspace.list_other_parts())
+    posts = hash_document_files(workspace)
     return digest([posts, *list_files_of_people(workspace)]) if workspace.feeds_back else posts

@@ -6,10 +6,9 @@ A document with a text that the embedding service refuses is a failed file until
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -23,14 +22,12 @@ from backstory.ingest.documents.folder import DocumentRead, name_reading, read_l
 from backstory.ingest.documents.rows import DRAFT
 from backstory.ingest.documents.written import drop_former_posts, list_written, name_source
 from backstory.ingest.privacy.erasure_list import leave_out_documents, read_forgotten
-from backstory.ingest.sources.listing import fetch_sources, list_documents
+from backstory.ingest.sources.listing import fetch_sources, hash_listing, list_documents
 from backstory.pipeline.chats.copies import clear_copies_of_documents
 from backstory.pipeline.chats.removals import require_documents
 from backstory.pipeline.incremental.fingerprints import (
     code_version,
     hash_dependencies,
-    hash_document_files,
-    hash_documents,
 )
 from backstory.pipeline.incremental.partitions import is_made_by_this_code, read_previous, write_side_output
 from backstory.pipeline.incremental.report import CLEARED, log_unread
@@ -67,7 +64,7 @@ class DocumentsStage(TableStage):
     @cached_property
     def inputs(self) -> Mapping[str, str]:
         """Hash the files and the settings."""
-        return {WHOLE: _hash_inputs(self.workspace, self._hashes)}
+        return {WHOLE: _hash_inputs(self.workspace, self._listing, self._hashes)}
 
     def stale_partitions(self) -> list[str]:
         """Return ``["all"]`` if the stage would write anything."""
@@ -96,8 +93,8 @@ class DocumentsStage(TableStage):
         hashes, inputs = self._hashes, self.inputs[WHOLE]
         hashes.save()
         unchanged = hashes.unchanged
-        read, previous = read_documents(workspace, hashes)
-        self._inputs_after = {WHOLE: _hash_inputs(workspace, hashes)}
+        read, previous = read_documents(workspace, self._listing, hashes)
+        self._inputs_after = {WHOLE: _hash_inputs(workspace, list_all_documents(workspace), hashes)}
         self._rows = read.documents
         cleared = None if previous is None else clear_copies_of_documents(workspace, previous, self._rows)
         sources = {_DOCUMENTS: fill_in_languages(workspace, read)}
@@ -122,11 +119,17 @@ class DocumentsStage(TableStage):
             self.workspace.catalog.record(_READING, {WHOLE: Entry(self._reading, "", 0)})
 
     @cached_property
+    def _listing(self) -> FolderListing:
+        return list_all_documents(self.workspace)
+
+    @cached_property
     def _hashes(self) -> FileHashes:
         return FileHashes(self.workspace.catalog)
 
 
-def read_documents(workspace: Workspace, hashes: FileHashes) -> tuple[DocumentRead, pl.DataFrame | None]:
+def read_documents(
+    workspace: Workspace, listing: FolderListing, hashes: FileHashes
+) -> tuple[DocumentRead, pl.DataFrame | None]:
     """Read the documents as they are to be stored, and the table as it is; None if that cannot be read.
 
     Nothing is written. Documents are parsed again whose hashes are not those of the table. If all documents that an
@@ -136,7 +139,7 @@ def read_documents(workspace: Workspace, hashes: FileHashes) -> tuple[DocumentRe
     known = workspace.catalog.read(_READING).get(WHOLE)
     is_known = previous is not None and is_made_by_this_code(workspace, "documents")
     read = read_listed_documents(
-        _list_documents(workspace, workspace.list_other_parts()),
+        listing,
         workspace.settings.documents,
         previous,
         previous_reading=known.inputs if known and is_known else "",
@@ -176,23 +179,21 @@ def _leave_out(workspace: Workspace, read: DocumentRead) -> DocumentRead:
     return replace(read, documents=drop_former_posts(read.documents))
 
 
-def _list_documents(workspace: Workspace, apart: Sequence[Path]) -> FolderListing:
+def list_all_documents(workspace: Workspace) -> FolderListing:
     """List the files of the documents, with those of the written posts if they are documents, too."""
-    listing = list_documents(workspace, apart)
+    listing = list_documents(workspace, workspace.list_other_parts())
     if not workspace.feeds_back:
         return listing
     return join_listings(listing, list_written(workspace.posts_dir, workspace.settings.writers.folder))
 
 
-def _hash_inputs(workspace: Workspace, hashes: FileHashes) -> str:
-    posts = hash_document_files(workspace, workspace.list_other_parts(), hashes)
-    if workspace.feeds_back:
-        posts = digest([posts, hash_documents(workspace.posts_dir, (), hashes)])
+def _hash_inputs(workspace: Workspace, listing: FolderListing, hashes: FileHashes) -> str:
+    files = hash_listing(listing, hashes)
     reading = name_reading(workspace.settings.documents, timezone=workspace.settings.conversations.timezone)
     left_out = read_forgotten(workspace.forgotten).fingerprint
     dates = f"mentions_undated={workspace.has_chats}"
     refused = hash_refusals(workspace)
-    return digest([hash_dependencies(workspace, "documents"), reading, posts, left_out, dates, refused])
+    return digest([hash_dependencies(workspace, "documents"), reading, files, left_out, dates, refused])
 
 
 def _count_documents(workspace: Workspace, read: DocumentRead) -> dict[str, int | float | str]:

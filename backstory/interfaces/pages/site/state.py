@@ -17,7 +17,9 @@ import backstory
 from backstory.base.ids import digest
 from backstory.index.snapshot import current_version
 from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.pipeline.incremental.fingerprints import hash_document_files, hash_documents
+from backstory.ingest.documents.written import list_written
+from backstory.ingest.sources.listing import hash_listing
+from backstory.pipeline.incremental.fingerprints import hash_document_files
 from backstory.pipeline.rendered_pages import list_site_pages
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
@@ -67,8 +69,11 @@ def hash_inputs(workspace: Workspace) -> SiteInputs:
         hashlib.sha256(workspace.learned.read_bytes()).hexdigest() if workspace.learned.is_file() else ""
     )
     files = [
-        hash_documents(workspace.posts_dir, (), FileHashes(workspace.catalog)),
-        hash_document_files(workspace, workspace.list_other_parts()),
+        hash_listing(
+            list_written(workspace.posts_dir, workspace.settings.writers.folder),
+            FileHashes(workspace.catalog),
+        ),
+        hash_document_files(workspace),
         current_version(workspace.index),
     ]
     return SiteInputs(
