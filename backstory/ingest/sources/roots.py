@@ -173,16 +173,9 @@ def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] 
         ) from error
     require_apart(workspace, place)
     wanted = SourceSettings(path=stored, exclude=tuple(exclude))
-    known = next(
-        (
-            each
-            for each in read_record(workspace.added_sources)
-            if each.model_copy(update={"name": ""}) == wanted
-        ),
-        None,
-    )
-    if known is not None:
-        return known
+    for known in read_record(workspace.added_sources):
+        if known.model_copy(update={"name": ""}) == wanted:
+            return known
     covering = find_covering(workspace, place)
     if covering is not None:
         what = f"of the source {covering}" if covering else "of the folder of documents"
@@ -229,15 +222,13 @@ def remove_source(workspace: WorkspacePaths, name: str | Path) -> SourceSettings
     return found.settings
 
 
-def readmit(workspace: WorkspacePaths, name: str, patterns: Sequence[str]) -> None:
-    """Take patterns out of what a source leaves out; the next run reads what they named."""
+def change_exclude(
+    workspace: WorkspacePaths, name: str, change: Callable[[Sequence[str]], Sequence[str]]
+) -> None:
+    """Change what an added source leaves out; the next run follows it."""
 
-    def take_out(recorded: Recorded) -> list[SourceSettings]:
-        return [
-            each.model_copy(update={"exclude": tuple(one for one in each.exclude if one not in patterns)})
-            if each.label == name
-            else each
-            for each in recorded
-        ]
+    def change_one(source: SourceSettings) -> SourceSettings:
+        exclude = tuple(change(source.exclude))
+        return source.model_copy(update={"exclude": exclude}) if source.label == name else source
 
-    change_record(workspace.added_sources, take_out)
+    change_record(workspace.added_sources, lambda recorded: list(map(change_one, recorded)))

@@ -19,10 +19,9 @@ from backstory.ingest.documents.written import SOURCE_MARK, name_source
 from backstory.ingest.sources.roots import (
     Source,
     add_source,
-    change_record,
+    change_exclude,
     find_covering,
     list_sources,
-    readmit,
     remove_source,
     require_apart,
 )
@@ -42,6 +41,10 @@ from backstory.pipeline.workspace import Workspace
 
 _ONLY_ITS_FILES = ("/*/",)
 """Pattern that leaves out subfolders."""
+
+
+def _include_folders(exclude: Sequence[str]) -> Sequence[str]:
+    return [pattern for pattern in exclude if pattern not in _ONLY_ITS_FILES]
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Change:
             require_apart(self.workspace, path)
         if recursive:
             for source in self._list_flat(places):
-                readmit(self.workspace, source.name, _ONLY_ITS_FILES)
+                change_exclude(self.workspace, source.name, _include_folders)
         for path in further:
             add_source(self.workspace, path, exclude=() if recursive or path.is_file() else _ONLY_ITS_FILES)
         return self._make(places, accept_removals=accept_removals, chats=chats)
@@ -207,13 +210,7 @@ def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
     if SOURCE_MARK in uri:  # nothing is written into the folder of a source
         name, _, below = uri.partition(SOURCE_MARK)
         pattern = _pattern_of(below)
-        change_record(
-            workspace.added_sources,
-            lambda recorded: [
-                each.model_copy(update={"exclude": (*each.exclude, pattern)}) if each.label == name else each
-                for each in recorded
-            ],
-        )
+        change_exclude(workspace, name, lambda known: (*known, pattern))
         return (
             f"the source {name} now leaves it out; remove the source and add it again to read the file. The file is "
             "unchanged"
