@@ -357,3 +357,6 @@ def test_a_sheet_is_read_as_it_is_shown() -> None:
         "<cellXfs", '<numFmts><numFmt numFmtId="170" formatCode="000"/></numFmts><cellXfs'
     )
     assert read("a.xlsx", parts).text == "Key\n007\n"
+    sheet = next(name for name in parts if "/worksheets/" in name)
+    with raises(ReadError, "damaged_file", sheet):
+        read("a.xlsx", {**parts, sheet: str(parts[sheet]).replace("</worksheet>", "</sheet>")})
