@@ -209,7 +209,8 @@ class NameFinder:
             yield from itertools.chain.from_iterable(map(list_forms_of_word, names))
         else:
             for name in {*names, *self._members, *self._first_names}:
-                yield from (("@" + letters, condition) for letters, condition in list_forms_of_word(name))
+                forms = list_forms_of_word(name)
+                yield from (("@" + letters, condition) for letters, condition in forms if letters)
         if place == "app line":
             names = names | self._members
             for name in names:

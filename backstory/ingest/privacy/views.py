@@ -130,6 +130,8 @@ def find_open_marks(text: str, start: int, end: int) -> tuple[str, str]:
 
     It returns those to write before and behind what replaces the part: of ``<b>Anna</b> Lind``, nothing and ``</b>``.
     """
+    if not any(map(str.isalnum, text[start:end])):  # a name such as `*`
+        return "", ""
     kept: list[tuple[str, bool, str]] = []
     for match in _MARK.finditer(text, start, end):
         name, written = match["name"], match.group()

@@ -165,6 +165,16 @@ def test_a_name_that_the_search_for_forms_misses_is_found(text: str, monkeypatch
     assert len(found) == 1
 
 
+@pytest.mark.parametrize("name", ["*", "@", "~~", "<b>", "@*", "\ufffc"])
+def test_a_name_of_signs_alone_is_replaced(name: str) -> None:
+    written = f"{name} and @{name}, **so** ~~it~~ @ home"
+
+    messages = pseudonymize_messages(chat((name, written), (None, f"{name} added {name}")), SECRET)
+
+    assert find_real_names(messages, [name]).is_empty()
+    assert messages["text"][0].endswith(", **so** ~~it~~ @ home")
+
+
 def test_breach_names_the_message_and_not_the_person() -> None:
     rows = assign_message_ids(chat((MEMBER, "hello"), (MEMBER, "hi @Ann")))
 
