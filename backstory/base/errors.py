@@ -28,9 +28,9 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CLOSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 _MANY_FILES: Final = (errno.EMFILE, errno.ENFILE)
 _WRITERS: Final = frozenset({"_duckdb", "duckdb", "polars", "pyo3_runtime", "sqlite3"})
+"""Packages that report what they cannot write by errors of their own, without the number of the system's error."""
 _PANIC: Final = "PanicException"
 """What Polars raises where it can do nothing, as without a file descriptor; it is no ``Exception``."""
-"""Packages that report what they cannot write by errors of their own, without the number of the system's error."""
 _LEAST_BYTES: Final = 1 << 20
 """What these need at least to write anything."""
 
@@ -156,8 +156,8 @@ def retry(
 ) -> Result:
     """Call until no :class:`TransientError` is raised; the error of the last attempt is raised.
 
-    It waits as long as the service asks, else ever longer. Before that it reports the error, the number of the attempt,
-    from 1, and the seconds.
+    It waits as long as the service asks, else ever longer, after it reported the error, the attempt from 1, and the
+    wait.
     """
     for attempt in range(1, attempts):
         try:

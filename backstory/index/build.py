@@ -129,9 +129,8 @@ def arrange(
 ) -> Content:
     """Put the chunks of documents of status ``ok`` in the order of a snapshot.
 
-    ``vectors`` are unit rows of float32 in the order of ``document_chunks``. ``languages`` has the language of each
-    document by id, ISO 639-1, None if unclear; without it they are detected. For the posts over a snapshot,
-    ``main_stemmer`` is that of the snapshot; else it follows from the documents.
+    ``languages`` has the language of each document by id, ISO 639-1, None if unclear; without it they are detected. For
+    the posts over a snapshot, ``main_stemmer`` is that of the snapshot.
     """
     stray = find_stray_vector(vectors)
     if len(vectors) != document_chunks.height or stray is not None:

@@ -150,8 +150,7 @@ def _cut_runs(text: str, embedder: Embedder) -> list[str]:
 def _derive(probes: Vectors, probe_documents: Positions, vectors: Vectors, rows: Positions) -> Calibration:
     """Measure how far the best cosines of the probes spread, and what cosine chance gives.
 
-    A probe is compared with other documents only: its own holds its very words, as no chat does. ``rows`` has the
-    position in ``vectors`` and the document of each chunk that counts.
+    A probe is compared with other documents only. ``rows`` has the position and the document of each chunk that counts.
     """
     best = np.full((len(probes), _BEST), -1.0)
     count, total = 0, 0.0

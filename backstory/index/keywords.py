@@ -1,12 +1,10 @@
 """Keyword search by BM25 (Robertson and Zaragoza 2009, in Lucene's form), with scores that are mapped from files.
 
 Each row has one language, and its terms belong to this language. A word of a query is looked up in every language of
-the rows, each time with the stemmer and stop words of that language. So a query needs no language, which a short
-message does not reveal. As a row has one language, no word counts twice.
+the rows, each time with its stemmer and stop words, so that a query, whose few words do not reveal it, needs none.
 
-Rows of a language that are few say little of how rare its words are, and some of them may be in another language than
-was detected. So a word weighs the same in every language, and a stop word of any other is left out of a language of
-few rows.
+Rows of a language that are few say little of how rare its words are. So a word weighs the same in every language, and a
+stop word of any other is left out of a language of few rows.
 """
 
 from __future__ import annotations

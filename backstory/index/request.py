@@ -105,8 +105,8 @@ class SearchRequest:
 class Scope:
     """The rows that each query may see.
 
-    Rows are ordered by date of publication, undated rows first, so an as-of time admits a number of leading rows:
-    ``stop`` of each query. ``mask`` says which rows the other filters admit; None if they admit all.
+    They are ordered by date, so an as-of time admits a number of leading rows, ``stop``. ``mask`` has the other
+    filters.
     """
 
     row_count: int

@@ -77,8 +77,7 @@ def cells_of_best(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the query and row of the best ``limit`` scores of each query above ``above``, and of few more.
 
-    The bar is the ``limit``-th best peak of short runs of rows, which cannot exceed the ``limit``-th best score. A
-    score may lie below it by ``slack``.
+    The bar is the ``limit``-th best peak of short runs of rows, but for ``slack``: it cannot exceed that best score.
     """
     if limit >= scores.shape[1]:
         query, row = (scores > above).nonzero()
@@ -116,8 +115,7 @@ def pair_similarities(
 ) -> NDArray[np.float64]:
     """Compute the cosine similarity of pairs, given as positions in ``queries`` and ``vectors``, which are unit rows.
 
-    The sums are in double precision and rounded, so that a pair has the same similarity with every engine, batch
-    and number of threads, and equal vectors tie.
+    In double precision and rounded, a pair has the same one with every engine, batch and number of threads.
     """
     similarities = np.empty(len(query), np.float64)
     step = max(1, _BYTES_AT_ONCE // (8 * max(1, queries.shape[1])))

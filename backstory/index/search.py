@@ -78,10 +78,9 @@ def open_index(folder: Path, *, embedder_id: str | None = None) -> SearchIndex:
 
 
 class SearchIndex:
-    """An open snapshot of the search index; use as a context manager, or call :meth:`close`.
+    """An open snapshot of the search index; use as a context manager, or call :meth:`close`. Threads may share it.
 
-    Any number of processes may have a snapshot open while another snapshot is published, and any number of threads may
-    search it. Methods that take ids of chunks raise :class:`InputError` for a chunk that is not in the snapshot.
+    Methods that take ids of chunks raise :class:`InputError` for a chunk that is not in the snapshot.
     """
 
     def __init__(self, snapshot: Snapshot | HeldRows) -> None:
@@ -168,10 +167,9 @@ class SearchIndex:
         return keyed.hstack(documents.select(_FACTS))
 
     def read_around(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
-        """Read chunks, which do not repeat, and the one before and after each in its document.
+        """Read chunks, which do not repeat, and the one before and after each in its document and on its pages.
 
-        These are one to three rows per chunk, in the order of ``chunk_ids`` and of the document: ``chunk_id`` (the
-        requested one), ``char_start`` and ``text`` of the chunk itself or of one beside it on its pages.
+        ``chunk_id`` is the requested one; the order is that of ``chunk_ids`` and of the document.
         """
         rows = self._rows_of(chunk_ids)
         columns = ("document", "chunk_index", "page_start", "page_end")

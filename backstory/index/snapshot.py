@@ -302,8 +302,7 @@ def prune(folder: Path) -> None:
 def publish(folder: Path, version: str, built: Path | None) -> None:
     """Make a snapshot the current one, durably and in one step.
 
-    ``built`` is the hidden folder of the built snapshot, which replaces a damaged one of the same version; None if the
-    snapshot is in its final folder.
+    ``built`` is its hidden folder, which replaces a damaged one of the same version; None if it is in its final folder.
     """
     target = folder / version
     if built is not None:

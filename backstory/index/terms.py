@@ -46,8 +46,7 @@ class LanguageTerms:
 class Statistics:
     """What the rows that count say of words. The score of any other row follows from these alone.
 
-    ``languages`` are in the order of their terms, and ``numbers`` has the number of each term, named by
-    :func:`name_term`. ``frequency`` is the number of rows that hold a term.
+    ``numbers`` has the number of each term, in the order of the languages; ``frequency`` the rows that hold it.
     """
 
     languages: tuple[LanguageTerms, ...]

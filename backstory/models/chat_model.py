@@ -55,10 +55,9 @@ class AnswerForm:
 
 
 class UnusableAnswerError(Exception):
-    """An answer was withheld, is not whole, or is not of the form.
+    """An answer was withheld, is not whole, or is not of the form, for a short reason such as ``blocked (SAFETY)``.
 
-    The reason is short: ``blocked (SAFETY)``, ``cut (length)``, ``refused``, or what is missing. The detail may be
-    empty; it never repeats the model's own words, which may name somebody, and which nobody has checked.
+    The detail never repeats the model's own words, which may name somebody, and which nobody has checked.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -197,8 +196,8 @@ def ask_until_usable(
 ) -> Result:
     """Ask a model, and once more, with repaired messages or the same, if its answer cannot be read.
 
-    ``read`` makes the result of a whole answer, or raises :class:`UnusableAnswerError`. That error is also raised if
-    the service withheld the answer, which is not requested again, or if the second answer cannot be read.
+    ``read`` makes the result of a whole answer, or raises :class:`UnusableAnswerError`, as a withheld answer does at
+    once.
     """
 
     def ask_once(messages: Messages) -> Answer:

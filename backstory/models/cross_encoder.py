@@ -1,9 +1,8 @@
 """A user's cross-encoder as a reranker: an ONNX model that reads two texts at once and scores the pair.
 
-Such a model reads a few hundred tokens, and a window is far longer. So each candidate is paired with the query chunks
-that found it with the best scores, at most three, and the judgement of a pair is the logistic function of the model's
-score: these models are trained with a logistic loss, for which that is the probability that the pair is relevant. A
-pair over the limit is truncated, the longer text first, as these models are trained.
+A window is far longer than what such a model reads, so each candidate is paired with the query chunks that found it
+best, at most three. The judgement is the logistic function of the score: these models are trained with a logistic loss,
+for which that is the probability that the pair is relevant. The longer text of a pair over the limit is truncated.
 """
 
 from __future__ import annotations

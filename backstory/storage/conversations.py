@@ -38,8 +38,7 @@ class Feedback:
 class KeptTurn:
     """A question of a conversation, by its place from 1, and its answer as values for JSON.
 
-    The question is empty, and the answer None, if it held what has left the documents. ``documents`` has the paths of
-    those that the answer shows, by their ids.
+    ``documents`` has the paths of those that the answer shows, by their ids.
     """
 
     number: int

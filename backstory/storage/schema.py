@@ -16,8 +16,7 @@ from typing import Final
 class Table:
     """A table, whose rows the columns ``key`` identify.
 
-    ``columns`` has the name and type of each, as SQLite names types; a question mark allows that a value is absent. No
-    two rows have the same value of a ``unique`` column. ``index`` has the columns of a further index.
+    ``columns`` has the name and type of each, as SQLite names types; a question mark allows that a value is absent.
     """
 
     name: str

@@ -43,8 +43,7 @@ class Session(Protocol):
 class State(ABC):
     """A part of the state. Threads may share an object, and it survives a fork.
 
-    Every error of a driver is raised as a :class:`~backstory.base.errors.StateError`, which names the place, a path or
-    an address without any password, and says what to do. ``address`` is None for a file, which machines cannot share.
+    Every error of a driver is a :class:`~backstory.base.errors.StateError`, which names the place without any password.
     """
 
     def __init__(self, place: str, part: Part, address: str | None = None) -> None:

@@ -101,8 +101,8 @@ def require_built_file(path: Path, build: Callable[[], bytes]) -> None:
 def lock(file: int | IO[bytes] | IO[str], *, shared: bool = False, wait: bool = True) -> bool:
     """Lock an open file against every other opening of it, in this process or another; return whether it was free.
 
-    Others may hold shared locks at the same time. The lock ends when the file is closed, at the latest when the process
-    ends or is killed.
+    Others may hold shared locks at the same time. The lock ends when the file is closed, at the latest with the
+    process.
     """
     operation = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
     try:

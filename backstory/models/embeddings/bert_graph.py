@@ -50,11 +50,7 @@ class BertModel:
 
 
 def build_graph(model: BertModel) -> bytes:
-    """Build the float32 graph of a model.
-
-    The inputs are ``input_ids`` and ``attention_mask``, int64 of shape ``(texts, tokens)``, padded on the right.
-    The output is float32 unit rows of shape ``(texts, hidden_size)``.
-    """
+    """Build the float32 graph of a model: from texts, padded on the right, to unit rows."""
     graph = GraphBuilder(model)
     hidden = graph.normalize(graph.place_tokens(), "embeddings.LayerNorm")
     attention_bias = graph.mask_padding()

@@ -66,10 +66,9 @@ class EmbeddingCache(Cache):
 
 @dataclass(frozen=True)
 class EmbeddingStats:
-    """The figures of one call of :func:`embed_texts`.
+    """The figures of one call of :func:`embed_texts`: texts, distinct ones, and of these cached and computed ones.
 
-    They are the texts that were passed, and the distinct ones among them, found in the cache or computed; the tokens of
-    the computed ones, requests to a service with retries, and seconds of wall-clock time.
+    The tokens are those of the computed ones, and the calls are requests to a service with retries.
     """
 
     texts: int
@@ -174,8 +173,7 @@ def _run_batches(
 ) -> Iterator[tuple[Rows, Vectors]]:
     """Run a number of batches at a time, and yield each one when it is finished, before another starts in its place.
 
-    After a failure no further batch is started; the running ones are yielded, and then the error is raised. A batch
-    without texts is left out.
+    After a failure the running ones are yielded, and then the error is raised. A batch without texts is left out.
     """
     waiting = (batch for batch in batches if len(batch))
     failure: BaseException | None = None

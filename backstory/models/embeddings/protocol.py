@@ -81,8 +81,7 @@ def require_text(texts: Sequence[str]) -> None:
 def count_at_least(texts: Sequence[str]) -> NDArray[np.int64]:
     """Return the fewest tokens that each text counts as, whatever a tokenizer makes of it.
 
-    To some tokenizers a word is one token, however long it is. A chunk may then have millions of characters, which
-    every later step would read as a whole.
+    To some tokenizers a word is one token, however long it is, and every later step would read it as a whole.
     """
     return np.fromiter((len(text) // _CHARACTERS_PER_TOKEN for text in texts), np.int64, len(texts))
 

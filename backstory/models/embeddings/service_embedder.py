@@ -117,8 +117,8 @@ class ServiceEmbedder:
     def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
         """Embed texts, in as many requests as they need, one after another, in the order of the texts.
 
-        An ``InputError`` means that a text is blank or over ``max_input_tokens``, or that the service refuses
-        it; see :meth:`backstory.models.service.Service.post` for the other errors.
+        An ``InputError`` means that a text is blank or too long; see :meth:`backstory.models.service.Service.post` for
+        others.
         """
         counts = self.count_tokens(texts)
         require_within_limit(counts, self.max_input_tokens, self.id)

@@ -43,10 +43,9 @@ class Entry:
 
 
 class Catalog:
-    """The entries of one workspace. Any number of threads and processes may use it.
+    """The entries of one workspace, in memory. Any number of threads and processes may use it.
 
-    All entries stay in memory, and a reading asks the state only for what has changed. While the database is away,
-    ``read`` may call its second function, so that readers go on with what was read last; runs never do.
+    While the database is away, ``read`` may call its second function, so that readers go on with what was read last.
     """
 
     def __init__(self, state: State, read: Callable[[_Look, _Look], None] | None = None) -> None:

@@ -1,9 +1,8 @@
 """Keys of the time partitions: calendar days, weeks and months of a conversation, named as Dagster names them.
 
-They follow the clock of the conversation, so that a day may have 23 or 25 hours; hours are those of UTC. A day is
-``2025-03-04``, a week is the Monday that it begins with, a month is its first day, and an hour is ``2025-03-04T10``,
-without a colon, since keys name files. Keys of one grain sort in the order of time. A key that is none of its grain
-raises :class:`InputError` (code ``invalid_partition``).
+They follow the clock of the conversation; hours are those of UTC. A day is ``2025-03-04``, a week the Monday that it
+begins with, a month its first day, and an hour ``2025-03-04T10``, without a colon, since keys name files. Keys of one
+grain sort in the order of time; one that is none raises :class:`InputError` (code ``invalid_partition``).
 """
 
 from __future__ import annotations
