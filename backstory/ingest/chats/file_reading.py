@@ -86,11 +86,8 @@ def _read_steadily(path: Path, root: Path | None, source: str, settings: Convers
     It raises ``ChangedFileError`` if it was written meanwhile, and ``OSError`` if it cannot be opened.
     """
     if path.is_dir():
-        sha256 = hash_folder(path, root)
-        export = read_opened(open_folder(path, source, settings, root))
-        if hash_folder(path, root) != sha256:
-            raise ChangedFileError
-        return replace(export, sha256=sha256)
+        opened = open_folder(path, source, settings, root)
+        return replace(read_opened(opened), sha256=hash_folder(path, root, opened))
     with open_export(path, root) as file:
         before = state_of(file)
         latest_year = latest_year_of(os.fstat(file.fileno()).st_mtime)

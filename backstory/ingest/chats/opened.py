@@ -15,7 +15,7 @@ from typing import IO, Final
 
 from backstory.base.errors import ReadError
 from backstory.base.files.patterns import compose
-from backstory.base.files.safe_open import open_contained
+from backstory.base.files.safe_open import ChangedFileError, hash_unchanged, open_contained, state_of
 from backstory.base.ids import digest
 from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.chats.json_stream import find_paths
@@ -35,6 +35,8 @@ _MAIL_FOLDERS: Final = ("new", "cur")
 """Those of mails that have arrived, in the order in which a mail moves, so that none is missed while it does."""
 _HERE: Final = "."
 """Path of the folder of exports relative to itself."""
+_CHANGED: Final = ""
+"""In the place of the hash of a part that was written while it was read."""
 _SLACK_PEOPLE: Final = "users.json"
 _SLACK_CHATS: Final = frozenset(["channels.json", "groups.json", "dms.json", "mpims.json"])
 
@@ -70,6 +72,7 @@ class Opened:
         is_maildir: Whether each part is a mail.
         settings: Settings of its conversation.
         latest_year: Latest year in which a message can have been sent.
+        hashes: SHA-256 of the parts of a folder that were opened, of the bytes that were read of them.
     """
 
     names: Sequence[str]
@@ -80,6 +83,7 @@ class Opened:
     is_archive: bool = False
     is_maildir: bool = False
     latest_year: int = KNOWN_YEAR
+    hashes: dict[str, str] = field(default_factory=dict)
     _head: Head | None = None
     _paths: dict[str, frozenset[str]] = field(default_factory=dict)
 
@@ -174,19 +178,38 @@ def open_parts(
 def open_folder(folder: Path, source: str, settings: ConversationSettings, root: Path | None) -> Opened:
     """Return the parts of a folder that is one export; the JSON files of a Slack export, or the mails of a Maildir."""
     paths = {path.relative_to(folder).as_posix(): path for path in list_parts(folder)}
+    hashes: dict[str, str] = {}
+
+    @contextmanager
+    def open_part(name: str) -> Iterator[IO[bytes]]:
+        with open_export(paths[name], root) as file:
+            before = state_of(file)
+            try:
+                yield file
+            finally:
+                known = hashes.pop(name, None)
+                hashes[name] = _CHANGED  # stays, as a reader may take the error for damage of the part
+                found = hash_unchanged(file, before)
+                if known not in (None, found):
+                    raise ChangedFileError
+                hashes[name] = found
+
     maildir = is_maildir(_list_folders(folder))
-    return Opened(
-        sorted(paths), lambda name: open_export(paths[name], root), source, settings, is_maildir=maildir
-    )
+    return Opened(sorted(paths), open_part, source, settings, is_maildir=maildir, hashes=hashes)
 
 
-def hash_folder(folder: Path, root: Path | None) -> str:
-    """Hash the parts of a folder that is one export, as they are now.
+def hash_folder(folder: Path, root: Path | None, read: Opened | None = None) -> str:
+    """Hash the parts of a folder that is one export.
 
     It returns a hash that differs when a part was added, removed, renamed or edited. A part that cannot be opened must
-    not hide that another has changed.
+    not hide that another has changed. It raises ``ChangedFileError`` if a part was written while it was read.
     """
-    parts = ((path.relative_to(folder).as_posix(), _hash_part(path, root)) for path in list_parts(folder))
+    hashes = {} if read is None else read.hashes
+    if _CHANGED in hashes.values():
+        raise ChangedFileError
+    paths = list_parts(folder) if read is None else sorted(folder / name for name in read.names)
+    named = ((path.relative_to(folder).as_posix(), path) for path in paths)
+    parts = ((name, hashes.get(name) or _hash_part(path, root)) for name, path in named)
     return digest(itertools.chain.from_iterable(parts), length=64)
 
 

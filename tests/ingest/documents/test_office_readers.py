@@ -14,6 +14,7 @@ from backstory.ingest.documents.reader import READERS, find_reader, read_documen
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises
 from tests.ingest.documents.office_files import (
+    OOXML,
     book_parts,
     make_zip,
     open_parts,
@@ -76,29 +77,39 @@ def test_the_title_is_the_first_heading_where_the_properties_have_none() -> None
     assert (document.title, document.change.moment, document.tags) == ("Garden plan", None, ())
 
 
-def test_each_slide_is_a_page_with_its_lists_tables_and_notes() -> None:
+def test_each_slide_is_a_page_with_its_lists_tables_charts_and_notes() -> None:
     cell = "<a:tc><a:txBody><a:p><a:r><a:t>{}</a:t></a:r></a:p></a:txBody></a:tc>"
     cells = [[cell.format(text) for text in row] for row in (("Bed", "Crop"), ("1", "Peas"))]
     table = "".join(f"<a:tr>{''.join(row)}</a:tr>" for row in cells)
     frame = "<p:graphicFrame><a:graphic><a:graphicData>{}</a:graphicData></a:graphic></p:graphicFrame>"
+    chart = (
+        f'<c:chartSpace xmlns:c="{OOXML}/drawingml/2006/chart"><c:ser><c:tx><c:v>Kilos</c:v></c:tx><c:cat>'
+        "<c:v>East</c:v><c:v>West</c:v></c:cat><c:val><c:v>1.5</c:v></c:val></c:ser></c:chartSpace>"
+    )
     parts = slide_parts(
         [
             shape("The first\n\tof it\nThe second", "body")
             + shape("Why compost", "title")
             + shape("3", "sldNum"),
             "",
-            f"<p:grpSp>{shape('# In a group')}</p:grpSp>{frame.format(f'<a:tbl>{table}</a:tbl>')}",
+            f"<p:grpSp>{shape('# In a group')}</p:grpSp>{frame.format(f'<a:tbl>{table}</a:tbl>')}"
+            + frame.format('<c:chart r:id="rId1"/>'),
         ],
         **{
             "ppt/slides/_rels/slide1.xml.rels": relations(rId1="notesSlide ../notesSlides/notes1.xml"),
             "ppt/notesSlides/notes1.xml": write_slide(shape("Say hello", "body")),
+            "ppt/slides/_rels/slide3.xml.rels": relations(rId1="chart /ppt/charts/chart1.xml"),
+            "ppt/charts/chart1.xml": chart,
         },
     )
     document = read("a.pptx", parts)
     assert pages(document) == [
         "# Why compost\n\n- The first\n  - of it\n- The second\n\nNotes:\n\nSay hello\n\n",
         "\n\n",
-        "\\# In a group\n\n| Bed | Crop |\n| --- | --- |\n| 1 | Peas |",
+        (
+            "\\# In a group\n\n| Bed | Crop |\n| --- | --- |\n| 1 | Peas |\n\n"
+            "|  | Kilos |\n| --- | --- |\n| East | 1.5 |\n| West |  |"
+        ),
     ]
     assert (document.title, document.change.moment, document.chunker) == ("Garden plan", MAY, "page")
 
@@ -340,7 +351,8 @@ def test_formulas_fields_boxes_and_exponents_of_word_are_read() -> None:
         (123456789, "000\\-00\\-0000", "123-45-6789"),
         (45425, "dd.mm.yyyy", None),
         (0.5, "# ?/?", None),
-        (1234567, '0.0,,"M"', None),
+        (1234567, '0.0,,"M"', "1.2M"),
+        (1234567, '#,##0,"k"', "1,235k"),
         (0.001, "[ss]", "86"),
     ],
 )

@@ -130,7 +130,7 @@ _QUIET: Final = re.compile(r"\[(?!(?:h+|m+|s+)\])(?:[A-Za-z]+|[<>=][^\]]*|Color 
 _CURRENCY: Final = re.compile(r"\[\$([^\]-]*)(?:-[^\]]*)?\]")
 _ELAPSED: Final = re.compile(r"\[(h+|m+|s+)\](?::(m+))?(?::(s+))?", re.IGNORECASE)
 _BESIDE: Final = r"((?:\"[^\"]*\"|\\.|[^A-Za-z/@\[\]#0?,.\"\\])*)"
-_NUMBER: Final = re.compile(rf"{_BESIDE}([#0?](?:[#0?,]*[#0?])?)(\.[#0?]+)?{_BESIDE}")
+_NUMBER: Final = re.compile(rf"{_BESIDE}([#0?](?:[#0?,]*[#0?])?)(\.[#0?]+)?(,*){_BESIDE}")
 _CODE: Final = re.compile(r"0[0\\ ().-]*0")
 _LITERAL: Final = re.compile(r'"([^"]*)"|\\(.)')
 _CELL: Final = re.compile(r"([A-Z]{1,3})(\d{1,7})")
@@ -197,8 +197,8 @@ def show_number(number: float, code: str) -> str | None:
         return _fill(int(value), section.replace("\\", ""))
     if (found := _NUMBER.fullmatch(section)) is None:
         return None
-    before, after = (_LITERAL.sub(r"\1\2", beside) for beside in (found[1], found[4]))
-    size = 100 if "%" in found[1] + found[4] else 1
+    before, after = (_LITERAL.sub(r"\1\2", beside) for beside in (found[1], found[5]))
+    size = (100 if "%" in found[1] + found[5] else 1) / 1000 ** len(found[4])
     return f"{before}{_write_digits(value * size, found[2], found[3] or '.')}{after}".strip()
 
 
