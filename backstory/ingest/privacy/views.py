@@ -130,8 +130,6 @@ def find_open_marks(text: str, start: int, end: int) -> tuple[str, str]:
 
     It returns those to write before and behind what replaces the part: of ``<b>Anna</b> Lind``, nothing and ``</b>``.
     """
-    if not any(map(str.isalnum, text[start:end])):  # a name such as `*`
-        return "", ""
     kept: list[tuple[str, bool, str]] = []
     for match in _MARK.finditer(text, start, end):
         name, written = match["name"], match.group()
@@ -142,6 +140,8 @@ def find_open_marks(text: str, start: int, end: int) -> tuple[str, str]:
             kept.append((name or written, is_end, written))
     before = "".join(written for _, is_end, written in kept if not is_end)
     after = "".join(written for _, is_end, written in kept if is_end)
+    if len(before) + len(after) == end - start:  # of a name such as `*` nothing would be replaced
+        return "", ""
     return (after + before, "") if before else ("", after)
 
 

@@ -169,7 +169,7 @@ def test_a_name_that_the_search_for_forms_misses_is_found(text: str, monkeypatch
 def test_a_name_of_signs_alone_is_replaced(name: str) -> None:
     written = f"{name} and @{name}, **so** ~~it~~ @ home"
 
-    messages = pseudonymize_messages(chat((name, written), (None, f"{name} added {name}")), SECRET)
+    messages = pseudonymize_messages(chat((name, written), (None, f"{name} added <b> {name}")), SECRET)
 
     assert find_real_names(messages, [name]).is_empty()
     assert messages["text"][0].endswith(", **so** ~~it~~ @ home")
