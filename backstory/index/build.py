@@ -88,10 +88,7 @@ class Content:
         return self.chunks.drop("title").with_columns(*empty, pl.col("document").cast(pl.Int64))
 
     def list_rows(self, *, by_people: bool) -> Iterator[tuple[int, str, str]]:
-        """List the place, the stemmer and the searched text of the rows of people, or of written posts.
-
-        Only the rows of people count, since the hits of a window must not depend on posts that are written later.
-        """
+        """List the place, the stemmer and the searched text of the rows of people, which count, or of written posts."""
         stemmers = self.stemmers.gather(self.chunks["document"])
         counted = _written_by_people(self.documents).gather(self.chunks["document"])
         places = counted.eq(by_people).arg_true()

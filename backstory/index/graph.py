@@ -138,8 +138,7 @@ def make_queries(vectors: Vectors, count: int) -> Vectors:
 class VssGraph(Graph):
     """Fetches candidates from the HNSW index of DuckDB, in a file from :func:`write_graph` of the same vectors.
 
-    DuckDB 1.5 uses the index only for a bare nearest-neighbour join, so thresholds and filters are applied to its
-    result. A file that is absent or damaged is a :class:`SearchIndexError`, as is a missing extension.
+    DuckDB 1.5 uses it only for a bare nearest-neighbour join, so thresholds and filters are applied to the result.
     """
 
     name: ClassVar[str] = "vss"

@@ -29,8 +29,7 @@ _REASON: Final = "posts lie over the snapshot in memory, so every chunk is compa
 def with_posts(index: SearchIndex, content: Content) -> SearchIndex:
     """Put posts, arranged with the main stemmer of a snapshot, in the place of those that it holds.
 
-    The index answers, exactly, as a snapshot of these and the documents of people would. The open snapshot stays open
-    for as long as it is used.
+    The index answers, exactly, as a snapshot of these and the documents of people would, which stays open meanwhile.
     """
     keywords, manifest = index.snapshot.keywords, index.manifest
     entries = score_rows(content.list_rows(by_people=False), keywords.statistics)

@@ -50,9 +50,8 @@ _FACTS = ("uri", "title", "slug", "published_at", "tags", "kind", "tenant")
 class SearchResult:
     """The hits of a search, the engine that found them, and why this engine: exact, vss, milvus or bm25.
 
-    ``hits`` has one row per hit, ordered by query and rank: query (position), chunk_id, document_id, similarity
-    (cosine), keyword_score (BM25; null if keywords did not find the chunk), score (the sort key of the ranking), rank
-    (from 1 within the query).
+    ``hits`` has one row per hit, by query (position) and rank (from 1): similarity (cosine), keyword_score (BM25; null
+    if keywords did not find the chunk), and score, the sort key of the ranking.
     """
 
     hits: pl.DataFrame
@@ -116,10 +115,10 @@ class SearchIndex:
     def search(
         self, queries: Vectors, request: SearchRequest, *, texts: Sequence[str] | None = None
     ) -> SearchResult:
-        """Find the best chunks for each query of a batch.
+        """Find the best chunks for each query of a batch, given as unit rows.
 
-        ``queries`` are unit rows of float32, shape ``(queries, dimension)``. Every ranking but ``dense`` needs their
-        ``texts``. Equal scores are ordered by similarity, then by date of publication and chunk id.
+        All rankings but ``dense`` need their ``texts``. Equal scores are ordered by similarity, date of publication and
+        id.
         """
         started = time.perf_counter()
         manifest = self.manifest
@@ -154,11 +153,7 @@ class SearchIndex:
         return self.snapshot.documents.sort("uri", "document_id")
 
     def describe(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
-        """Read chunks with the metadata of their documents, in the order of their ids.
-
-        The columns are those of table ``document_chunks``, then the document's uri, title, slug, published_at, tags,
-        kind and tenant.
-        """
+        """Read chunks as ``document_chunks`` has them, in the order of their ids, with the facts of their documents."""
         rows = self._rows_of(chunk_ids)
         documents = self.snapshot.documents[self._row_documents[rows]]
         chunks = self.snapshot.chunks[rows].drop("document")
@@ -167,10 +162,8 @@ class SearchIndex:
         return keyed.hstack(documents.select(_FACTS))
 
     def read_around(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
-        """Read chunks, which do not repeat, and the one before and after each in its document and on its pages.
-
-        ``chunk_id`` is the requested one; the order is that of ``chunk_ids`` and of the document.
-        """
+        """Read chunks, which do not repeat, and the one before and after each in its document and on its pages, in
+        order."""
         rows = self._rows_of(chunk_ids)
         columns = ("document", "chunk_index", "page_start", "page_end")
         wanted = self.snapshot.chunks[rows].select("chunk_id", *columns).with_row_index("position")

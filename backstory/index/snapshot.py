@@ -276,8 +276,7 @@ def find_moment(folder: Path) -> datetime | None:
 def publishing(folder: Path) -> Iterator[None]:
     """Hold the lock of an index's folder, which is made if absent; wait while another process publishes.
 
-    What a killed publication left is deleted, and at the end all snapshots but the current one and those that a process
-    has open.
+    What a killed publication left is deleted, and at the end all snapshots that are neither current nor open.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _LOCK_FILE).open("ab") as lock_file:

@@ -80,10 +80,7 @@ class Answer:
 
 
 class ChatModel:
-    """Asks one model of a service for JSON of a schema, from any number of threads.
-
-    Its id and the messages and form together are everything that decides the answer.
-    """
+    """Asks one model of a service, which its id names with all that decides its answers, from any number of threads."""
 
     def __init__(self, settings: LanguageModelSettings, service: Service) -> None:
         """Set the temperature, by the settings, and what sends the messages."""

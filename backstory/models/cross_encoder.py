@@ -43,11 +43,7 @@ class CrossEncoderReranker:
         self._onnx = share(onnx, files.checksum, settings.max_tokens)
 
     def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
-        """Judge every candidate for the query chunks that found it best: a row per query, in the order of the request.
-
-        A ``ModelError`` means that the model cannot be run, that it failed, or that its output is not one score per
-        pair.
-        """
+        """Judge every candidate for the query chunks that found it best: a row per query, in order."""
         chosen = [_choose_pairs(request) for request in requests]
         pairs = [
             (request.queries[row].text, f"{candidate.title}\n\n{candidate.text}".strip())

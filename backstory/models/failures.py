@@ -45,10 +45,7 @@ class Failure(NamedTuple):
 def explain_failure(
     failure: Failure, service: str, settings: ServiceSettings, key: str | None
 ) -> BackstoryError:
-    """Convert the error of a service into an error of this library, without the key that the service may repeat.
-
-    A :class:`TransientError` stands for time-outs, errors of the server and quotas per minute; no other may be retried.
-    """
+    """Convert the error of a service into one of this library without the key; a transient one may be retried."""
     status = failure.status
     if 300 <= status < 400:
         # Without path and query, which may repeat the request.

@@ -131,19 +131,16 @@ class Reranker(Protocol):
     @property
     def id(self) -> str:
         """Name of the provider, the model, and everything else that the judgements depend on."""
-        ...
 
     @property
     def api_calls(self) -> int:
         """Requests sent to a service so far, retries included; 0 for a local model."""
-        ...
 
     def judge(self, requests: Sequence[RerankRequest]) -> list[Judgements]:
         """Judge the candidates of any number of windows: a result for each request, in the same order.
 
         An answer that is blocked, cut, broken or not complete is no error: its result holds no judgements but a note.
         """
-        ...
 
 
 class JudgementCache(Cache):

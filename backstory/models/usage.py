@@ -35,7 +35,6 @@ class CallMeter(Protocol):
 
     def require_room(self, needed: Usage) -> None:
         """Raise ``BudgetExhaustedError`` unless calls would be within the budgets now. Nothing is reserved."""
-        ...
 
     def reserve(self, most: Usage, *, seconds: float) -> Settle:
         """Reserve what a call uses at most before it is sent, or raise ``BudgetExhaustedError``.
@@ -43,7 +42,6 @@ class CallMeter(Protocol):
         The function that it returns is called when the call has ended. A reservation that is not settled within the
         seconds, as after a kill, counts as used in full.
         """
-        ...
 
 
 class Unmetered:

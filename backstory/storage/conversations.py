@@ -173,8 +173,7 @@ class ConversationStore:
     ) -> int:
         """Take answers that hold what has to go, and questions and feedback that do, off the disk; return their number.
 
-        Later answers from the snapshot of now that show the same documents, by id or beginning of the path, are not
-        kept.
+        Later answers from the snapshot of now that show the same, by id or beginning of the path, are not kept.
         """
         if not self.state.exists():
             return 0

@@ -67,10 +67,9 @@ class State(ABC):
     def lock(
         self, *names: str, by: str = "", wait: bool = True, shared: bool = False
     ) -> AbstractContextManager[bool]:
-        """Hold named locks, which end with their holder, however that ends, and yield whether all were taken.
+        """Hold named locks, which end with their holder, and yield whether all were taken.
 
-        Who does not wait may get none. Locks that are shared have several holders, and ``by`` tells those who wait whom
-        for.
+        Who does not wait may get none. Shared locks have several holders, and ``by`` tells those who wait whom for.
         """
 
     def read_clock(self) -> float:

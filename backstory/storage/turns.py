@@ -29,8 +29,8 @@ def running(
 ) -> Iterator[None]:
     """Allow one run over the tables of a workspace at a time; the others wait, and log for whom.
 
-    Two runs over the same days would find each other's tables half replaced. Runs over different days, each of which
-    names its own, may go on at once. What is to be done while waiting is entered before, and left after it.
+    Runs over different days, each of which names its own, may go on at once. What is to be done while waiting is
+    entered before, and left after it.
     """
     with ExitStack() as held:
         if not _take(held, state, by, days, wait=False):

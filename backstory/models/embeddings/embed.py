@@ -66,10 +66,7 @@ class EmbeddingCache(Cache):
 
 @dataclass(frozen=True)
 class EmbeddingStats:
-    """The figures of one call of :func:`embed_texts`: texts, distinct ones, and of these cached and computed ones.
-
-    The tokens are those of the computed ones, and the calls are requests to a service with retries.
-    """
+    """The figures of one call of :func:`embed_texts`; the tokens are those of the computed texts."""
 
     texts: int
     unique: int

@@ -31,10 +31,7 @@ _WORD = regex.compile(rf"[{_UNSPACED}]|[\w--[{_UNSPACED}]]++", regex.VERSION1)
 
 
 class HashingEmbedder:
-    """Counts words into signed hash buckets (feature hashing, Weinberger et al. 2009), the same on every machine.
-
-    The id names the method, so that the vectors are never mistaken for those of a model.
-    """
+    """Counts words into signed hash buckets (feature hashing, Weinberger et al. 2009), as its id says."""
 
     id = f"hashing:words:{DIMENSION}"
     dimension = DIMENSION

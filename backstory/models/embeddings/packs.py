@@ -201,11 +201,10 @@ def _read_granite_weights(path: Path, header: dict[str, Any], start: int) -> Wei
 
 
 class _E5Pack(NamedTuple):
-    """What a pack holds, and where.
+    """What a pack holds, and where; each tensor has its type, begin and size.
 
     The sizes are the width of a vector, blocks, attention heads, width within a block, tokens of the table, tokens of
     an input, and types of tokens. The special tokens are those for the beginning, the end, padding and unknown text.
-    Each piece has the logarithm of its probability, each tensor its type, begin and size.
     """
 
     sizes: tuple[int, ...]

@@ -36,31 +36,25 @@ class Embedder(Protocol):
     @property
     def dimension(self) -> int:
         """Width of a vector."""
-        ...
 
     @property
     def api_calls(self) -> int:
         """Requests sent to a service so far, retries included; 0 for a local model."""
-        ...
 
     def count_tokens(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Count the tokens of each text, special tokens included; the count is never below the model's own."""
-        ...
 
     def find_token_ends(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """Find the offset after each token of each text, in order; it is 0 for what is added before a text."""
-        ...
 
     def plan_batches(self, token_counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Group texts into batches that :meth:`embed` takes at once: their positions, each exactly once."""
-        ...
 
     def embed(self, texts: Sequence[str], *, task: Task) -> Vectors:
         """Embed one batch as unit rows of shape ``(len(texts), dimension)``, in the order of the texts.
 
         An ``InputError`` means that a text is over the limit, a ``ModelError`` that the model failed.
         """
-        ...
 
 
 def require_text(texts: Sequence[str]) -> None:

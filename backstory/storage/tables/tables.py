@@ -165,8 +165,8 @@ class Tables:
     def collect(self, older_than: timedelta = KEPT, *, discarded: Collection[str] = ()) -> int:
         """Delete the files that no partition is any more, and return their number.
 
-        An earlier call must have noticed that some time ago, but for the discarded ones. Without any time, nothing may
-        be committed meanwhile.
+        An earlier call must have noticed that some time ago, but for the discarded ones; without time, nothing may
+        commit.
         """
         folders = [*SERVED_TABLES, SNAPSHOTS]
         now = self.catalog.state.read_clock()
