@@ -162,8 +162,7 @@ class SearchIndex:
         return keyed.hstack(documents.select(_FACTS))
 
     def read_around(self, chunk_ids: Iterable[str]) -> pl.DataFrame:
-        """Read chunks, which do not repeat, and the one before and after each in its document and on its pages, in
-        order."""
+        """Read chunks, which do not repeat, and those before and after each in its document and on its pages."""
         rows = self._rows_of(chunk_ids)
         columns = ("document", "chunk_index", "page_start", "page_end")
         wanted = self.snapshot.chunks[rows].select("chunk_id", *columns).with_row_index("position")
