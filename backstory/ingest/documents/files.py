@@ -95,15 +95,11 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class FolderListing:
-    """The files in and below a folder that match the rules, and all skipped entries, both by uri.
-
-    ``looked_into``: the folders and archives whose entries these are.
-    """
+    """The files in and below a folder that match the rules, and all skipped entries, both by uri."""
 
     present: bool
     files: tuple[DocumentFile, ...]
     left_out: tuple[LeftOut, ...]
-    looked_into: tuple[Path, ...] = ()
 
     @property
     def unlisted(self) -> tuple[str, ...]:
@@ -126,10 +122,8 @@ def list_files(
     refused: list[OSError] = []
     files: list[DocumentFile] = []
     left_out: list[LeftOut] = []
-    looked_into: list[Path] = []
     for place, folders, names in os.walk(root, onerror=refused.append):
         here = Path(place)
-        looked_into.append(here)
         relative = here.relative_to(root)
         unusable = chosen.read_patterns(relative)
         if unusable is not None:
@@ -147,8 +141,6 @@ def list_files(
         folders[:] = [name for name in folders if name not in closed]
         for name in names:
             if here / name not in elsewhere:
-                if is_archive(name) and chosen.rule_for_file(relative / name) is None:
-                    looked_into.append(here / name)
                 found, others = chosen.take(relative / name)
                 files += found
                 left_out += others
@@ -159,7 +151,6 @@ def list_files(
         present=root.exists(),
         files=tuple(sorted(files, key=lambda file: file.uri)),
         left_out=tuple(sorted(left_out, key=lambda entry: entry.uri)),
-        looked_into=tuple(looked_into),
     )
 
 
@@ -293,7 +284,6 @@ def put_below(listing: FolderListing, prefix: str) -> FolderListing:
         present=listing.present,
         files=tuple(replace(file, uri=f"{prefix}{file.uri}") for file in listing.files),
         left_out=tuple(replace(entry, uri=f"{prefix}{entry.uri}") for entry in listing.left_out),
-        looked_into=listing.looked_into,
     )
 
 
@@ -304,7 +294,6 @@ def join_listings(first: FolderListing, *others: FolderListing) -> FolderListing
         present=any(listing.present for listing in listings),
         files=tuple(file for listing in listings for file in listing.files),
         left_out=tuple(entry for listing in listings for entry in listing.left_out),
-        looked_into=tuple(path for listing in listings for path in listing.looked_into),
     )
 
 

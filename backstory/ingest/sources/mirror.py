@@ -83,7 +83,6 @@ def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
             *(LeftOut(path, "ignored", why) for path, why in state.ignored.items() if path not in listed),
             *(LeftOut(path, "failed", why, hides_files=True) for path, why in failed.items()),
         ),
-        looked_into=found.looked_into,
     )
 
 
