@@ -119,6 +119,9 @@ def _search_plainly(texts: pl.Series, finder: NameFinder) -> set[int]:
 
 
 def _spell_plainly(texts: pl.Series) -> pl.Series:
-    """Return the words of texts in small letters, with one space before, between and after them."""
+    """Return the words of texts in small letters, with one space before, between and after them.
+
+    Emoji and ``@`` count as letters, as in a name: `Anna Lind` is not `Anna🌸 Lind`.
+    """
     small = texts.str.normalize("NFC").str.to_lowercase().str.replace_all(r"\p{Cf}", "")
-    return " " + small.str.replace_all(rf"[^\p{{L}}\p{{M}}\p{{N}}{BLANK}]+", " ").str.strip_chars() + " "
+    return " " + small.str.replace_all(r"[^\p{L}\p{M}\p{N}\p{So}@]+", " ").str.strip_chars() + " "

@@ -175,6 +175,16 @@ def test_a_name_of_signs_alone_is_replaced(name: str) -> None:
     assert messages["text"][0].endswith(", **so** ~~it~~ @ home")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"), [("Anna🌸 Lind", "Anna Lind, anna🌸 lind"), ("@Ann Lee", "Ann Lee, @Ann Lee")]
+)
+def test_a_name_with_signs_is_not_the_name_without(name: str, text: str) -> None:
+    messages = pseudonymize_messages(chat((name, text)), SECRET)
+
+    assert messages["text"][0].count("member-") == 1
+    assert find_real_names(messages, [name]).is_empty()
+
+
 def test_breach_names_the_message_and_not_the_person() -> None:
     rows = assign_message_ids(chat((MEMBER, "hello"), (MEMBER, "hi @Ann")))
 
