@@ -6,33 +6,15 @@ from typing import get_args
 import pytest
 
 from backstory.base import extras
-from backstory.base.errors import ReadError
 from backstory.ingest.documents.folder import name_reading, read_documents
 from backstory.ingest.documents.formats.texts import CODE, MOST_CODE_CHARACTERS
-from backstory.ingest.documents.parsed_document import Chunker, ParsedDocument
+from backstory.ingest.documents.parsed_document import Chunker
 from backstory.ingest.documents.reader import READERS
 from backstory.settings.inputs import DocumentSettings
 from backstory.text.chunking import code
 from backstory.text.chunking.code import CODE_LANGUAGES
-from tests.errors import raises
 
 READER = CODE
-
-
-@pytest.mark.parametrize(
-    ("uri", "text", "chunker"),
-    [
-        ("a/load.py", "def f(): ...\n", "python"),
-        ("a/load.PY", "x = '\\d'\n", "python"),
-        ("main.rs", "fn main() {}\n", "rust"),
-        ("view.tsx", "const a = <b/>\n", "tsx"),
-        ("a.h", "int f(void);\n", "c"),
-        ("a.sh", "echo hello\n", "bash"),
-    ],
-)
-def test_code_is_cut_by_its_language(uri: str, text: str, chunker: str) -> None:
-    document = READER.read(text.replace("\n", "\r\n").encode(), uri)
-    assert document == ParsedDocument(text=text, title=Path(uri).name, chunker=chunker)  # type: ignore[arg-type]
 
 
 def test_every_language_is_a_chunker() -> None:
@@ -71,17 +53,6 @@ def test_without_the_extra_code_is_cut_as_text_and_read_again_when_it_is_there(
         document.unread or ""
     )
     assert name_reading(DocumentSettings(), READERS) != with_extra
-
-
-@pytest.mark.parametrize("content", [b"", b"\n \n"])
-def test_a_file_without_text_is_empty(content: bytes) -> None:
-    with raises(ReadError, "empty_document"):
-        READER.read(content, "a.py")
-
-
-def test_a_binary_file_is_refused() -> None:
-    with raises(ReadError, "not_utf8"):
-        READER.read(b"G\x40\0\xff\xfe" * 100, "video.ts")
 
 
 def test_rows_and_code_of_a_folder_are_read(tmp_path: Path) -> None:
