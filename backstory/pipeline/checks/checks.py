@@ -57,9 +57,8 @@ class Check:
 
 def checks_after(table: str) -> list[Check]:
     """Return the checks to run after the stage of a table, including those of tables that it also writes."""
-    done = {stage.table: place for place, stage in enumerate(STAGES)}
     written_by = {name: stage.table for stage in STAGES for name in (stage.table, *stage.side_outputs)}
-    return [check for check in CHECKS if done[written_by[check.table]] == done[table]]
+    return [check for check in CHECKS if written_by[check.table] == table]
 
 
 def _remake(table: str) -> str:

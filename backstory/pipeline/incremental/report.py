@@ -11,6 +11,7 @@ import polars as pl
 
 from backstory.base.telemetry import PRINTED, log_event
 from backstory.base.wording import shorten
+from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE
 from backstory.text.prompts.escaping import escape_line
 
@@ -38,7 +39,7 @@ class StageResult:
     Attributes:
         table: The table that the stage writes.
         rows: Rows of the wanted partitions that are made, whether written now or earlier.
-        partitions: Number of them (1 for a table without partitions).
+        keys: Keys of them.
         computed: Number of partitions that this run rebuilt; the rest were unchanged.
         seconds: Wall-clock time.
         counts: Further figures by name.
@@ -49,7 +50,7 @@ class StageResult:
 
     table: str
     rows: int
-    partitions: int
+    keys: Sequence[str]
     computed: int
     seconds: float
     counts: Mapping[str, int | float | str] = field(default_factory=dict)
@@ -69,47 +70,49 @@ class StageResult:
         }
 
     @property
+    def partitions(self) -> int:
+        """Number of the partitions that are made (1 for a table without partitions)."""
+        return len(self.keys)
+
+    @property
     def unchanged(self) -> bool:
         """Whether nothing had to be rebuilt."""
         return self.computed == 0
 
 
-def join_rounds(rounds: Sequence[tuple[Sequence[str], StageResult]], *, rows: int) -> StageResult:
+def join_rounds(rounds: Sequence[StageResult], entries: Mapping[str, Entry]) -> StageResult:
     """Join the results of one stage that was made several times, for one partition after another.
 
     Of several results about the same partitions, the last that rebuilt some counts, because most figures describe the
-    rows; what was spent and how long it took is added up.
+    rows; what was spent and how long it took is added up. The entries of the catalog tell the number of rows.
     """
-    made: dict[tuple[str, ...], StageResult] = {}
-    spent: dict[str, int | float | str] = {}
-    for keys, one in rounds:
-        if one.computed or tuple(keys) not in made:
-            made[tuple(keys)] = one
-        add_counts(spent, {name: value for name, value in one.counts.items() if name.startswith(_SPENT)})
-    last = rounds[-1][1]
-    told = [one for one in made.values() if one.computed] or [last]
+    last, keys = rounds[-1], sorted({key for made in rounds for key in made.keys})
+    rebuilt = {tuple(made.keys): made for made in rounds if made.computed}
     counts: dict[str, int | float | str] = {}
-    for one in told:
-        add_counts(counts, one.counts)
+    for made in rebuilt.values() or [last]:
+        add_counts(counts, made.counts)
+    spent: dict[str, int | float | str] = {}
+    for made in rounds:
+        add_counts(spent, {name: value for name, value in made.counts.items() if name.startswith(_SPENT)})
     texts = {name: value for name, value in last.counts.items() if isinstance(value, str)}
     if notice := _join_notices(rounds):
         texts["notice"] = notice
     return replace(
         last,
-        rows=rows,
-        partitions=len({key for keys, _ in rounds for key in keys}),
-        computed=sum(one.computed for one in told),
-        seconds=sum(one.seconds for _, one in rounds),
+        rows=sum(entries[key].rows for key in keys),
+        keys=keys,
+        computed=sum(made.computed for made in rebuilt.values()),
+        seconds=sum(made.seconds for made in rounds),
         counts={**counts, **texts, **spent},
     )
 
 
-def _join_notices(rounds: Sequence[tuple[Sequence[str], StageResult]]) -> str:
+def _join_notices(rounds: Sequence[StageResult]) -> str:
     """Join the notices about partitions. Of a table without partitions, only the last report says what holds."""
     joined = ""
-    for keys, report in rounds:
-        notice = str(report.counts.get("notice", ""))
-        if WHOLE not in keys and notice not in joined:
+    for made in rounds:
+        notice = str(made.counts.get("notice", ""))
+        if WHOLE not in made.keys and notice not in joined:
             joined = f"{joined} {notice}".lstrip()
     return joined
 

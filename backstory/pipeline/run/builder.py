@@ -1,10 +1,10 @@
-"""Builds one table after another; broken partitions are left out and told, the rest is built."""
+"""Builds the tables of a run; broken partitions are left out and told, the rest is built."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from backstory.base.errors import (
     BackstoryError,
@@ -18,19 +18,23 @@ from backstory.base.errors import (
 from backstory.base.telemetry import describe_range, observe
 from backstory.index.milvus import require_milvus
 from backstory.ingest.sources.listing import require_packages
+from backstory.pipeline.chats.named_documents import record_named_documents
 from backstory.pipeline.checks.cases import find_cases, remember, remembered_cases
 from backstory.pipeline.checks.checks import Check, checks_after
 from backstory.pipeline.incremental.fingerprints import depends_on_model
-from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.incremental.report import StageResult, join_rounds, log_report
 from backstory.pipeline.incremental.visible_documents import name_kept_snapshots
-from backstory.pipeline.run.plan import ANSWERS, PARTITIONED, STAGES
+from backstory.pipeline.run.plan import ANSWERS, CHATS, CORPUS, PARTITIONED, STAGES
 from backstory.pipeline.run.run import Reasons, Run, RunEvent, RunPosition
-from backstory.pipeline.stages.posts import POSTS
+from backstory.pipeline.stages.posts import POSTS, WAITING
 from backstory.pipeline.stages.retrieval import RetrievalStage
+from backstory.pipeline.stages.search_index import AddedPostsStage, find_added_posts
 from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.partitions import previous_partition
 from backstory.storage.tables.tables import WHOLE
+
+_GROWTH: Final = 4
 
 OnProgress: TypeAlias = Callable[[RunEvent], None]
 """Callback for the events of a run, called as soon as there is one."""
@@ -54,7 +58,16 @@ def find_broken(workspace: Workspace, partitions: Sequence[str]) -> Run:
 
 
 class Builder:
-    """Builds one stage of a run after another, each for all partitions."""
+    """Builds one stage of a run after another, each for all partitions, or partition by partition.
+
+    Where written posts are documents for later windows, a partition is searched and written when the posts of all
+    earlier windows are in the index. Partitions without changes are passed over together, so a run that changes one day
+    costs as much as without feedback, unless its post changes what later windows are given.
+
+    The tables of the documents and the snapshot are then made before the first partition and after the last; in
+    between, the posts lie over the snapshot in memory. After each partition only blocking checks run that need not wait
+    for the end, on its rows. All checks run at the end, and what was built of a stage is reported as one.
+    """
 
     def __init__(
         self, workspace: Workspace, run: Run, stages: Sequence[type[Stage]], on_progress: OnProgress
@@ -62,12 +75,16 @@ class Builder:
         self._workspace = workspace
         self._run = run
         self._stages = stages
+        self._tables = [stage.table for stage in stages]
         self._on_progress = on_progress
-        self.resources = RunResources(workspace, isolates_failures=run.isolates_failures)
+        self._resources = RunResources(workspace, isolates_failures=run.isolates_failures)
+        self._rounds: dict[str, list[StageResult]] = {}
+        self._takes_turns = False
+        self._left: list[str] = []
 
     def open_models(self) -> bool:
         """Open what the stages call, before any work is done; without the embedder, no table is built."""
-        workspace, tables = self._workspace, {stage.table for stage in self._stages}
+        workspace, tables = self._workspace, self._tables
         if "documents" in tables:
             require_packages(workspace)
         if "search_index" in tables and workspace.settings.index.engine == "milvus":
@@ -76,10 +93,8 @@ class Builder:
         if needing is not None:
             try:
                 workspace.embedder  # noqa: B018 - opening compares the weights with their checksum
-            except MissingExtraError:
-                raise
             except BackstoryError as error:
-                if not self._run.isolates_failures:
+                if isinstance(error, MissingExtraError) or not self._run.isolates_failures:
                     raise
                 reason = {WHOLE: str(error)}
                 self._run.fail(needing.table, reason)
@@ -100,16 +115,85 @@ class Builder:
             for table in (stage.table, *stage.side_outputs):
                 self._run.leave(table, reason)
 
-    def build_each(self, stages: Sequence[type[Stage]]) -> None:
-        """Build one stage after another for all partitions, as far as they are wanted, and check each table."""
-        for stage in filter(self._stages.__contains__, stages):
-            if self._run.refused_at:
-                return
-            made = self.build(stage, self.leave_kept(stage, self._run.partitions))
-            if made is not None:
-                self._report(stage, made, self.leave_kept(stage, self._run.partitions))
+    def build_tables(self) -> None:
+        """Build one table after another, each for all partitions."""
+        # What the partitions of all runs share, one run at a time makes; those that wait find it up to date.
+        locked = self._workspace.catalog.state.lock
+        with locked("making of messages"):
+            self._build_and_report(CHATS[:1])
+        self._build_and_report(CHATS[1:])
+        with locked("making of documents"):
+            self._build_and_report(CORPUS)
+        with self._resources.sharing_index():
+            self._build_and_report(ANSWERS)
 
-    def leave_kept(self, stage: type[Stage], partitions: Sequence[str]) -> Sequence[str]:
+    def build_in_turn(self) -> None:
+        """Build the tables of the chats and documents, the others in turn, and the index of all posts at last."""
+        run, self._takes_turns = self._run, True
+        self._build_and_report(CHATS)
+        self._left = list(run.partitions)
+        self._build_round(CORPUS, [])
+        if self._may_go_on() and self._add_posts():
+            for stage in CORPUS:
+                self._build(stage, [])
+            record_named_documents(self._workspace)
+        reason = run.stopped or f"{CORPUS[-1].table} is broken"
+        if run.stopped and self._left:
+            run.stopped = f"{run.stopped}; and {len(self._left)} later partitions"
+        for stage in ANSWERS:
+            run.leave(stage.table, dict.fromkeys(self._left, reason))
+        for stage in self._stages:
+            self._report(stage)
+
+    def _build_and_report(self, stages: Sequence[type[Stage]]) -> None:
+        """Build stages for all partitions, as far as they are wanted, and check each table."""
+        for stage in filter(self._stages.__contains__, stages):
+            self._build(stage, self._run.partitions)
+            self._report(stage)
+
+    def _build_round(self, stages: Sequence[type[Stage]], partitions: Sequence[str]) -> StageResult | None:
+        """Build and check stages for some partitions, and return the result of the last one."""
+        made = None
+        for stage in stages:
+            made = self._build(stage, partitions)
+            for check in checks_after(stage.table):
+                if made and made.computed and check.blocking and not check.waits:
+                    self._check(made, check, ignore_progress)
+        return made
+
+    def _report(self, stage: type[Stage]) -> None:
+        """Tell what was made of a table, if anything was, and run all its checks."""
+        rounds = self._rounds.pop(stage.table, [])
+        if not rounds:
+            return
+        made = rounds[0]
+        if len(rounds) > 1:
+            made = join_rounds(rounds, self._workspace.catalog.read(stage.table))
+            log_report(made)
+        self._run.made[stage.table] = made
+        self._on_progress(made)
+        for check in checks_after(stage.table):
+            self._check(made, check, self._on_progress)
+
+    def _add_posts(self) -> bool:
+        """Search and write one stale partition after another; return whether posts were added that are not published.
+
+        After a stop or a failure, too, those that were written are in the index for everybody.
+        """
+        resources = self._resources
+        # A name that is found in a document changes contexts of earlier days, which must be made in their turn.
+        record_named_documents(self._workspace)
+        published = resources.posts = find_added_posts(resources)
+        with resources.sharing_index():
+            while self._left and self._may_go_on():
+                place = self._find_first_stale()
+                # The partitions before it have nothing to search, or nothing that has changed.
+                self._build_with_posts(self._left[: place + 1])
+                self._left = self._left[place + 1 :]
+        added, resources.posts = resources.posts, None
+        return added.documents is not published.documents
+
+    def _leave_kept(self, stage: type[Stage], partitions: Sequence[str]) -> Sequence[str]:
         """Leave out the partitions that keep contexts of an earlier snapshot, if the run asks for it.
 
         These are the partitions that ``partitions.after_posts`` does not search again, and of which nothing but the
@@ -118,7 +202,7 @@ class Builder:
         if not self._run.keeps_contexts or not issubclass(stage, RetrievalStage):
             return partitions
         if partitions and stage is ANSWERS[0]:
-            kept = name_kept_snapshots(self._workspace, self.resources.visible, partitions)
+            kept = name_kept_snapshots(self._workspace, self._resources.visible, partitions)
             for searching in ANSWERS:
                 if issubclass(searching, RetrievalStage):
                     for key in searching(RunResources(self._workspace), list(kept), kept).stale_partitions():
@@ -126,21 +210,66 @@ class Builder:
             self._run.kept = self._run.kept.difference(partitions) | set(kept)
         return [key for key in partitions if key not in self._run.kept]
 
-    def _report(self, stage: type[Stage], made: StageResult, keys: Sequence[str]) -> None:
-        """Tell what was made of a table, and check it."""
-        self._run.made[stage.table] = made
-        self._on_progress(made)
-        for check in checks_after(stage.table):
-            self._check(stage, check, keys, self._on_progress)
+    def _may_go_on(self) -> bool:
+        run = self._run
+        return not (run.stopped or run.refused_at) and WHOLE not in run.broken.get(CORPUS[-1].table, {})
+
+    def _build_with_posts(self, partitions: Sequence[str]) -> None:
+        """Search and write partitions of which the last is stale, until no window waits for the post of another.
+
+        Within a partition, a window that begins after another has ended waits for the post of that other window. The
+        stages are then repeated, once for each window in such a chain at most.
+        """
+        waiting = None
+        while True:
+            posts = self._build_round(ANSWERS, partitions)
+            self._build_round([AddedPostsStage], [])
+            partitions = partitions[-1:]
+            still = posts.counts.get(WAITING, 0) if posts else 0
+            if not still or still == waiting or not self._may_go_on():
+                return
+            waiting = still
+
+    def _find_first_stale(self) -> int:
+        """Find the first partition with windows that must be searched or written again.
+
+        The files of a partition are hashed to know, so that only a few partitions are looked at if the first is
+        pending.
+        """
+        windows = self._workspace.catalog.read("windows")
+        first, many = 0, 1
+        while first < len(self._left):
+            group = self._left[first : first + many]
+            wanted = [key for key in group if key in windows and windows[key].rows]
+            found: str | None = None
+            for stage in ANSWERS:
+                # Only what comes before the first one that is known to be stale can change the answer.
+                earlier = wanted if found is None else wanted[: wanted.index(found)]
+                earlier = list(self._leave_kept(stage, earlier))
+                stale = stage(self._resources, earlier).stale_partitions() if earlier else []
+                found = next(iter(stale), found)
+            if found is not None:
+                return self._left.index(found)
+            first, many = first + many, many * _GROWTH
+        return len(self._left)
 
     def _locate(self, stage: type[Stage]) -> RunPosition:
         """Return where the run stands when it begins to make a table."""
-        return RunPosition(stage.table, self._stages.index(stage), len(self._stages))
+        place = self._tables.index(stage.table)
+        if not self._takes_turns:
+            return RunPosition(stage.table, place, len(self._stages))
+        chats = len([one for one in self._stages if one in CHATS])
+        total = chats + len(self._run.partitions) + 1
+        if place < chats:
+            return RunPosition(stage.table, place, total)
+        return RunPosition(stage.table, total - 1 - len(self._left), total, has_turns=True)
 
-    def build(self, stage: type[Stage], keys: Sequence[str]) -> StageResult | None:
+    def _build(self, stage: type[Stage], partitions: Sequence[str]) -> StageResult | None:
         """Build those of the partitions that are not broken, and do not read a broken one; None if none can be."""
         run, workspace = self._run, self._workspace
-        partitions = keys if stage.partitioned else [WHOLE]
+        if run.refused_at:
+            return None
+        partitions = self._leave_kept(stage, partitions) if stage.partitioned else [WHOLE]
         run.leave(stage.table, _find_inherited(workspace, stage, partitions, run))
         wanted = run.good(stage.table, partitions)
         if not wanted:
@@ -150,7 +279,7 @@ class Builder:
         try:
             with observe("stage", stage=stage.table, **describe_range(wanted)) as add:
                 with naming_faults_of_system(workspace.root):
-                    made = stage(self.resources, wanted).build()
+                    made = stage(self._resources, wanted).build()
                 # Counts may be texts that name files; those stay out of traces.
                 add({name: value for name, value in made.figures.items() if not isinstance(value, str)})
         except BackstoryError as error:
@@ -164,25 +293,27 @@ class Builder:
             else:
                 run.fail(stage.table, dict.fromkeys(wanted, str(error)))
             return None
-        run.partitions = self.resources.widened_to or run.partitions
+        run.partitions = self._resources.widened_to or run.partitions
         run.fail(stage.table, made.failures)
         if made.stopped is not None:
             self._stop(stage, wanted, made.left, made.stopped)
-        return made if made.partitions else None
+        if not made.keys:
+            return None
+        self._rounds.setdefault(stage.table, []).append(made)
+        return made
 
     def _stop(self, stage: type[Stage], wanted: Sequence[str], left: Sequence[str], reason: str) -> None:
         """Record partitions that a budget or a limit left. They are not built and have not failed."""
         of = f"{len(left)} of {len(wanted)} partitions of {stage.table}" if stage.partitioned else stage.table
-        tables = [one.table for one in self._stages]
-        later = tables[tables.index(stage.table) + 1 :]
+        later = self._tables[self._tables.index(stage.table) + 1 :]
         told = f"{reason}. Left: {of}{', then ' if later else ''}{', '.join(later)}"
         self._run.leave(stage.table, dict.fromkeys(left, told))
         self._run.stopped = self._run.stopped or told
 
-    def _check(self, stage: type[Stage], check: Check, keys: Sequence[str], on_progress: OnProgress) -> None:
-        """Look for the cases of a check in those of the partitions that the stage has made."""
+    def _check(self, made: StageResult, check: Check, on_progress: OnProgress) -> None:
+        """Look for the cases of a check in what was made of a table."""
         run, workspace = self._run, self._workspace
-        partitions = run.good(stage.table, keys if stage.partitioned else [WHOLE])
+        partitions = run.good(made.table, made.keys)
         if not partitions or not run.checks:
             return
         places = [WHOLE] if WHOLE in partitions or check.table not in PARTITIONED else partitions

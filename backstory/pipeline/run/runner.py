@@ -19,9 +19,8 @@ from backstory.pipeline.incremental.report import CLEARED, StageResult
 from backstory.pipeline.run.builder import Builder, OnProgress, ignore_progress
 from backstory.pipeline.run.differences import compare, look
 from backstory.pipeline.run.pending import is_fresh, record_run
-from backstory.pipeline.run.plan import ALL_TABLES, ANSWERS, CHATS, CORPUS, STAGES, TABLES_OF_DOCUMENTS
+from backstory.pipeline.run.plan import ALL_TABLES, ANSWERS, CORPUS, STAGES, TABLES_OF_DOCUMENTS
 from backstory.pipeline.run.run import Run
-from backstory.pipeline.run.turns import TurnBuilder
 from backstory.pipeline.sharing import require_keys
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.stages.posts import POSTS, is_made_in_turn
@@ -145,21 +144,13 @@ def build_tables(workspace: Workspace, run: Run, on_progress: OnProgress = ignor
     takes_turns = is_made_in_turn(workspace) and any(stage.table == POSTS for stage in stages)
     if takes_turns:
         stages = [stage for stage in STAGES if stage in stages or stage in (*CORPUS, *ANSWERS)]
-    builder = (TurnBuilder if takes_turns else Builder)(workspace, run, stages, on_progress)
+    builder = Builder(workspace, run, stages, on_progress)
     if not builder.open_models():
         return
-    if isinstance(builder, TurnBuilder):
+    if takes_turns:
         builder.build_in_turn()
     else:
-        # What the partitions of all runs share, one run at a time makes; those that wait find it up to date.
-        locked = workspace.catalog.state.lock
-        with locked("making of messages"):
-            builder.build_each(CHATS[:1])
-        builder.build_each(CHATS[1:])
-        with locked("making of documents"):
-            builder.build_each(CORPUS)
-        with builder.resources.sharing_index():
-            builder.build_each(ANSWERS)
+        builder.build_tables()
     if run.refused_at:
         left = [stage for stage in stages if stage.table not in run.made]
         builder.leave(left, {WHOLE: f"the run stopped at {run.refused_at}"})

@@ -124,7 +124,7 @@ class SearchIndexStage(Stage):
         report = StageResult(
             table="search_index",
             rows=manifest.rows,
-            partitions=1,
+            keys=[WHOLE],
             computed=int(is_built),
             seconds=time.perf_counter() - started,
             counts={**_describe_snapshot(manifest), **stats, **self.counts},

@@ -297,7 +297,7 @@ class TableStage(Stage):
         report = StageResult(
             table=self.table,
             rows=sum(known[key].rows for key in told),
-            partitions=len(told),
+            keys=told,
             computed=len(made),
             seconds=time.perf_counter() - started,
             counts=dict(self.counts),
