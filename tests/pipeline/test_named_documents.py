@@ -23,10 +23,9 @@ from backstory.pipeline.chats.named_documents import (
     record_named_documents,
 )
 from backstory.pipeline.chats.people import read_people
-from backstory.pipeline.incremental.partitions import write_group
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.tables.tables import WHOLE
+from backstory.storage.tables.tables import WHOLE, Made
 from backstory.writing.citations import find_links
 from tests.ingest.privacy.test_forms import ENDINGS, INITIALS, JOINED, MARKED, ORDERS
 from tests.pipeline.test_people import AGREED, open_with, read_posts
@@ -287,7 +286,7 @@ def test_a_revision_of_another_text_is_searched_again(replaced: Path, tmp_path: 
     workspace = open_workspace(shutil.copytree(replaced, tmp_path / "workspace"))
     text = pl.when(uri="night-train.md").then(pl.lit("The train of Cleo Marsh")).otherwise("text")
     documents = workspace.tables.read("documents").with_columns(text=text)
-    write_group(workspace, "documents", {WHOLE: documents}, {WHOLE: "read by another version"})
+    workspace.tables.commit({("documents", WHOLE): Made(documents, "read by another version")})
     record_named_documents(workspace)
     assert sorted(document.uri for document in read_named_documents(workspace).values()) == [
         "drip.md",

@@ -20,7 +20,6 @@ from backstory.models.embeddings.embed import EmbeddingStats
 from backstory.models.usage import CallMeter, Usage
 from backstory.pipeline.history.record import (
     LOST,
-    RUNNING,
     SUCCEEDED,
     UNSUCCESSFUL,
     WAITING,
@@ -246,20 +245,10 @@ class RunHistory:
             process=os.getpid(),
             started_at=now,
             heartbeat_at=now,
-            ended_at=None,
-            status=RUNNING,
             first_partition=partitions[0] if partitions else None,
             last_partition=partitions[-1] if partitions else None,
             partitions=len(partitions),
-            stage=None,
-            partition=None,
-            done=0,
-            total=0,
-            step=None,
-            failures=0,
-            failure=None,
             currency=self._settings.costs.currency,
-            budget_left=None,
         )
 
     def _begin(self, record: RunRecord) -> None:

@@ -55,7 +55,7 @@ class ModelUsage:
     cost: float | None = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunRecord:
     """One run, with times in seconds since 1970; :class:`~backstory.storage.tables.schemas.Runs` describes the fields.
 
@@ -71,20 +71,20 @@ class RunRecord:
     process: int
     started_at: float
     heartbeat_at: float
-    ended_at: float | None
-    status: str
+    ended_at: float | None = None
+    status: str = RUNNING
     first_partition: str | None
     last_partition: str | None
     partitions: int
-    stage: str | None
-    partition: str | None
-    done: int
-    total: int
-    step: str | None
-    failures: int
-    failure: str | None
+    stage: str | None = None
+    partition: str | None = None
+    done: int = 0
+    total: int = 0
+    step: str | None = None
+    failures: int = 0
+    failure: str | None = None
     currency: str
-    budget_left: str | None
+    budget_left: str | None = None
     usage: Mapping[str, ModelUsage] = field(default_factory=dict)
 
     @property

@@ -60,7 +60,13 @@ def find_stale_partitions(workspace: Workspace, table: str, inputs: Mapping[str,
 
     Their inputs changed, or their file is not the one that was written.
     """
-    return workspace.tables.stale(table, _with_columns(table, inputs))
+    return workspace.tables.stale(table, add_columns(table, inputs))
+
+
+def add_columns(table: str, inputs: Mapping[str, str]) -> dict[str, str]:
+    """Return what the catalog records as the inputs of partitions: their hash, with the columns of the table."""
+    columns = TABLES[table].schema.names()
+    return {key: digest([*columns, value]) for key, value in inputs.items()}
 
 
 def write_side_output(
@@ -75,24 +81,6 @@ def write_side_output(
     workspace.tables.commit(made, without=[(table, key) for key in without])
 
 
-def write_group(
-    workspace: Workspace,
-    table: str,
-    frames: Mapping[str, pl.DataFrame],
-    inputs: Mapping[str, str],
-    *,
-    seen: int | None = None,
-) -> None:
-    """Write partitions of a table, with what they were made from, all of them or none.
-
-    Where another run has written one since the version of the catalog that was seen, it raises ``ConflictError``.
-    """
-    made_from = _with_columns(table, inputs)
-    workspace.tables.commit(
-        {(table, key): Made(rows, made_from[key]) for key, rows in frames.items()}, seen=seen
-    )
-
-
 def record_maker(workspace: Workspace, table: str) -> None:
     """Record the version of the code and the calendar grain that made a table."""
     entry = Entry(code_version(table), workspace.settings.partitions.grain, 0)
@@ -104,11 +92,6 @@ def is_made_by_this_code(workspace: Workspace, table: str) -> bool:
     """Check whether the current version of its stage built the table, so that its rows can be reused."""
     known = workspace.catalog.read(_MADE_BY).get(table)
     return known is not None and known.inputs == code_version(table)
-
-
-def _with_columns(table: str, inputs: Mapping[str, str]) -> dict[str, str]:
-    columns = TABLES[table].schema.names()
-    return {key: digest([*columns, value]) for key, value in inputs.items()}
 
 
 def drop_other_grain(workspace: Workspace, table: str, wanted: Iterable[str]) -> bool:

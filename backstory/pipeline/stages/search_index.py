@@ -170,23 +170,16 @@ class AddedPostsStage(SearchIndexStage):
     killed run leaves what was published.
     """
 
-    def stale_partitions(self) -> list[str]:
-        """Return ``["all"]`` if files of posts were written or removed since the last reading."""
-        return [WHOLE] if self._list_changed() else []
-
     def build(self) -> StageResult:
-        """Read the posts that were written or removed."""
+        """Read the posts that were written or removed since the last reading."""
         started = time.perf_counter()
         posts = self.resources.posts or find_added_posts(self.resources)
         stats: dict[str, int | float | str] = {}
-        if changed := self._list_changed():
+        files = self.workspace.catalog.read(FILES)
+        if changed := sorted({slug for slug, _ in posts.files.items() ^ files.items()}):
             self.resources.posts, stats = self._take(posts, changed)
         # Nothing is built, so that no check compares the published snapshot before the last step publishes all.
         return self._report(self.resources.index.manifest, started, is_built=False, stats=stats)
-
-    def _list_changed(self) -> list[str]:
-        known = {} if self.resources.posts is None else self.resources.posts.files
-        return sorted({slug for slug, _ in known.items() ^ self.workspace.catalog.read(FILES).items()})
 
     def _take(
         self, posts: AddedPosts, slugs: Sequence[str]

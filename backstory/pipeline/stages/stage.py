@@ -29,19 +29,19 @@ from backstory.base.telemetry import describe_range, observe
 from backstory.index.search import SearchIndex, open_index
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
 from backstory.pipeline.incremental.partitions import (
+    add_columns,
     content_of,
     count_rows,
     drop_other_grain,
     find_stale_partitions,
     group_partitions,
     record_maker,
-    write_group,
 )
 from backstory.pipeline.incremental.report import StageResult, log_report
 from backstory.pipeline.incremental.visible_documents import VisibleDocuments, read_visible
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
-from backstory.storage.tables.tables import WHOLE
+from backstory.storage.tables.tables import WHOLE, Made
 
 _CHANGED = "changed while it was read"
 _OF_EVERY_PARTITION: Final = (ModelSetupError, StateError)
@@ -312,4 +312,6 @@ class TableStage(Stage):
         """Write and record partitions. One whose inputs changed while they were read is rebuilt by the next run."""
         after = self.inputs_after()
         read = {key: self.inputs[key] if after[key] == self.inputs[key] else _CHANGED for key in group}
-        write_group(self.workspace, self.table, {key: frames[key] for key in group}, read, seen=self.seen)
+        made_from = add_columns(self.table, read)
+        made = {(self.table, key): Made(frames[key], made_from[key]) for key in group}
+        self.workspace.tables.commit(made, seen=self.seen)
