@@ -92,10 +92,15 @@ def join_rounds(rounds: Sequence[StageResult], entries: Mapping[str, Entry]) -> 
     for made in rebuilt.values() or [last]:
         add_counts(counts, made.counts)
     spent: dict[str, int | float | str] = {}
+    notice = ""
     for made in rounds:
         add_counts(spent, {name: value for name, value in made.counts.items() if name.startswith(_SPENT)})
+        told = str(made.counts.get("notice", ""))
+        # Of a table without partitions, only the last report says what holds.
+        if WHOLE not in made.keys and told not in notice:
+            notice = f"{notice} {told}".lstrip()
     texts = {name: value for name, value in last.counts.items() if isinstance(value, str)}
-    if notice := _join_notices(rounds):
+    if notice:
         texts["notice"] = notice
     return replace(
         last,
@@ -105,16 +110,6 @@ def join_rounds(rounds: Sequence[StageResult], entries: Mapping[str, Entry]) -> 
         seconds=sum(made.seconds for made in rounds),
         counts={**counts, **texts, **spent},
     )
-
-
-def _join_notices(rounds: Sequence[StageResult]) -> str:
-    """Join the notices about partitions. Of a table without partitions, only the last report says what holds."""
-    joined = ""
-    for made in rounds:
-        notice = str(made.counts.get("notice", ""))
-        if WHOLE not in made.keys and notice not in joined:
-            joined = f"{joined} {notice}".lstrip()
-    return joined
 
 
 def add_counts(counts: dict[str, int | float | str], more: Mapping[str, int | float | str]) -> None:
