@@ -221,7 +221,7 @@ CHANGES = (
             "base_url": "https://example.org", "title": "The plot", "front_matter": {"layout": "post"},
         }.items()
     ),
-    Change("writers.feedback", "on", f"documents {SEARCHED}", read_by=SEARCHED, quick=True),
+    Change("writers.feedback", "on", SEARCHED, read_by=SEARCHED, quick=True),
     Change("writers.feedback_scope", "workspace", "hits window_contexts"),
     Change("writers.feedback_scope", "workspace", "hits window_contexts", {"writers.feedback": "on"}),
     Change(
