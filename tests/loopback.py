@@ -42,6 +42,9 @@ def listen(answer: Callable[[Received], Reply | None]) -> Iterator[str]:
         def do_GET(self) -> None:
             self._answer()
 
+        def do_HEAD(self) -> None:
+            self._answer()
+
         def do_POST(self) -> None:
             self._answer()
 
@@ -55,7 +58,8 @@ def listen(answer: Callable[[Received], Reply | None]) -> Iterator[str]:
             for name, value in {"Content-Length": str(len(reply.body)), **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(reply.body)
+            if self.command != "HEAD":
+                self.wfile.write(reply.body)
 
         def log_message(self, *_: object) -> None:
             """Write nothing."""

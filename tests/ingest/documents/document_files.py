@@ -1,8 +1,12 @@
-"""Writes the files of a folder of documents."""
+"""Writes the files of a folder of documents, and tells what became of them."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+
+from backstory.ingest.documents.folder import DocumentRead
+from backstory.storage.tables.contracts import validate
+from backstory.storage.tables.schemas import Sources
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 
@@ -20,3 +24,9 @@ def _write_files(folder: Path, files: Mapping[str, str | bytes]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     return folder
+
+
+def states(found: DocumentRead, below: str = "") -> dict[str, tuple[str, str | None]]:
+    """Give status and reason of every file, by its path, or that below a folder or an archive."""
+    rows = validate(found.sources, Sources).select("source", "status", "reason").rows()
+    return {source.removeprefix(below): (status, reason) for source, status, reason in rows}

@@ -12,9 +12,10 @@ from backstory.ingest.documents.files import list_files
 from backstory.ingest.documents.folder import DocumentRead, read_documents
 from backstory.ingest.zips import ZipLimits
 from backstory.settings.inputs import DocumentSettings
-from tests.ingest.documents.document_files import make_writer
+from tests.ingest.documents.document_files import make_writer, states
 
 DEFAULTS = DocumentSettings()
+BELOW = "posts/pack.zip/"
 
 
 def pack(members: dict[str, str | bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -29,13 +30,6 @@ def read(tmp_path: Path, packed: bytes, settings: DocumentSettings = DEFAULTS) -
     return read_documents(make_writer(tmp_path)({"pack.zip": packed}), settings)
 
 
-def states(found: DocumentRead) -> dict[str, tuple[str, str | None]]:
-    return {
-        source.removeprefix("posts/pack.zip/"): (status, reason)
-        for source, status, reason in found.sources.select("source", "status", "reason").rows()
-    }
-
-
 @pytest.mark.parametrize(
     "method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
 )
@@ -46,7 +40,7 @@ def test_members_are_documents_with_the_path_in_the_archive(tmp_path: Path, meth
         ("pack.zip/a.md", "A", None),
         ("pack.zip/in/2024-05-01-b.md", "B", 2024),
     ]
-    assert {name: status for name, (status, _) in states(found).items()} == {
+    assert {name: status for name, (status, _) in states(found, BELOW).items()} == {
         "a.md": "read", "in/2024-05-01-b.md": "read", "in/c.mp3": "unsupported",
     }  # fmt: skip
 
@@ -61,7 +55,7 @@ def test_rules_hold_in_an_archive_as_in_a_folder(tmp_path: Path) -> None:
         "in/.backstoryignore": "d.md\n",
         "in/d.md": "# D\n",
     }
-    found = states(read(tmp_path, pack(members), DocumentSettings(pattern="**/*.md")))
+    found = states(read(tmp_path, pack(members), DocumentSettings(pattern="**/*.md")), BELOW)
     assert {name: status for name, (status, _) in found.items()} == {
         "a.md": "read",
         **dict.fromkeys(members.keys() - {"a.md"}, "ignored"),
@@ -76,7 +70,7 @@ def test_rules_hold_in_an_archive_as_in_a_folder(tmp_path: Path) -> None:
 def test_a_name_that_leads_out_is_not_read(tmp_path: Path, name: str) -> None:
     found = read(tmp_path, pack({name: "# A\n", "good.md": "# Good\n"}))
     assert found.documents["uri"].to_list() == ["pack.zip/good.md"]
-    [(status, reason)] = [state for source, state in states(found).items() if source != "good.md"]
+    [(status, reason)] = [state for source, state in states(found, BELOW).items() if source != "good.md"]
     assert (status, str(reason)[:38]) == ("failed", "its name points outside the archive or")
 
 
@@ -106,7 +100,7 @@ def test_links_and_encrypted_members_and_twins_are_not_read(tmp_path: Path) -> N
 
 
 def test_a_member_that_grows_too_much_is_not_unpacked(tmp_path: Path) -> None:
-    found = states(read(tmp_path, pack({"bomb.md": b"a" * (8 << 20), "good.md": "# Good\n"})))
+    found = states(read(tmp_path, pack({"bomb.md": b"a" * (8 << 20), "good.md": "# Good\n"})), BELOW)
     assert found["good.md"][0] == "read"
     assert found["bomb.md"][0] == "failed"
     assert "200 times its packed size" in str(found["bomb.md"][1])
@@ -114,7 +108,7 @@ def test_a_member_that_grows_too_much_is_not_unpacked(tmp_path: Path) -> None:
 
 def test_a_member_above_the_limit_of_memory_is_not_unpacked(tmp_path: Path) -> None:
     packed = pack({"large.md": b"a" * (17 << 20)}, zipfile.ZIP_STORED)
-    [(status, reason)] = states(read(tmp_path, packed, DocumentSettings(read_megabytes=64))).values()
+    [(status, reason)] = states(read(tmp_path, packed, DocumentSettings(read_megabytes=64)), BELOW).values()
     assert (status, "too many to read within the limit of memory" in str(reason)) == ("failed", True)
 
 
@@ -148,7 +142,7 @@ def test_an_archive_beyond_the_limits_is_one_failed_row(
     monkeypatch.setattr(
         opening, "ARCHIVE_LIMITS", ZipLimits(10, 1500 if why == "have more than" else 1 << 30)
     )
-    [(status, reason)] = states(read(tmp_path, packed)).values()
+    [(status, reason)] = states(read(tmp_path, packed), BELOW).values()
     assert status == "failed"
     assert why in str(reason)
     assert str(reason).endswith("; until then Backstory reads nothing in it")

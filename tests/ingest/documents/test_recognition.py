@@ -11,7 +11,7 @@ from backstory.ingest.documents.folder import DocumentRead, read_documents
 from backstory.ingest.documents.reader import READERS, read_document
 from backstory.ingest.documents.recognition import RecognisedPage, find_tesseract, parse_pages
 from backstory.settings.inputs import DocumentSettings
-from tests.ingest.documents.document_files import Write, make_writer
+from tests.ingest.documents.document_files import Write, make_writer, states
 from tests.ingest.documents.pdf_files import make_pdf, make_png, make_scan, put_program, write_lines
 
 PDF = next(reader for reader in READERS if reader.name == "pdf")
@@ -43,11 +43,6 @@ def read_again(folder: Path, settings: DocumentSettings, before: DocumentRead) -
     return read_documents(folder, settings, before.documents, previous_reading=before.reading)
 
 
-def tell(read: DocumentRead) -> dict[str, tuple[str, str | None]]:
-    rows = read.sources.select("source", "status", "reason").iter_rows()
-    return {source.removeprefix("posts/"): (status, reason) for source, status, reason in rows}
-
-
 def texts(read: DocumentRead) -> dict[str, str]:
     return dict(read.documents.filter(status="ok").select("uri", "text").iter_rows())
 
@@ -68,10 +63,7 @@ def test_scans_and_images_are_read(write: Write) -> None:
     found = {uri: text.split() for uri, text in texts(read).items()}
     words = " ".join(LINES).split()
     assert found == {"mixed.pdf": ["Typed", *words], "scan.pdf": words, "photo.png": words}
-    status, reason = tell(read)["blank.png"]
-    assert status == "empty"
-    assert reason is not None
-    assert reason.startswith("no text is recognised in its images")
+    assert states(read)["posts/blank.png"][0] == "empty"
 
 
 def test_without_tesseract_the_install_line_is_given(write: Write, no_tesseract: Path) -> None:
@@ -80,13 +72,13 @@ def test_without_tesseract_the_install_line_is_given(write: Write, no_tesseract:
         "photo.png": make_png("A"),
         "text.pdf": make_pdf([write_lines("A")]),
     }
-    told = tell(read_documents(write(files), DEFAULTS))
+    told = states(read_documents(write(files), DEFAULTS))
     line = (
         "it holds only images; install Tesseract to have their text recognised: `apt install tesseract-ocr` (Debian, "
         "Ubuntu) or `brew install tesseract` (macOS)"
     )
-    assert told["scan.pdf"] == told["photo.png"] == ("needs_ocr", line)
-    assert told["text.pdf"][0] == "read"
+    assert told["posts/scan.pdf"] == told["posts/photo.png"] == ("needs_ocr", line)
+    assert told["posts/text.pdf"][0] == "read"
     assert not any(no_tesseract.iterdir())
 
 
@@ -100,14 +92,14 @@ def test_a_scan_is_read_once_tesseract_is_installed(
     with monkeypatch.context() as patched:
         patched.setenv("PATH", str(tmp_path))
         before = read_documents(folder, DEFAULTS)
-    assert tell(before)["scan.pdf"][0] == "needs_ocr"
+    assert states(before)["posts/scan.pdf"][0] == "needs_ocr"
     assert texts(before).keys() == {"mixed.pdf"}
     after = read_again(folder, DEFAULTS, before)
     fresh = read_documents(folder, DEFAULTS)
     assert texts(after) == texts(fresh)
     assert "oven" in texts(after)["mixed.pdf"]
-    assert tell(after) == tell(fresh)
-    assert tell(after)["scan.pdf"][0] == "read"
+    assert states(after) == states(fresh)
+    assert states(after)["posts/scan.pdf"][0] == "read"
 
 
 @needs_tesseract
@@ -116,13 +108,13 @@ def test_an_unchanged_image_that_is_not_recognised_any_more_is_not_said_to_be_se
     before = read_documents(folder, DEFAULTS)
     off = read_again(folder, DocumentSettings(ocr="off"), before)
     assert not texts(off)
-    assert tell(off) == tell(read_documents(folder, DocumentSettings(ocr="off")))
+    assert states(off) == states(read_documents(folder, DocumentSettings(ocr="off")))
 
 
 def test_recognition_can_be_switched_off(write: Write, no_tesseract: Path) -> None:
     put_program(no_tesseract, "exit 1")
     read = read_documents(write({"photo.png": make_png("A")}), DocumentSettings(ocr="off"))
-    assert tell(read)["photo.png"] == (
+    assert states(read)["posts/photo.png"] == (
         "needs_ocr",
         "it holds only images; set `documents: {ocr: auto}` to have their text recognised",
     )
@@ -131,11 +123,10 @@ def test_recognition_can_be_switched_off(write: Write, no_tesseract: Path) -> No
 def test_a_language_that_is_lacking_is_named(write: Write, no_tesseract: Path) -> None:
     put_program(no_tesseract, LANGUAGES)
     settings = DocumentSettings(ocr_languages=("eng", "deu", "chi_sim"))
-    status, reason = tell(read_documents(write({"photo.png": make_png("A")}), settings))["photo.png"]
+    status, reason = states(read_documents(write({"photo.png": make_png("A")}), settings))["posts/photo.png"]
     assert status == "needs_ocr"
-    assert reason is not None
-    assert "Tesseract lacks deu, chi_sim (`documents.ocr_languages`)" in reason
-    assert "`apt install tesseract-ocr-deu tesseract-ocr-chi-sim`" in reason
+    assert "Tesseract lacks deu, chi_sim (`documents.ocr_languages`)" in str(reason)
+    assert "`apt install tesseract-ocr-deu tesseract-ocr-chi-sim`" in str(reason)
 
 
 @pytest.mark.parametrize("name", ["--version", "../eng", "eng+deu", ""])
@@ -168,7 +159,7 @@ def test_whatever_ends_tesseract_costs_one_page(
     assert (document.text, document.confidences) == ("Typed\n\n", ())
     assert re.match(f"the text of page 2 cannot be recognised: .*{reason}", document.unread or "")
     read = read_documents(write({"mixed.pdf": mixed, "photo.png": make_png("A")}), settings)
-    assert tell(read)["photo.png"][0] == "failed"
+    assert states(read)["posts/photo.png"][0] == "failed"
     assert texts(read) == {"mixed.pdf": "Typed\n\n"}
 
 
@@ -180,8 +171,8 @@ def test_a_photograph_without_text_is_looked_at_once(
     folder = write({"photo.png": make_png("A", dpi=20)})
     first = read_documents(folder, DEFAULTS)
     second = read_again(folder, DEFAULTS, first)
-    assert tell(first) == tell(second)
-    assert tell(first)["photo.png"][0] == "empty"
+    assert states(first) == states(second)
+    assert states(first)["posts/photo.png"][0] == "empty"
     assert second.documents.equals(first.documents)
     assert calls.read_text(encoding="utf-8") == "x\n"
 
@@ -195,8 +186,8 @@ def test_a_page_that_exceeded_a_limit_is_tried_again_with_another(write: Write, 
     put_program(no_tesseract, f"{LANGUAGES}\n/bin/cat >/dev/null\nprintf '{HEADER}\\n'")
     same = read_again(folder, DocumentSettings(read_seconds=1), first)
     more = read_again(folder, DocumentSettings(read_seconds=20), first)
-    assert "cannot be recognised" in str(tell(same)["mixed.pdf"][1])
-    assert "cannot be recognised" not in str(tell(more)["mixed.pdf"][1])
+    assert "cannot be recognised" in str(states(same)["posts/mixed.pdf"][1])
+    assert "cannot be recognised" not in str(states(more)["posts/mixed.pdf"][1])
 
 
 def test_an_installed_tesseract_that_does_not_run_is_none(no_tesseract: Path) -> None:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.ingest.documents.folder import DocumentRead, read_documents
+from backstory.ingest.documents.folder import read_documents
 from backstory.settings.inputs import DocumentSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Sources
-from tests.ingest.documents.document_files import Write, make_writer
+from tests.ingest.documents.document_files import Write, make_writer, states
 
 DEFAULTS = DocumentSettings()
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj"
@@ -26,11 +26,6 @@ PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj"
 def write(open_folder: Path) -> Write:
     """Give a function that writes files into a folder of documents that everyone may enter."""
     return make_writer(open_folder)
-
-
-def states(found: DocumentRead) -> dict[str, tuple[str, str | None]]:
-    rows = validate(found.sources, Sources).select("source", "status", "reason").rows()
-    return {source: (status, reason) for source, status, reason in rows}
 
 
 def test_a_document_has_its_date_format_and_encoding(write: Write) -> None:

@@ -1,11 +1,8 @@
 """Sources that lie elsewhere are copied, read like a folder, and kept while they cannot be reached."""
 
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import IO
 
@@ -15,16 +12,27 @@ import pytest
 from backstory.base.errors import ReadError, SettingsError, StoppedError
 from backstory.base.progress import listening
 from backstory.ingest.documents.file_rules import FileRules
+from backstory.ingest.documents.files import FolderListing
 from backstory.ingest.documents.folder import read_listed_documents
 from backstory.ingest.documents.written import is_unlisted
 from backstory.ingest.sources.addresses import describe_failure, name_page
-from backstory.ingest.sources.mirror import RemoteFile, RemoteListing, list_mirror, read_state, update_mirror
+from backstory.ingest.sources.mirror import (
+    MirrorState,
+    RemoteFile,
+    RemoteListing,
+    list_mirror,
+    read_state,
+    update_mirror,
+)
 from backstory.pipeline.run.pending import is_fresh
-from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.pipeline.workspace import Workspace
 from backstory.settings.inputs import DocumentSettings, SourceSettings
-from tests.workspaces import SETTINGS, build_table
+from tests.ingest.sources.drive_server import Answer, copies
+from tests.ingest.sources.source_tables import read_again, served, states
+from tests.loopback import Received, listen
 
 MOST = 1 << 20
+TWO = {"a.md": b"# First\n", "b.md": b"# Second\n"}
 
 
 @dataclass
@@ -36,47 +44,18 @@ class Web:
     refused: dict[str, int] = field(default_factory=dict)
     address: str = ""
 
-
-@contextmanager
-def serve(web: Web) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            self.answer(with_body=False)
-
-        def do_GET(self) -> None:
-            web.asked.append(self.path)
-            self.answer(with_body=True)
-
-        def answer(self, *, with_body: bool) -> None:
-            kind, content = web.pages.get(self.path, ("", b""))
-            known = self.path in web.pages
-            self.send_response(web.refused.get(self.path, 200 if known else 404))
-            self.send_header("Content-Length", str(len(content)))
-            self.send_header("Content-Type", kind)
-            self.send_header("ETag", f'"{hash(content)}"')
-            self.end_headers()
-            if with_body:
-                self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    def answer(self, received: Received) -> Answer:
+        if received.method == "GET":
+            self.asked.append(received.path)
+        kind, content = self.pages.get(received.path, ("", b""))
+        status = self.refused.get(received.path, 200 if received.path in self.pages else 404)
+        return Answer(content, status, {"Content-Type": kind, "ETag": f'"{hash(content)}"'})
 
 
 @pytest.fixture
 def web() -> Iterator[Web]:
     web = Web()
-    with serve(web) as address:
-        web.address = address
+    with listen(web.answer) as web.address:
         yield web
 
 
@@ -91,53 +70,32 @@ def bucket() -> Iterator[fsspec.AbstractFileSystem]:
     memory.store.clear()
 
 
-def materialize(workspace: Workspace) -> Workspace:
-    opened = open_workspace(workspace.root)
-    build_table(opened, "documents")
-    return opened
+Make = Callable[..., Workspace]
+WIKI = "{url: 'memory://bucket', name: wiki}"
 
 
-def served(workspace: Workspace) -> dict[str, str]:
-    documents = workspace.tables.read("documents").filter(status="ok")
-    return {uri: title for uri, title in documents.select("uri", "title").rows() if "://" in uri}
-
-
-def states(workspace: Workspace) -> dict[str, tuple[str, str]]:
-    sources = workspace.tables.read("sources", ["documents"])
-    rows = sources.select("source", "status", "reason").rows()
-    return {source: (status, reason) for source, status, reason in rows if "://" in source}
-
-
-def test_a_bucket_is_read_and_followed(
-    make_workspace: Callable[..., Workspace], bucket: fsspec.AbstractFileSystem
-) -> None:
-    workspace = make_workspace(
-        f"{SETTINGS}documents: {{sources: [{{url: 'memory://bucket', name: wiki}}]}}\n"
-    )
-    assert served(materialize(workspace)) == {"wiki://a.md": "A", "wiki://in/b.md": "B"}
+def test_a_bucket_is_read_and_followed(with_sources: Make, bucket: fsspec.AbstractFileSystem) -> None:
+    workspace = with_sources(WIKI)
+    assert served(read_again(workspace)) == {"wiki://a.md": "A", "wiki://in/b.md": "B"}
     assert states(workspace)["wiki://.env"][0] == "ignored"
     assert not any(path.name == ".env" for path in workspace.mirrors.rglob("*"))
     bucket.pipe("/bucket/a.md", b"# Another\n")
     bucket.pipe("/bucket/c.md", b"# C\n")
     bucket.rm("/bucket/in/b.md")
-    assert served(materialize(workspace)) == {"wiki://a.md": "Another", "wiki://c.md": "C"}
+    assert served(read_again(workspace)) == {"wiki://a.md": "Another", "wiki://c.md": "C"}
 
 
 def test_a_place_that_holds_nothing_any_more_keeps_its_documents(
-    make_workspace: Callable[..., Workspace], bucket: fsspec.AbstractFileSystem
+    with_sources: Make, bucket: fsspec.AbstractFileSystem
 ) -> None:
-    workspace = make_workspace(
-        f"{SETTINGS}documents: {{sources: [{{url: 'memory://bucket', name: wiki}}]}}\n"
-    )
-    before = served(materialize(workspace))
+    workspace = with_sources(WIKI)
+    before = served(read_again(workspace))
     bucket.store.clear()
-    assert served(materialize(workspace)) == before
+    assert served(read_again(workspace)) == before
     assert states(workspace)["wiki://"][0] == "failed"
 
 
-def test_an_address_can_name_a_local_folder_or_an_archive(
-    make_workspace: Callable[..., Workspace], tmp_path: Path
-) -> None:
+def test_an_address_can_name_a_local_folder_or_an_archive(with_sources: Make, tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "a.md").write_text("# A\n", encoding="utf-8")
     with zipfile.ZipFile(tmp_path / "far.zip", "w") as archive:
@@ -146,73 +104,68 @@ def test_an_address_can_name_a_local_folder_or_an_archive(
         f"{{url: 'file://{tmp_path}/far', name: far}}",
         f"{{url: 'zip://::file://{tmp_path}/far.zip', name: packed}}",
     ]
-    sources = ", ".join(places)
-    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{sources}]}}\n")
-    assert served(materialize(workspace)) == {"far://a.md": "A", "packed://in/b.md": "B"}
+    workspace = with_sources(*places)
+    assert served(read_again(workspace)) == {"far://a.md": "A", "packed://in/b.md": "B"}
 
 
-def test_pages_of_the_web_are_read_and_only_changed_ones_fetched(
-    make_workspace: Callable[..., Workspace], web: Web
-) -> None:
+def test_pages_of_the_web_are_read_and_only_changed_ones_fetched(with_sources: Make, web: Web) -> None:
     web.pages = {
         "/list": ("text/plain", f"# mine\n{web.address}/b.md\n".encode()),
         "/a.md": ("text/markdown", b"# A\n"),
         "/b.md": ("text/markdown", b"# B\n"),
     }
     source = f"{{urls: ['{web.address}/a.md'], url_list: '{web.address}/list', name: web}}"
-    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{source}]}}\n")
+    workspace = with_sources(source)
     host = web.address.removeprefix("http://").replace(":", "-")
-    assert served(materialize(workspace)) == {f"web://{host}/a.md": "A", f"web://{host}/b.md": "B"}
+    assert served(read_again(workspace)) == {f"web://{host}/a.md": "A", f"web://{host}/b.md": "B"}
     web.asked.clear()
     web.pages["/b.md"] = ("text/markdown", b"# Beta\n")
-    assert served(materialize(workspace))[f"web://{host}/b.md"] == "Beta"
+    assert served(read_again(workspace))[f"web://{host}/b.md"] == "Beta"
     assert web.asked == ["/list", "/b.md"]
 
 
-def test_two_addresses_of_one_name_are_said(make_workspace: Callable[..., Workspace], web: Web) -> None:
+def test_two_addresses_of_one_name_are_said(with_sources: Make, web: Web) -> None:
     web.pages = {"/in/": ("text/html", b"<p>First</p>"), "/in/index": ("text/html", b"<p>Second</p>")}
     urls = [f"{web.address}/in/", f"{web.address}/in/index"]
-    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{{urls: {urls}, name: web}}]}}\n")
-    assert len(served(materialize(workspace))) == 1
+    workspace = with_sources({"urls": urls, "name": "web"})
+    assert len(served(read_again(workspace))) == 1
     [reason] = [reason for status, reason in states(workspace).values() if status == "failed"]
     assert reason == "another address of the source is kept under the same name; name one of the two"
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])
 def test_a_page_that_is_refused_is_said_and_its_document_kept(
-    make_workspace: Callable[..., Workspace], web: Web, status: int
+    with_sources: Make, web: Web, status: int
 ) -> None:
     web.pages = {"/a.md": ("text/markdown", b"# A\n"), "/b.md": ("text/markdown", b"# B\n")}
     urls = [f"{web.address}/{name}.md" for name in "ab"]
-    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{{urls: {urls}, name: web}}]}}\n")
-    before = served(materialize(workspace))
+    workspace = with_sources({"urls": urls, "name": "web"})
+    before = served(read_again(workspace))
     web.refused["/a.md"] = status
-    assert served(materialize(workspace)) == before
+    assert served(read_again(workspace)) == before
     failed = [state for state in states(workspace).values() if state[0] == "failed"]
     assert failed == [("failed", f"the service answered with status {status}")]
 
 
 def test_a_service_that_is_gone_is_said_and_its_documents_kept(
-    make_workspace: Callable[..., Workspace],
+    with_sources: Make,
 ) -> None:
     web = Web(pages={"/list": ("text/plain", b""), "/a.md": ("text/markdown", b"# A\n")})
-    with serve(web) as address:
+    with listen(web.answer) as address:
         source = f"{{urls: ['{address}/a.md'], url_list: '{address}/list', name: web}}"
-        workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{source}]}}\n")
-        before = served(materialize(workspace))
-    assert served(materialize(workspace)) == before
+        workspace = with_sources(source)
+        before = served(read_again(workspace))
+    assert served(read_again(workspace)) == before
     status, reason = states(workspace)["web://"]
     assert status == "failed"
     assert reason.startswith("the source web cannot be reached: the list of")
 
 
 def test_a_source_that_was_never_fetched_says_so_and_a_run_is_not_spared(
-    make_workspace: Callable[..., Workspace], bucket: fsspec.AbstractFileSystem
+    with_sources: Make, bucket: fsspec.AbstractFileSystem
 ) -> None:
     del bucket
-    workspace = make_workspace(
-        f"{SETTINGS}documents: {{sources: [{{url: 'memory://bucket', name: wiki}}]}}\n"
-    )
+    workspace = with_sources(WIKI)
     [entry] = list_mirror(workspace.mirrors / "wiki", "wiki", FileRules()).left_out
     assert "the next run fetches it" in entry.reason
     assert not is_fresh(workspace, ["2025-03-13"])
@@ -240,28 +193,29 @@ class Scripted:
         assert len(content) <= most_bytes
 
 
-def copies(folder: Path) -> dict[str, bytes]:
-    files = folder / "files"
-    return {
-        path.relative_to(files).as_posix(): path.read_bytes() for path in files.rglob("*") if path.is_file()
-    }
+def update(folder: Path, remote: Scripted, name: str = "x") -> MirrorState:
+    return update_mirror(folder, name, remote, FileRules(), MOST)
+
+
+def listed(folder: Path) -> FolderListing:
+    return list_mirror(folder, "x", FileRules())
 
 
 def test_nothing_partial_is_kept_and_a_fetch_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    remote = Scripted({"a.md": b"# First\n", "b.md": b"# Second\n"}, broken={"b.md"})
-    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    remote = Scripted(dict(TWO), broken={"b.md"})
+    update(tmp_path, remote)
     assert copies(tmp_path) == {"a.md": b"# First\n"}
     assert read_state(tmp_path).failed == {"b.md": "the connection was lost"}
     remote.broken.clear()
     remote.downloads.clear()
-    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    update(tmp_path, remote)
     assert remote.downloads == ["b.md"]
     assert copies(tmp_path) == remote.contents
 
 
 def test_a_folder_that_becomes_a_file_and_a_file_that_becomes_a_folder_are_fetched(tmp_path: Path) -> None:
     for contents in ({"a/b.md": b"1", "c": b"2"}, {"a": b"3", "c/d.md": b"4"}):
-        state = update_mirror(tmp_path, "x", Scripted(contents), FileRules(), MOST)
+        state = update(tmp_path, Scripted(contents))
         assert (copies(tmp_path), state.failed) == (contents, {})
 
 
@@ -273,12 +227,11 @@ def test_a_fetch_that_was_killed_leaves_whole_files_only(tmp_path: Path) -> None
                 raise KeyboardInterrupt
             super().download(file, target, most_bytes)
 
-    contents = {"a.md": b"# First\n", "b.md": b"# Second\n"}
     with pytest.raises(KeyboardInterrupt):
-        update_mirror(tmp_path, "x", Killed(contents), FileRules(), MOST)
+        update(tmp_path, Killed(TWO))
     assert copies(tmp_path) == {"a.md": b"# First\n"}
-    update_mirror(tmp_path, "x", Scripted(contents), FileRules(), MOST)
-    assert copies(tmp_path) == contents
+    update(tmp_path, Scripted(TWO))
+    assert copies(tmp_path) == TWO
 
 
 def test_a_fetch_can_be_stopped_before_any_file(tmp_path: Path) -> None:
@@ -289,38 +242,36 @@ def test_a_fetch_can_be_stopped_before_any_file(tmp_path: Path) -> None:
         if done == 1:
             raise StoppedError("enough; go on later")
 
-    remote = Scripted({"a.md": b"# First\n", "b.md": b"# Second\n"})
+    remote = Scripted(dict(TWO))
     with pytest.raises(StoppedError), listening(stop, names=names.append):
-        update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+        update(tmp_path, remote)
     assert names == ["a.md", "b.md"]
     assert copies(tmp_path) == {"a.md": b"# First\n"}
-    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    update(tmp_path, remote)
     assert copies(tmp_path) == remote.contents
 
 
 def test_a_failed_file_keeps_its_document_and_another_place_begins_anew(tmp_path: Path) -> None:
-    remote = Scripted({"a.md": b"# First\n", "b.md": b"# Second\n"})
-    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    remote = Scripted(dict(TWO))
+    update(tmp_path, remote)
     remote.contents["a.md"] = b"# Third\n"
     remote.broken.add("a.md")
-    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
-    listing = list_mirror(tmp_path, "x", FileRules())
+    update(tmp_path, remote)
+    listing = listed(tmp_path)
     assert [file.uri for file in listing.files] == ["b.md"]
     assert (listing.unlisted, [entry.status for entry in listing.left_out]) == (("a.md",), ["failed"])
-    update_mirror(tmp_path, "y", Scripted({"c.md": b"# C\n"}), FileRules(), MOST)
+    update(tmp_path, Scripted({"c.md": b"# C\n"}), "y")
     assert copies(tmp_path) == {"c.md": b"# C\n"}
 
 
 def test_a_failed_file_keeps_no_other_document_whose_name_begins_alike(tmp_path: Path) -> None:
     remote = Scripted(dict.fromkeys(("a.md", "a.md.md", "a.mdown/b.md", "c.md"), b"# Text\n"))
-    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
-    before = read_listed_documents(list_mirror(tmp_path, "x", FileRules()), DocumentSettings())
+    update(tmp_path, remote)
+    before = read_listed_documents(listed(tmp_path), DocumentSettings())
     remote.contents = {"a.md": b"# Changed\n", "c.md": b"# Text\n"}
     remote.broken.add("a.md")
-    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
-    after = read_listed_documents(
-        list_mirror(tmp_path, "x", FileRules()), DocumentSettings(), before.documents
-    )
+    update(tmp_path, remote)
+    after = read_listed_documents(listed(tmp_path), DocumentSettings(), before.documents)
     states = dict(after.documents.select("uri", "status").rows())
     assert states == {"a.md": "ok", "a.md.md": "deleted", "a.mdown/b.md": "deleted", "c.md": "ok"}
 
@@ -343,13 +294,13 @@ def test_what_could_not_be_looked_into_holds_what_lies_in_it(place: str, kept: s
 
 def test_a_damaged_record_is_fetched_again(tmp_path: Path) -> None:
     remote = Scripted({"a.md": b"# First\n"})
-    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    update(tmp_path, remote)
     (tmp_path / "state.json").write_text("{", encoding="utf-8")
-    [entry] = list_mirror(tmp_path, "x", FileRules()).left_out
+    [entry] = listed(tmp_path).left_out
     assert "damaged" in entry.reason
-    update_mirror(tmp_path, "x", remote, FileRules(), MOST)
+    update(tmp_path, remote)
     assert remote.downloads == ["a.md", "a.md"]
-    assert not list_mirror(tmp_path, "x", FileRules()).left_out
+    assert not listed(tmp_path).left_out
 
 
 @pytest.mark.parametrize(
@@ -366,10 +317,10 @@ def test_a_damaged_record_is_fetched_again(tmp_path: Path) -> None:
     ],
 )
 def test_addresses_with_keys_and_other_than_one_place_are_refused_without_showing_them(
-    make_workspace: Callable[..., Workspace], source: dict[str, object]
+    with_sources: Make, source: dict[str, object]
 ) -> None:
     with pytest.raises(SettingsError) as caught:
-        make_workspace(f"{SETTINGS}documents: {{sources: [{source}]}}\n")
+        with_sources(source)
     assert not any(secret in str(caught.value) for secret in ("hush", "abc", "pass@"))
 
 

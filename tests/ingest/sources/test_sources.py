@@ -20,6 +20,7 @@ from backstory.operations.inspection.preview import preview_run
 from backstory.pipeline.run.pending import fingerprint_documents
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.errors import raises
+from tests.ingest.sources.source_tables import read_again, served, states
 from tests.workspaces import SETTINGS, build_table, is_stale
 
 
@@ -32,25 +33,15 @@ def notes(tmp_path: Path) -> Path:
     return folder
 
 
-def states(workspace: Workspace) -> dict[str, str]:
-    sources = workspace.tables.read("sources", ["documents"])
-    return {name: state for name, state in sources.select("source", "status").rows() if ":" in name}
+Make = Callable[..., Workspace]
 
 
-def reasons(workspace: Workspace) -> dict[str, str]:
-    sources = workspace.tables.read("sources", ["documents"])
-    return dict(sources.select("source", "reason").rows())
-
-
-def uris(workspace: Workspace, status: str = "ok") -> dict[str, str]:
-    documents = workspace.tables.read("documents").filter(status=status)
-    return dict(documents.filter(documents["uri"].str.contains("://")).select("uri", "document_id").rows())
-
-
-def read_again(workspace: Workspace, *, accept_removals: bool = False) -> Workspace:
-    opened = open_workspace(workspace.root, accept_removals=accept_removals)
-    build_table(opened, "documents")
-    return opened
+@pytest.fixture
+def added(workspace: Workspace, notes: Path) -> Workspace:
+    """Give a workspace that has read the notes as a source."""
+    add_source(workspace, notes)
+    build_table(workspace, "documents")
+    return workspace
 
 
 def test_documents_of_an_added_folder_are_read_under_its_name(workspace: Workspace, notes: Path) -> None:
@@ -58,22 +49,20 @@ def test_documents_of_an_added_folder_are_read_under_its_name(workspace: Workspa
     assert (added.name, added.path) == ("my-notes", str(notes))
     assert is_stale(workspace, "documents")
     build_table(workspace, "documents")
-    assert set(uris(workspace)) == {"my-notes://moths.md", "my-notes://garden/frost.md"}
-    assert states(workspace) == {"my-notes://moths.md": "read", "my-notes://garden/frost.md": "read"}
+    assert set(served(workspace)) == {"my-notes://moths.md", "my-notes://garden/frost.md"}
+    assert [status for status, _ in states(workspace).values()] == ["read", "read"]
     assert not is_stale(open_workspace(workspace.root), "documents")
 
 
-def test_ids_follow_the_name_and_not_the_place(
-    make_workspace: Callable[..., Workspace], notes: Path, tmp_path: Path
-) -> None:
-    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{{path: '{notes}', name: notes}}]}}\n")
+def test_ids_follow_the_name_and_not_the_place(with_sources: Make, notes: Path, tmp_path: Path) -> None:
+    workspace = with_sources(f"{{path: '{notes}', name: notes}}")
     build_table(workspace, "documents")
-    before = uris(workspace)
+    before = served(workspace, "document_id")
     moved = tmp_path / "moved"
     shutil.move(notes, moved)
     file = workspace.root / "backstory.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace(str(notes), str(moved)), encoding="utf-8")
-    assert uris(read_again(workspace)) == before
+    assert served(read_again(workspace), "document_id") == before
 
 
 def test_the_same_name_in_two_sources_and_in_the_folder_are_three_documents(
@@ -91,35 +80,28 @@ def test_the_same_name_in_two_sources_and_in_the_folder_are_three_documents(
 
 
 def test_a_source_that_cannot_be_reached_keeps_its_documents_and_says_so(
-    workspace: Workspace, notes: Path
+    added: Workspace, notes: Path
 ) -> None:
-    add_source(workspace, notes)
-    build_table(workspace, "documents")
-    before = uris(workspace)
+    before = served(added, "document_id")
     shutil.move(notes, notes.with_name("unplugged"))
-    assert is_stale(open_workspace(workspace.root), "documents")
-    assert uris(read_again(workspace)) == before
-    assert states(workspace) == {"my-notes://": "failed"}
-    assert reasons(workspace)["my-notes://"] == (
-        f"{notes} cannot be reached (No such file or directory); its earlier documents are kept. Make it "
-        "available, or remove the source"
-    )
+    assert is_stale(open_workspace(added.root), "documents")
+    assert served(read_again(added), "document_id") == before
+    [(source, (status, reason))] = states(added).items()
+    assert (source, status, str(notes) in reason) == ("my-notes://", "failed", True)
     shutil.move(notes.with_name("unplugged"), notes)
-    assert uris(read_again(workspace)) == before
-    assert set(states(workspace).values()) == {"read"}
+    assert served(read_again(added), "document_id") == before
+    assert {status for status, _ in states(added).values()} == {"read"}
 
 
 @pytest.mark.parametrize("by_path", [True, False])
 def test_documents_of_a_removed_source_leave_and_its_files_stay(
-    workspace: Workspace, notes: Path, by_path: bool
+    added: Workspace, notes: Path, by_path: bool
 ) -> None:
-    add_source(workspace, notes)
-    build_table(workspace, "documents")
-    assert remove_source(workspace, notes if by_path else "my-notes").path == str(notes)
-    assert read_record(workspace.added_sources) == ()
-    read_again(workspace)
-    assert uris(workspace) == {}
-    assert len(uris(workspace, "deleted")) == 2
+    assert remove_source(added, notes if by_path else "my-notes").path == str(notes)
+    assert read_record(added.added_sources) == ()
+    read_again(added)
+    assert served(added) == {}
+    assert len(served(added, status="deleted")) == 2
     assert (notes / "moths.md").is_file()
 
 
@@ -135,7 +117,7 @@ def test_all_documents_of_a_workspace_are_not_dropped_unasked(workspace: Workspa
 def test_a_single_file_can_be_a_source(workspace: Workspace, notes: Path) -> None:
     add_source(workspace, notes / "moths.md")
     build_table(workspace, "documents")
-    assert set(uris(workspace)) == {"moths://moths.md"}
+    assert set(served(workspace)) == {"moths://moths.md"}
 
 
 def test_a_path_in_the_workspace_is_recorded_relative_to_it(workspace: Workspace) -> None:
@@ -143,23 +125,21 @@ def test_a_path_in_the_workspace_is_recorded_relative_to_it(workspace: Workspace
     assert add_source(workspace, workspace.root / "notes").path == "notes"
 
 
-def test_patterns_and_files_of_patterns_leave_out_what_they_name(
-    make_workspace: Callable[..., Workspace], notes: Path
-) -> None:
+def test_patterns_and_files_of_patterns_leave_out_what_they_name(with_sources: Make, notes: Path) -> None:
     for name in ("draft.md", "garden/plan.md", "garden/old/plan.md", "private/diary.md", "note.txt"):
         (notes / name).parent.mkdir(parents=True, exist_ok=True)
         (notes / name).write_text(f"# {name}\n", encoding="utf-8")
     (notes / ".backstoryignore").write_text("# mine\nplan.md\n", encoding="utf-8")
     (notes / "garden" / ".backstoryignore").write_text("!/plan.md\n", encoding="utf-8")
     source = f"{{path: '{notes}', name: notes, include: ['*.md'], exclude: [draft.md, private/]}}"
-    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{source}]}}\n")
+    workspace = with_sources(source)
     build_table(workspace, "documents")
     ignored = {
-        name.removeprefix("notes://"): reasons(workspace)[name]
-        for name, state in states(workspace).items()
-        if state == "ignored"
+        name.removeprefix("notes://"): reason
+        for name, (status, reason) in states(workspace).items()
+        if status == "ignored"
     }
-    assert set(uris(workspace)) == {
+    assert set(served(workspace)) == {
         "notes://moths.md",
         "notes://garden/frost.md",
         "notes://garden/plan.md",
@@ -176,41 +156,35 @@ def test_patterns_and_files_of_patterns_leave_out_what_they_name(
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"a\n[z-a]\n", b"x" * 70_000])
 def test_a_folder_whose_patterns_cannot_be_used_is_not_read(
-    workspace: Workspace, notes: Path, content: bytes
+    added: Workspace, notes: Path, content: bytes
 ) -> None:
-    add_source(workspace, notes)
-    build_table(workspace, "documents")
-    before = uris(workspace)
+    before = served(added, "document_id")
     (notes / "garden" / ".backstoryignore").write_bytes(content)
     (notes / "garden" / "private.md").write_text("# Private\n", encoding="utf-8")
-    assert uris(read_again(workspace)) == before
-    assert states(workspace)["my-notes://garden/"] == "failed"
-    assert ".backstoryignore" in reasons(workspace)["my-notes://garden/"]
+    assert served(read_again(added), "document_id") == before
+    status, reason = states(added)["my-notes://garden/"]
+    assert (status, ".backstoryignore" in reason) == ("failed", True)
 
 
-def test_a_source_has_defaults_for_kind_and_tenant(
-    make_workspace: Callable[..., Workspace], notes: Path
-) -> None:
-    settings = f"{SETTINGS}documents: {{sources: [{{path: '{notes}', kind: note, tenant: home}}]}}\n"
-    workspace = make_workspace(settings)
+def test_a_source_has_defaults_for_kind_and_tenant(with_sources: Make, notes: Path) -> None:
+    workspace = with_sources(f"{{path: '{notes}', kind: note, tenant: home}}")
     build_table(workspace, "documents")
     documents = workspace.tables.read("documents")
     assert set(documents.select("kind", "tenant").rows()) == {("post", ""), ("note", "home")}
     file = workspace.root / "backstory.yaml"
-    file.write_text(settings.replace("kind: note", "kind: paper"), encoding="utf-8")
+    file.write_text(file.read_text("utf-8").replace("kind: note", "kind: paper"), "utf-8")
     read_again(workspace)
     assert set(workspace.tables.read("documents")["kind"]) == {"post", "paper"}
 
 
-def test_a_source_inside_another_one_is_read_once(
-    make_workspace: Callable[..., Workspace], notes: Path
-) -> None:
-    paths = f"[{{path: '{notes}', name: all}}, {{path: '{notes / 'garden'}'}}, {{path: posts/inner}}]"
-    workspace = make_workspace(f"{SETTINGS}documents: {{sources: {paths}}}\n")
+def test_a_source_inside_another_one_is_read_once(with_sources: Make, notes: Path) -> None:
+    workspace = with_sources(
+        {"path": f"{notes}", "name": "all"}, {"path": f"{notes / 'garden'}"}, "{path: posts/inner}"
+    )
     (workspace.documents_dir / "inner").mkdir()
     (workspace.documents_dir / "inner" / "deep.md").write_text("# Deep\n", encoding="utf-8")
     build_table(workspace, "documents")
-    assert set(uris(workspace)) == {"all://moths.md", "garden://frost.md", "inner://deep.md"}
+    assert set(served(workspace)) == {"all://moths.md", "garden://frost.md", "inner://deep.md"}
     assert "inner/deep.md" not in set(workspace.tables.read("documents")["uri"])
 
 
@@ -246,8 +220,8 @@ def test_what_cannot_be_a_source_is_refused_with_a_reason(workspace: Workspace, 
     assert [source.name for source in read_record(workspace.added_sources)] == ["my-notes"]
 
 
-def test_only_added_sources_can_be_removed(make_workspace: Callable[..., Workspace], notes: Path) -> None:
-    workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{{path: '{notes}'}}]}}\n")
+def test_only_added_sources_can_be_removed(with_sources: Make, notes: Path) -> None:
+    workspace = with_sources(f"{{path: '{notes}'}}")
     with raises(InputError, "source_of_settings", "my-notes"):
         remove_source(workspace, "my-notes")
     with raises(InputError, "unknown_source", "unknown"):
@@ -257,20 +231,20 @@ def test_only_added_sources_can_be_removed(make_workspace: Callable[..., Workspa
 @pytest.mark.parametrize(
     ("sources", "code", "setting"),
     [
-        ("[{path: a/notes}, {path: b/notes}]", "invalid_setting", "documents.sources"),
-        ("[{path: notes, name: No}]", "invalid_setting", "documents.sources.0.name"),
-        ("[{path: notes, name: https}]", "invalid_setting", "documents.sources.0.name"),
-        ("[{path: ' '}]", "invalid_setting", "documents.sources.0"),
-        ("[{path: notes, exclude: ['[z-a]']}]", "invalid_setting", "documents.sources.0.exclude"),
-        ("[{path: chats}]", "other_use", "documents.sources"),
-        ("[{path: posts}]", "read_already", "documents.sources"),
+        ("{path: a/notes}, {path: b/notes}", "invalid_setting", "documents.sources"),
+        ("{path: notes, name: No}", "invalid_setting", "documents.sources.0.name"),
+        ("{path: notes, name: https}", "invalid_setting", "documents.sources.0.name"),
+        ("{path: ' '}", "invalid_setting", "documents.sources.0"),
+        ("{path: notes, exclude: ['[z-a]']}", "invalid_setting", "documents.sources.0.exclude"),
+        ("{path: chats}", "other_use", "documents.sources"),
+        ("{path: posts}", "read_already", "documents.sources"),
     ],
 )
 def test_sources_that_cannot_be_are_refused_in_the_settings(
-    make_workspace: Callable[..., Workspace], sources: str, code: str, setting: str
+    with_sources: Make, sources: str, code: str, setting: str
 ) -> None:
     with raises(SettingsError, code, setting):
-        list_sources(make_workspace(f"{SETTINGS}documents: {{sources: {sources}}}\n"))
+        list_sources(with_sources(sources))
 
 
 def test_a_name_in_the_settings_and_in_the_list_is_refused(workspace: Workspace, notes: Path) -> None:
@@ -295,8 +269,8 @@ def test_a_document_of_a_source_can_be_forgotten(workspace: Workspace, notes: Pa
     run_pipeline(workspace)
     report = forget(open_workspace(workspace.root), "document", "my-notes://moths.md")
     assert [str(notes / "moths.md")] == list(report.inputs)
-    assert set(uris(read_again(workspace))) == {"my-notes://garden/frost.md"}
-    assert states(workspace)["my-notes://moths.md"] == "ignored"
+    assert set(served(read_again(workspace))) == {"my-notes://garden/frost.md"}
+    assert states(workspace)["my-notes://moths.md"][0] == "ignored"
 
 
 def test_a_backup_holds_the_sources_of_the_workspace_and_names_the_others(
@@ -316,10 +290,11 @@ def test_a_backup_holds_the_sources_of_the_workspace_and_names_the_others(
 
 
 def test_links_lead_to_files_of_folders_and_to_addresses_of_what_was_fetched(
-    make_workspace: Callable[..., Workspace], notes: Path
+    with_sources: Make, notes: Path
 ) -> None:
-    sources = f"[{{path: '{notes}', name: notes}}, {{name: pages, urls: ['https://example.org/a']}}]"
-    workspace = make_workspace(f"{SETTINGS}documents: {{sources: {sources}}}\n")
+    workspace = with_sources(
+        f"{{path: '{notes}', name: notes}}", "{name: pages, urls: ['https://example.org/a']}"
+    )
     mirror = workspace.mirrors / "pages"
     mirror.mkdir(parents=True)
     record = {"keys": {"a.html": "https://example.org/a"}}
