@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from backstory.base import extras
-from backstory.ingest.documents.folder import name_reading, read_documents
+from backstory.ingest.documents.folder import name_reading
 from backstory.ingest.documents.formats.texts import CODE, MOST_CODE_CHARACTERS
 from backstory.ingest.documents.parsed_document import Chunker
 from backstory.ingest.documents.reader import READERS
@@ -53,25 +52,3 @@ def test_without_the_extra_code_is_cut_as_text_and_read_again_when_it_is_there(
         document.unread or ""
     )
     assert name_reading(DocumentSettings(), READERS) != with_extra
-
-
-def test_rows_and_code_of_a_folder_are_read(tmp_path: Path) -> None:
-    files = {
-        "a.csv": b"name,age\nAnn,3\n",
-        "b.jsonl": b'{"a": 1}\nnope\n',
-        "c.json": b'{"a": {"b": 1}}',
-        "d.py": b"def f(:",
-        "e.go": b"package e\n",
-        "f.parquet": b"PAR1 damaged PAR1",
-        "g.csv": b"PAR1" + b"\0" * 40,
-    }
-    for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
-    read = read_documents(tmp_path, DocumentSettings())
-    texts = dict(read.documents.select("uri", "text").iter_rows())
-    assert texts["a.csv"] == "name; age\nname: Ann; age: 3"
-    assert texts["b.jsonl"] == "a\na: 1"
-    assert texts["c.json"] == "a\na: b: 1"
-    assert texts["d.py"] == "def f(:"
-    statuses = dict(read.sources.select("source", "status").iter_rows())
-    assert [statuses[f"posts/{name}"] for name in files] == [*["read"] * 5, "failed", "unsupported"]

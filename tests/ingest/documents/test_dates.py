@@ -1,4 +1,4 @@
-"""Dates of documents: the forms that are read, in UTC, and those that are refused."""
+"""Dates of documents and of their paths: the forms that are read, in UTC, and those that are refused."""
 
 import re
 from contextlib import suppress
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.ingest.documents.dates import parse_date
+from backstory.ingest.documents.dates import parse_date, split_dated_name
 
 
 @pytest.mark.parametrize(
@@ -104,3 +104,37 @@ def test_every_english_date_is_read(moment: datetime, form: str, halves: bool) -
 def test_any_text_is_a_date_or_refused(text: str) -> None:
     with suppress(ValueError):
         assert parse_date(text).tzinfo in (UTC, None)
+
+
+@pytest.mark.parametrize(
+    ("uri", "dated", "slug"),
+    [
+        ("2025-03-04-my-post.md", "2025-03-04", "my-post"),
+        ("a/b/2025-03-04_My post.v2.md", "2025-03-04", "My post.v2"),
+        ("2025-03-04.md", "2025-03-04", "2025-03-04"),
+        ("2025-03-04-.md", "2025-03-04", "2025-03-04-"),
+        ("my-post.md", None, "my-post"),
+        ("2025-03-045.md", None, "2025-03-045"),
+        ("2025-03-04-my-post/index.md", "2025-03-04", "my-post"),
+        ("index.md", None, "index"),
+        ("2025-02-30-my-post.md", "2025-02-30", "my-post"),
+        ("20250304 My post.md", "2025-03-04", "20250304 My post"),
+        ("202503041030 My post.md", "2025-03-04", "202503041030 My post"),
+        ("2025_03_04_my-post.md", "2025-03-04", "2025_03_04_my-post"),
+        ("My post 2025-03-04.md", "2025-03-04", "My post 2025-03-04"),
+        ("My post (2025-03-04).md", "2025-03-04", "My post (2025-03-04)"),
+        ("20251304-a.md", None, "20251304-a"),
+        ("87650101-a.md", None, "87650101-a"),
+        ("my-post-2025-02-30.md", None, "my-post-2025-02-30"),
+        ("2025/03/04/my-post.md", "2025-03-04", "my-post"),
+        ("blog/2025/03/04/deep/er/my-post.md", "2025-03-04", "my-post"),
+        ("2025/03/04/my-post/index.md", "2025-03-04", "my-post"),
+        ("2025-03-04/my-post.md", "2025-03-04", "my-post"),
+        ("2024-01-01/2025/03/04/my-post.md", "2025-03-04", "my-post"),
+        ("2025/03/04/2024-01-01-my-post.md", "2024-01-01", "my-post"),
+        ("2025/13/04/my-post.md", None, "my-post"),
+        ("2025/03/my-post.md", None, "my-post"),
+    ],
+)
+def test_the_date_and_slug_of_a_file_name(uri: str, dated: str | None, slug: str) -> None:
+    assert split_dated_name(uri) == (dated, slug)

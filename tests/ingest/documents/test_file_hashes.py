@@ -17,6 +17,13 @@ def catalog(tmp_path: Path) -> Catalog:
     return open_tables(tmp_path / "tables").catalog
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "a.md"
+    path.write_text("text", encoding="utf-8")
+    return path
+
+
 def remember(catalog: Catalog, *paths: Path, settled_seconds: float = -3600) -> None:
     hashes = FileHashes(catalog, settled_seconds=settled_seconds)
     for path in paths:
@@ -30,23 +37,17 @@ def hash_again(catalog: Catalog, path: Path) -> tuple[str, int]:
     return hashes.hash(str(path)), hashes.read
 
 
-def test_an_unchanged_file_is_not_read_again(tmp_path: Path, catalog: Catalog) -> None:
-    path = tmp_path / "a.md"
-    path.write_text("text", encoding="utf-8")
+def test_an_unchanged_file_is_not_read_again(path: Path, catalog: Catalog) -> None:
     remember(catalog, path)
     assert hash_again(catalog, path) == (hashlib.sha256(b"text").hexdigest(), 0)
 
 
-def test_a_file_that_was_just_written_is_read_each_time(tmp_path: Path, catalog: Catalog) -> None:
-    path = tmp_path / "a.md"
-    path.write_text("text", encoding="utf-8")
+def test_a_file_that_was_just_written_is_read_each_time(path: Path, catalog: Catalog) -> None:
     remember(catalog, path, settled_seconds=60)
     assert hash_again(catalog, path)[1] == 1
 
 
-def test_an_edit_that_keeps_size_and_time_of_change_is_noticed(tmp_path: Path, catalog: Catalog) -> None:
-    path = tmp_path / "a.md"
-    path.write_text("text", encoding="utf-8")
+def test_an_edit_that_keeps_size_and_time_of_change_is_noticed(path: Path, catalog: Catalog) -> None:
     state = path.stat()
     remember(catalog, path)
     deadline = time.monotonic() + 600
@@ -58,27 +59,24 @@ def test_an_edit_that_keeps_size_and_time_of_change_is_noticed(tmp_path: Path, c
     assert hash_again(catalog, path) == (hashlib.sha256(b"TEXT").hexdigest(), 1)
 
 
-def test_a_file_in_the_place_of_another_is_read(tmp_path: Path, catalog: Catalog) -> None:
-    path, other = tmp_path / "a.md", tmp_path / "b.md"
-    path.write_text("text", encoding="utf-8")
+def test_a_file_in_the_place_of_another_is_read(path: Path, catalog: Catalog) -> None:
+    other = path.with_name("b.md")
     other.write_text("TEXT", encoding="utf-8")
     remember(catalog, path, other)
     other.replace(path)
     assert hash_again(catalog, path) == (hashlib.sha256(b"TEXT").hexdigest(), 1)
 
 
-def test_a_link_is_read_each_time(tmp_path: Path, catalog: Catalog) -> None:
-    path, link = tmp_path / "a.md", tmp_path / "link.md"
-    path.write_text("text", encoding="utf-8")
+def test_a_link_is_read_each_time(path: Path, catalog: Catalog) -> None:
+    link = path.with_name("link.md")
     link.symlink_to(path)
     remember(catalog, link)
     assert hash_again(catalog, link)[1] == 1
 
 
-def test_a_file_that_is_gone_is_forgotten(tmp_path: Path, catalog: Catalog) -> None:
-    path, other = tmp_path / "a.md", tmp_path / "b.md"
-    for each in (path, other):
-        each.write_text("text", encoding="utf-8")
+def test_a_file_that_is_gone_is_forgotten(path: Path, catalog: Catalog) -> None:
+    other = path.with_name("b.md")
+    other.write_text("text", encoding="utf-8")
     remember(catalog, path, other)
     assert FileHashes(catalog).count() == 2
     remember(catalog, path)
@@ -86,10 +84,8 @@ def test_a_file_that_is_gone_is_forgotten(tmp_path: Path, catalog: Catalog) -> N
 
 
 def test_a_content_that_changed_behind_the_same_state_is_found_by_a_full_check(
-    tmp_path: Path, catalog: Catalog
+    path: Path, catalog: Catalog
 ) -> None:
-    path = tmp_path / "a.md"
-    path.write_text("text", encoding="utf-8")
     remember(catalog, path)
     assert FileHashes(catalog).find_deviation() is None
     entry = catalog.read("document_files")[str(path)]
