@@ -127,8 +127,8 @@ def test_a_surname_alone_is_of_the_one_person_whom_its_document_names_with_it(tm
     authors = workspace.tables.read("messages").filter(text="hello")["author"]
     ida, zoe = (people[author] for author in authors)
     documents = workspace.tables.read("documents").sort("uri")
-    view = DocumentView(workspace, {"window": "garden"})
-    shown = [view.show("window", *row) for row in documents.select("document_id", "text").iter_rows()]
+    view = DocumentView(workspace)
+    shown = [view.show("garden", *row) for row in documents.select("document_id", "text").iter_rows()]
     assert [text.strip() for text in shown] == [
         text.format(ada=ada, ben=ben, ida=ida, zoe=zoe) for text in SURNAMES.values()
     ]

@@ -142,7 +142,7 @@ def make_contact_scrub(workspace: Workspace) -> Callable[[str], str]:
 
 def make_page_view(workspace: Workspace, conversations: Mapping[str, str]) -> ShowText:
     """Make what shows a text of a document on a page: with the names that readers see, and without contact data."""
-    view = DocumentView(workspace, {one: one for one in conversations.values()})
+    view = DocumentView(workspace)
     scrub_text = make_contact_scrub(workspace)
 
     @lru_cache(maxsize=_SHOWN_TEXTS)  # the windows of a chat find the same documents

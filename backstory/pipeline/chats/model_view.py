@@ -6,7 +6,7 @@ The search for names takes long to load, and is loaded where a text may hold one
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +15,7 @@ from backstory.pipeline.workspace import Workspace
 from backstory.settings.groups import ServiceSettings
 
 if TYPE_CHECKING:
-    from backstory.pipeline.chats.member_names import MemberNames
-    from backstory.pipeline.chats.named_documents import NamedDocument
+    from backstory.pipeline.chats.named_documents import CurrentView
 
 _LISTED: Final = 5
 
@@ -46,7 +45,6 @@ class ModelView:
         is_ours = model is not None and model.paid_model is None
         self.is_open: Final = is_ours or self._rule == "keep" or not workspace.hides_names
         """Whether every text is sent as it is."""
-        self._searched: dict[str, NamedDocument | None] = {}
         self._withheld: dict[str, str] = {}
         self._replaced: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -54,9 +52,8 @@ class ModelView:
     def renew(self) -> ModelView:
         """Return a view without notes, which uses again what this one has read, unless names or documents changed."""
         view = ModelView(self._workspace, self._model, self._conversation)
-        if not view.is_open and "_state" in self.__dict__ and view._state == self._state:
-            kept = ("_searched", "_recorded", "_names", "_shown")
-            view.__dict__ |= {name: self.__dict__[name] for name in kept if name in self.__dict__}
+        if "_documents" in self.__dict__ and self._documents.is_current():
+            view._documents = self._documents
         return view
 
     def send(self, document_id: str | None, text: str) -> str | None:
@@ -66,23 +63,21 @@ class ModelView:
         with self._lock:
             if document_id is None:
                 return self._send_words(text)
-            named = self._find(document_id)
-            if named is None or not named.people:
+            named = self._documents.find([document_id]).get(document_id)
+            if named is None:
                 return text
             if self._rule == "reject":
                 self._withheld[document_id] = named.uri
                 return None
             self._replaced[document_id] = named.uri
-            return self._names.replace(text, named.by_surname, self._shown)
+            return self._documents.replace(text, named.by_surname, self._conversation)
 
     def list_withheld(self, document_ids: Iterable[str]) -> list[str]:
         """List those of some documents that are withheld."""
         if self.is_open or self._rule != "reject":
             return []
         with self._lock:
-            wanted = list(dict.fromkeys(document_ids))
-            self._search(wanted)
-            found = {key: named for key in wanted if (named := self._find(key)) is not None and named.people}
+            found = self._documents.find(list(dict.fromkeys(document_ids)))
             self._withheld |= {key: named.uri for key, named in found.items()}
             return list(found)
 
@@ -110,52 +105,17 @@ class ModelView:
 
     def _send_words(self, text: str) -> str | None:
         """Treat words that are of no document as a document of their own."""
-        by_surname = self._names.list_by_surname(text, found := self._names.finder.find(text, "message"))
+        names = self._documents.names
+        found = names.finder.find(text, "message")
         if not found:
             return text
-        return None if self._rule == "reject" else self._names.replace(text, by_surname, self._shown)
-
-    def _find(self, document_id: str) -> NamedDocument | None:
-        """Find whom a document names, also one that came after the last run."""
-        self._search([document_id])
-        known = self._searched if self._recorded is None else self._recorded
-        return known.get(document_id)
-
-    def _search(self, document_ids: Sequence[str]) -> None:
-        """Search documents that no run has searched for the present names."""
-        unknown = [key for key in document_ids if key not in self._searched]
-        if self._recorded is None and unknown:
-            from backstory.pipeline.chats.named_documents import search_documents
-
-            found = search_documents(self._workspace, unknown)
-            self._searched |= {key: found.get(key) for key in unknown}
+        by_surname = names.list_by_surname(text, found)
+        if self._rule == "reject":
+            return None
+        return self._documents.replace(text, by_surname, self._conversation)
 
     @cached_property
-    def _shown(self) -> Mapping[str, str]:
-        if self._conversation is None:
-            return {}
-        from backstory.pipeline.chats.named_documents import name_everybody, read_named_documents
-        from backstory.pipeline.chats.people import read_people
+    def _documents(self) -> CurrentView:
+        from backstory.pipeline.chats.named_documents import CurrentView
 
-        named = self._recorded or read_named_documents(self._workspace)
-        return name_everybody(read_people(self._workspace), self._conversation, named)
-
-    @cached_property
-    def _state(self) -> object:
-        from backstory.pipeline.chats.named_documents import describe_names
-
-        return describe_names(self._workspace)
-
-    @cached_property
-    def _recorded(self) -> Mapping[str, NamedDocument] | None:
-        from backstory.pipeline.chats.named_documents import read_present_names
-
-        _ = self._state  # before what it stands for is read, so that a later change shows
-        return read_present_names(self._workspace)
-
-    @cached_property
-    def _names(self) -> MemberNames:
-        from backstory.pipeline.chats.member_names import MemberNames
-
-        _ = self._state
-        return MemberNames(self._workspace)
+        return CurrentView(self._workspace)

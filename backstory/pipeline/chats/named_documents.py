@@ -62,28 +62,56 @@ class NamedDocument:
 
 
 class DocumentView:
-    """Shows the texts of documents as readers see them."""
+    """Shows the texts of documents as readers see them, by what the last run found in them."""
 
-    def __init__(self, workspace: Workspace, conversations: Mapping[str, str]) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._conversations = conversations
-        self._named = read_named_documents(workspace) if _replaces(workspace) else {}
-        self._people = read_people(workspace)
-        self._known: dict[str, Mapping[str, str]] = {}
+        self._recorded = read_named_documents(workspace)
+        self._shown: dict[str | None, Mapping[str, str]] = {None: {}}
 
-    def show(self, window_id: str, document_id: str, text: str) -> str:
-        """Return a text of a document with names of members as the readers of a window see them."""
-        if document_id not in self._named:
+    def show(self, conversation: str, document_id: str, text: str) -> str:
+        """Return a text of a document with names of members as the readers of a conversation see them."""
+        named = self._recorded.get(document_id)
+        if named is None or not _replaces(self._workspace):
             return text
-        conversation = self._conversations[window_id]
-        if conversation not in self._known:
-            self._known[conversation] = name_everybody(self._people, conversation, self._named)
-        by_surname = self._named[document_id].by_surname
-        return self._names.replace(text, by_surname, self._known[conversation])
+        return self.replace(text, named.by_surname, conversation)
+
+    def replace(self, text: str, by_surname: Sequence[str], conversation: str | None) -> str:
+        """Write the names that readers of a conversation see; without one, pseudonyms."""
+        if conversation is not None and conversation not in self._shown:
+            people = read_people(self._workspace)
+            self._shown[conversation] = name_everybody(people, conversation, self._recorded)
+        return self.names.replace(text, by_surname, self._shown[conversation])
 
     @cached_property
-    def _names(self) -> MemberNames:
+    def names(self) -> MemberNames:
+        """The real names of the members."""
         return MemberNames(self._workspace)
+
+
+class CurrentView(DocumentView):
+    """Also finds whom the documents name that came after the last run."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._state = describe_names(
+            workspace
+        )  # before what it stands for is read, so that a later change shows
+        self._is_recorded = workspace.catalog.read(_SEARCHED).get(WHOLE) == self._state
+        super().__init__(workspace)
+        self._searched: dict[str, NamedDocument | None] = {}
+
+    def is_current(self) -> bool:
+        """Return whether neither names nor documents have changed since this was made."""
+        return self._state == describe_names(self._workspace)
+
+    def find(self, document_ids: Sequence[str]) -> dict[str, NamedDocument]:
+        """Find those of some documents whose texts name members, by id."""
+        unknown = [key for key in document_ids if key not in self._searched]
+        if unknown:
+            found = self._recorded if self._is_recorded else search_documents(self._workspace, unknown)
+            self._searched |= {key: found.get(key) for key in unknown}
+        known = {key: self._searched[key] for key in document_ids}
+        return {key: named for key, named in known.items() if named is not None and named.people}
 
 
 def record_named_documents(workspace: Workspace) -> None:
@@ -145,12 +173,6 @@ def _read_texts(workspace: Workspace) -> pl.DataFrame:
 def describe_names(workspace: Workspace) -> Entry:
     """Describe the present documents and names as the catalog does after a search of all of them."""
     return Entry(_describe_search(workspace), content_of(workspace, "documents", [WHOLE])[WHOLE], 0)
-
-
-def read_present_names(workspace: Workspace) -> dict[str, NamedDocument] | None:
-    """Read the documents that name members, by id; None if documents or names have changed since the last run."""
-    known = workspace.catalog.read(_SEARCHED).get(WHOLE)
-    return read_named_documents(workspace) if known == describe_names(workspace) else None
 
 
 def search_documents(workspace: Workspace, document_ids: Collection[str]) -> dict[str, NamedDocument]:

@@ -208,8 +208,12 @@ class ContextsStage(RetrievalStage):
         windows = read_table_rows(self.workspace, "windows", partitions)
         shown = show_chunks(chunks, windows, read_people(self.workspace))
         conversations = dict(windows.select("window_id", "conversation_id").iter_rows())
-        view = DocumentView(self.workspace, conversations)
-        return split(self.retrieval().gather(decisions, chunks, shown, view.show), windows, partitions)
+        view = DocumentView(self.workspace)
+
+        def show(window_id: str, document_id: str, text: str) -> str:
+            return view.show(conversations[window_id], document_id, text)
+
+        return split(self.retrieval().gather(decisions, chunks, shown, show), windows, partitions)
 
     def begin(self) -> None:
         """Search the documents for names of members."""
