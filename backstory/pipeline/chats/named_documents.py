@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from typing import Final
@@ -80,7 +80,7 @@ class DocumentView:
         """Write the names that readers of a conversation see; without one, pseudonyms."""
         if conversation is not None and conversation not in self._shown:
             people = read_people(self._workspace)
-            self._shown[conversation] = name_everybody(people, conversation, self._recorded)
+            self._shown[conversation] = _name_everybody(people, conversation, self._recorded)
         return self.names.replace(text, by_surname, self._shown[conversation])
 
     @cached_property
@@ -93,25 +93,27 @@ class CurrentView(DocumentView):
     """Also finds whom the documents name that came after the last run."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._state = describe_names(
-            workspace
-        )  # before what it stands for is read, so that a later change shows
+        # Before what it stands for is read, so that a later change shows.
+        self._state = _describe_names(workspace)
         self._is_recorded = workspace.catalog.read(_SEARCHED).get(WHOLE) == self._state
         super().__init__(workspace)
         self._searched: dict[str, NamedDocument | None] = {}
 
     def is_current(self) -> bool:
         """Return whether neither names nor documents have changed since this was made."""
-        return self._state == describe_names(self._workspace)
+        return self._state == _describe_names(self._workspace)
 
     def find(self, document_ids: Sequence[str]) -> dict[str, NamedDocument]:
         """Find those of some documents whose texts name members, by id."""
         unknown = [key for key in document_ids if key not in self._searched]
-        if unknown:
-            found = self._recorded if self._is_recorded else search_documents(self._workspace, unknown)
+        if unknown and not self._is_recorded:
+            # Nothing is recorded, since a run may be under way in another process.
+            rows = _read_texts(self._workspace).filter(pl.col("document_id").is_in(unknown))
+            found = _search_those_of_people(self._workspace, rows)
             self._searched |= {key: found.get(key) for key in unknown}
-        known = {key: self._searched[key] for key in document_ids}
-        return {key: named for key, named in known.items() if named is not None and named.people}
+        known = self._recorded if self._is_recorded else self._searched
+        named = {key: known.get(key) for key in document_ids}
+        return {key: one for key, one in named.items() if one is not None and one.people}
 
 
 def record_named_documents(workspace: Workspace) -> None:
@@ -123,7 +125,7 @@ def record_named_documents(workspace: Workspace) -> None:
         for table in (_NAMED, _SEARCHED):
             workspace.catalog.forget(table, workspace.catalog.read(table))
         return
-    all_of_them = describe_names(workspace)
+    all_of_them = _describe_names(workspace)
     made_by = all_of_them.inputs
     if workspace.catalog.read(_SEARCHED).get(WHOLE) == all_of_them:
         return
@@ -170,18 +172,9 @@ def _read_texts(workspace: Workspace) -> pl.DataFrame:
     )
 
 
-def describe_names(workspace: Workspace) -> Entry:
+def _describe_names(workspace: Workspace) -> Entry:
     """Describe the present documents and names as the catalog does after a search of all of them."""
     return Entry(_describe_search(workspace), content_of(workspace, "documents", [WHOLE])[WHOLE], 0)
-
-
-def search_documents(workspace: Workspace, document_ids: Collection[str]) -> dict[str, NamedDocument]:
-    """Search some documents for names of members, and return those that name any, by id.
-
-    Nothing is recorded, since a run may be under way in another process.
-    """
-    rows = _read_texts(workspace).filter(pl.col("document_id").is_in(list(document_ids)))
-    return {key: found for key, found in _search_those_of_people(workspace, rows).items() if found.is_named}
 
 
 def read_named_documents(workspace: Workspace) -> dict[str, NamedDocument]:
@@ -204,7 +197,7 @@ def hash_named_documents(workspace: Workspace) -> str:
     named, people = read_named_documents(workspace), read_people(workspace)
     if not named:  # else a further conversation would make all contexts stale
         return ""
-    shown = {conversation: name_everybody(people, conversation, named) for conversation in people.seen}
+    shown = {conversation: _name_everybody(people, conversation, named) for conversation in people.seen}
     mentioned = {person for document in named.values() for person in document.people}
     return digest_json(
         [
@@ -326,7 +319,7 @@ def _search(
         )
 
 
-def name_everybody(
+def _name_everybody(
     people: People, conversation: str, named: Mapping[str, NamedDocument]
 ) -> Mapping[str, str]:
     """Return the names for readers of a conversation, also of members of others whom documents name."""
