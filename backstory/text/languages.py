@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from operator import itemgetter
+from typing import Final
 
+import numpy as np
 import polars as pl
 
 from backstory.base.wording import LANGUAGE_NAMES
-
-if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
+from backstory.text.language_detector import LanguageDetector, load_detector
 
 # Languages so similar in writing that the detector often splits a chat between them. Each group counts as one.
 _ALIKE: Final = (frozenset({"bs", "hr", "sr"}), frozenset({"id", "ms"}), frozenset({"nn", "no"}))
@@ -69,18 +67,14 @@ def measure_language(texts: Iterable[str | None]) -> LanguageShare:
     if not runs:
         return LanguageShare(None, 0.0)
     detector = _load_detector()
-    weights: defaultdict[str, float] = defaultdict(float)
-    total = 0
-    for run in runs:
-        ranked = detector.rank(run)
-        if ranked[0][0] == _NO_LANGUAGE:
-            continue
-        size = _count_bytes(run)
-        total += size
-        for language, certainty in ranked:
-            weights[language] += size * certainty
+    certainties = detector.measure(runs)
+    is_said = certainties.argmax(axis=1) != detector.labels.index(_NO_LANGUAGE)
+    sizes = np.array([_count_bytes(run) for run in runs])[is_said]
+    total = int(sizes.sum())
     if not total:
         return LanguageShare(None, 0.0)
+    weighted = sizes[:, np.newaxis] * certainties[is_said].astype(np.float64)
+    weights = dict(zip(detector.labels, weighted.cumsum(axis=0)[-1].tolist(), strict=True))
     together = dict(weights)
     for group in _ALIKE:
         together |= dict.fromkeys(group, sum(weights[each] for each in group))
@@ -106,7 +100,10 @@ def rank_languages(text: str) -> list[tuple[str, float]]:
     said = _FOREIGN_MATTER.sub(" ", text).strip()
     if not said:
         return []
-    return [(language, share) for language, share in _load_detector().rank(said) if language != _NO_LANGUAGE]
+    detector = _load_detector()
+    shares = zip(detector.labels, detector.measure([said])[0].tolist(), strict=True)
+    ranked = sorted(shares, key=itemgetter(1), reverse=True)
+    return [(language, share) for language, share in ranked if language != _NO_LANGUAGE]
 
 
 def detect_languages(rows: pl.DataFrame, *, by: str, text: str = "text") -> pl.DataFrame:
@@ -148,14 +145,8 @@ def english_name(code: pl.Expr) -> pl.Expr:
     return code.replace_strict(dict(LANGUAGE_NAMES), default=None, return_dtype=pl.String)
 
 
-@cache
-def _load_detector() -> LanguageIdentifier:
-    """Load the model, which takes a part of a second, for the languages that have a name."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    detector = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    detector.set_languages({*LANGUAGE_NAMES, _NO_LANGUAGE}.intersection(detector.labels))
-    return detector
+def _load_detector() -> LanguageDetector:
+    return load_detector((*LANGUAGE_NAMES, _NO_LANGUAGE))
 
 
 def _alike(code: str) -> frozenset[str]:

@@ -5,13 +5,16 @@ Of the real windows every sixteenth is tried, all in a long run.
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
+from backstory.base.environment import CACHE_VARIABLE
 from backstory.base.wording import LANGUAGE_NAMES
+from backstory.text.language_detector import LanguageDetector
 from backstory.text.languages import (
     detect_language,
     detect_languages,
@@ -170,6 +173,33 @@ def test_windows_and_posts_of_four_languages_are_told(shared_data: Path, name: s
     found = detect_languages(rows, by=key, text=text)
     expected = found[key].str.extract(r"(?:^|-)(de|es|ja|pt)[-/]")
     assert found["language"].to_list() == expected.to_list()
+
+
+@pytest.mark.parametrize("is_writable", [True, False], ids=["mapped", "in memory"])
+def test_the_probabilities_are_those_of_the_library(
+    is_writable: bool,
+    library: LanguageIdentifier,
+    model_cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(model_cache if is_writable else tmp_path / "file"))
+    (tmp_path / "file").touch()
+    texts = ["", "12:30", "HALLO ZUSAMMEN", "caf\u0065\u0301", "a\udc80", *MADE_UP]
+    texts += [text for chat in CHATS.values() for text in chat]
+    detector = LanguageDetector((*LANGUAGE_NAMES, "zxx"))
+    measured = detector.measure(texts)
+    for text, row in zip(texts, measured, strict=True):
+        assert dict(zip(detector.labels, row.tolist(), strict=True)) == dict(library.rank(text))
+        assert np.array_equal(detector.measure([text])[0], row)
+
+
+def test_a_process_maps_what_an_earlier_one_unpacked(model_cache: Path) -> None:
+    LanguageDetector(["en"])
+    [file] = model_cache.glob("models/py3langid-*/model.npy")
+    before = file.stat()
+    LanguageDetector(["en"])
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_a_long_text_without_blanks_is_read_to_its_end() -> None:
