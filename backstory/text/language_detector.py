@@ -15,6 +15,7 @@ import lzma
 import math
 import mmap
 import unicodedata
+import zipfile
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from io import BytesIO
@@ -25,13 +26,18 @@ from numpy.typing import NDArray
 
 from backstory.base.environment import cache_folder
 from backstory.base.errors import ModelSetupError
-from backstory.base.files.arrays import read_arrays, view_array
+from backstory.base.files.arrays import view_array
 from backstory.base.files.atomic import require_built_file
 
-# The arrays of the model as py3langid names them; the large ones are used where they lie.
-_ARRAYS: Final = ("ptc", "nextmove", "nextmove_row", "out_feat", "pc", "classes")
-_ALIGNMENT: Final = 64
-"""Bytes; NumPy pads its headers to a multiple of as many."""
+# The arrays of the model as py3langid names them, in an order in which each begins at a multiple of its numbers' size.
+_ARRAYS: Final = {
+    "nextmove": "<u4",
+    "out_feat": "<i4",
+    "pc": "<f4",
+    "classes": "<U3",
+    "nextmove_row": "<u2",
+    "ptc": "<f2",
+}
 
 
 class LanguageDetector:
@@ -45,7 +51,8 @@ class LanguageDetector:
         from py3langid.langid import MODEL_DIR, MODEL_FILE
 
         arrays = _read_arrays(_open_unpacked((MODEL_DIR / MODEL_FILE).read_bytes()))
-        self._model, moves, rows, features, priors, labels = arrays
+        moves, features, priors, labels, rows, weights = arrays
+        self._model = weights.reshape(-1, len(priors))
         self._moves, self._features, classes = moves.data, features.tolist(), labels.tolist()
         self._chosen = [place for place, label in enumerate(classes) if label in languages]
         named = [classes[place] for place in self._chosen]
@@ -108,7 +115,7 @@ def _open_unpacked(packed: bytes) -> mmap.mmap:
     """Map the unpacked model in the cache folder, or in memory where that folder cannot be written."""
     version = hashlib.sha256(packed + np.__version__.encode()).hexdigest()[:12]
     try:
-        path = cache_folder() / "models" / f"py3langid-{version}" / "model.npy"
+        path = cache_folder() / "models" / f"py3langid-{version}" / "model.bin"
         require_built_file(path, lambda: _unpack(packed))
         with path.open("rb") as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -120,18 +127,14 @@ def _open_unpacked(packed: bytes) -> mmap.mmap:
 
 
 def _unpack(packed: bytes) -> bytes:
-    """Write the arrays of the model one after another."""
-    content = BytesIO()
-    model = read_arrays(lzma.decompress(packed))
-    for name in _ARRAYS:
-        np.save(content, model[name], allow_pickle=False)
-        content.write(bytes(-content.tell() % _ALIGNMENT))
-    return content.getvalue()
+    """Write the bytes of each array one after another, behind their counts."""
+    with zipfile.ZipFile(BytesIO(lzma.decompress(packed))) as model:
+        contents = [view_array(model.read(f"{name}.npy"), dtype).tobytes() for name, dtype in _ARRAYS.items()]
+    return b"".join([np.array([*map(len, contents)], np.int64).tobytes(), *contents])
 
 
 def _read_arrays(content: mmap.mmap) -> Iterator[NDArray[Any]]:
-    start = 0
-    for _ in _ARRAYS:
-        array, stop = view_array(content, start)
-        yield array
-        start = stop + -stop % _ALIGNMENT
+    sizes = np.frombuffer(content, np.int64, len(_ARRAYS))
+    starts = sizes.nbytes + sizes.cumsum() - sizes
+    for dtype, start, size in zip(_ARRAYS.values(), starts.tolist(), sizes.tolist(), strict=True):
+        yield np.frombuffer(content, dtype, size // np.dtype(dtype).itemsize, start)

@@ -196,7 +196,7 @@ def test_the_probabilities_are_those_of_the_library(
 
 def test_a_process_maps_what_an_earlier_one_unpacked(model_cache: Path) -> None:
     LanguageDetector(["en"])
-    [file] = model_cache.glob("models/py3langid-*/model.npy")
+    [file] = model_cache.glob("models/py3langid-*/model.bin")
     before = file.stat()
     LanguageDetector(["en"])
     assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)

@@ -107,10 +107,12 @@ def write_views(tables: Tables) -> Path:
     """
     path = Path(tables.store.locate(VIEWS_FILE))
     views, made_of = _list_beside(path, tables)
-    if _read_made_of(path) == made_of:
-        return path
     building = path.with_name(f".{path.name}.building")
-    with exclusive_temporary(path):
+    with exclusive_temporary(
+        path
+    ):  # also where nothing changes, since a killed process may have left the file
+        if _read_made_of(path) == made_of:
+            return path
         _remove_leftovers(building)
         try:
             with closing(duckdb.connect(str(building), config=_CONFIG)) as connection:

@@ -67,13 +67,13 @@ def read_pdf(content: bytes) -> PagedFile:
             pdf.init_forms()
         texts: list[str] = []
         pictures: list[int] = []
-        damaged: list[int] = []
+        damaged: set[int] = set()
         for number in range(1, len(pdf) + 1):
             try:
                 text, is_picture = _read_page(pdf, number)
             except pypdfium2.PdfiumError:
                 text, is_picture = "", False
-                damaged.append(number)
+                damaged.add(number)
             texts.append(text)
             if is_picture:
                 pictures.append(number)
@@ -92,7 +92,7 @@ def read_pdf(content: bytes) -> PagedFile:
         return PagedFile(
             texts=tuple(join_hyphenated(drop_running_heads(texts))),
             pictures=tuple(pictures),
-            damaged=tuple(damaged),
+            damaged=tuple(sorted(damaged)),
             title=read_title(_read_information(pdf, "Title")),
             change=find_last_change(created, changed),
             notes=tuple(notes),
