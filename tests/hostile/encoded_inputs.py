@@ -142,10 +142,10 @@ ENCODED: Final = (
           (".md", "Text \0 text"), (".html", "<p>Text \0 text"), (".tsv", "a\tb\nx\0y\tz\n"), (".rst", "A\0b\n===\n"),
           (".jsonl", '{"a": "x\\u0000y"}\n{"a": "x\0y"}\n'), (".rs", "fn a() { \0 }\n"),
       )),
-    *(Hostile("posts", f"line{end}", f"{end[1:].upper()}, one line of 10 MB", status, "", write(text))
+    *(Hostile("posts", f"line{end}", f"{end[1:].upper()}, one line of 5 or 10 MB", status, "", write(text))
       for end, status, text in (
           (".md", "read", "word " * 2_000_000), (".txt", "read", "x" * 10_000_000),
-          (".html", "failed", "<p>" + "word " * 2_000_000), (".json", "read", '"' + "x" * 10_000_000 + '"'),
+          (".html", "failed", "<p>" + "word " * 2_000_000), (".json", "read", '"' + "x" * 5_000_000 + '"'),
       )),
     Hostile("chats", "line.txt", "chat, one message of 10 MB", "failed", "MB of memory",
             write("[13.02.24, 11:00:00] Eva: " + "x" * 10_000_000 + "\n")),
@@ -179,7 +179,7 @@ ENCODED: Final = (
           (".odt", "failed", ""), (".epub", "failed", ""), (".pdf", "failed", ""),
           (".zip", "unsupported", "letter.zip/word/document.xml"),
       )),
-    *(Hostile("chats", f"photo{end}", f"image with the ending {end}", "unsupported", "a picture", write(PNG))
+    *(Hostile("chats", f"photo{end}", f"image with the ending {end}", "unsupported", "an image (PNG)", write(PNG))
       for end in (".txt", ".csv", ".json", ".jsonl", ".zip", ".mbox", ".parquet")),
     Hostile("chats", "page.txt", "web page with the ending .txt", "unsupported", "",
             write("<html><body>Ann: hello</body></html>")),

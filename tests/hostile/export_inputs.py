@@ -104,7 +104,7 @@ EXPORTS: Final = (
           ("chatgpt", "ChatGPT", CHATGPT, "failed"), ("claude", "Claude", CLAUDE, "failed"),
           ("matrix", "Matrix", MATRIX, "read"),
       )),
-    Hostile("chats", "half-signal.jsonl", "signal-cli, the first half", "read", "no JSON", half(SIGNAL)),
+    Hostile("chats", "half-signal.jsonl", "signal-cli, the first half", "read", "could not be read", half(SIGNAL)),
     *(Hostile("chats", f"void-{name}.json", f"{what} without a message", "empty", "", emptied(sample))
       for name, what, sample in (("discord", "Discord", DISCORD), ("meta", "Instagram", META), ("matrix", "Matrix",
             MATRIX))),
@@ -158,7 +158,7 @@ EXPORTS: Final = (
             write("Content-Type: message/rfc822\n\n" * 2_000 + MAIL)),
     Hostile("chats", "2024-05-03.log", "IRC log, codes that colour a terminal", "read", "",
             write(IRSSI.replace("rye", "\x1b[31m\x03\x02rye"))),
-    Hostile("chats", "weechat.weechatlog", "WeeChat log, a name of 1 MB", "read", "no such line",
+    Hostile("chats", "weechat.weechatlog", "WeeChat log, a name of 1 MB", "read", "could not be read",
             write(WEECHAT + f"2024-05-02 00:03:00\t{'n' * 1_000_000}\thello\n")),
     Hostile("chats", "GMT20240501-100000.vtt", "transcript, cues that end before they begin", "read", "",
             write(ZOOM_TRANSCRIPT.replace("00:00:05.500", "00:00:01.000"))),

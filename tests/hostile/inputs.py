@@ -193,9 +193,9 @@ SHEET = sheet_parts(Beds=write_rows([["Text"]]))
 ENTITIES = '<!DOCTYPE x [<!ENTITY b "ha"><!ENTITY a "' + "&b;" * 1000 + '">]>'
 
 HOSTILE = (
-    Hostile("chats", "bzip2.zip", "ZIP, bzip2, bytes overwritten", "failed", "damaged ZIP",
+    Hostile("chats", "bzip2.zip", "ZIP, bzip2, bytes overwritten", "failed", "damaged or not",
             zip_chat(zipfile.ZIP_BZIP2, 60, b"\0" * 30), is_long=True),
-    Hostile("chats", "lzma.zip", "ZIP, LZMA, bytes overwritten", "failed", "damaged ZIP",
+    Hostile("chats", "lzma.zip", "ZIP, LZMA, bytes overwritten", "failed", "damaged or not",
             zip_chat(zipfile.ZIP_LZMA, 70, b"\xff" * 30), is_long=True),
     Hostile("chats", "deflated.zip", "ZIP, deflated, bytes overwritten", "failed", "damaged or not",
             zip_chat(zipfile.ZIP_DEFLATED, 80, b"\xff" * 30)),

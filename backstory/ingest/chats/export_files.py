@@ -21,6 +21,8 @@ from backstory.ingest.chats.opened import (
 from backstory.ingest.chats.times import KNOWN_YEAR
 from backstory.ingest.file_kinds import kind_in_chats
 
+_MOST_BYTES: Final = 1 << 38
+"""No export is as large; a file that claims to be would be hashed for minutes."""
 _SYSTEM_NAMES: Final = frozenset(["thumbs.db", "desktop.ini", "icon\r"])
 _MEDIA_NAME: Final = re.compile(
     r"(?:(?:IMG|VID|PTT|AUD|STK|DOC)-\d{8}-WA\d{4,}|\d{8}-(?:PHOTO|VIDEO|AUDIO|STICKER|GIF)-[\d-]+)\b",
@@ -128,6 +130,8 @@ def describe_file(path: Path, source: str) -> ExportFile:
         return ExportFile(path, source, "failed", "the file name is not UTF-8; rename the file")
     if path.exists() and not path.is_file():
         return ExportFile(path, source, "ignored", "neither a file nor a folder")
+    if size_of(path) > _MOST_BYTES:
+        return ExportFile(path, source, "failed", f"it has more than {_MOST_BYTES:,} bytes; split the export")
     kind = kind_in_chats(path.name)
     return ExportFile(path, source, "media", kind) if kind else ExportFile(path, source)
 
@@ -160,6 +164,14 @@ def _walk(folder: Path, root: Path) -> Iterator[ExportFile]:
             raise WorkspaceError(f"{folder} cannot be opened ({error.strerror}); make it readable") from error
         reason = f"the folder cannot be opened ({error.strerror}); make it readable"
         yield ExportFile(path, f"{_source_of(path, folder)}/", "failed", reason)
+
+
+def size_of(path: Path) -> int:
+    """Return the size of a file in bytes; 0 if it cannot be told, which reading explains."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _source_of(path: Path, folder: Path) -> str:

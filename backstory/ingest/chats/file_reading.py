@@ -13,7 +13,7 @@ from backstory.base.files.safe_open import ChangedFileError, hash_unchanged, sta
 from backstory.base.sandbox import ReadingLimits
 from backstory.base.wording import count
 from backstory.ingest.chats.export import Export, collect_items, unread_frame
-from backstory.ingest.chats.export_files import ExportFile
+from backstory.ingest.chats.export_files import ExportFile, size_of
 from backstory.ingest.chats.formats.registry import find_format
 from backstory.ingest.chats.formats.whatsapp import WHATSAPP
 from backstory.ingest.chats.opened import (
@@ -55,7 +55,7 @@ def read_file(file: ExportFile, settings: ConversationSettings) -> Export:
     request = (os.path.abspath(file.path), root, file.source, settings)  # noqa: PTH100 - resolve() would resolve a link
     try:
         if file.path.is_dir():
-            size = sum(map(_size_of, list_parts(file.path)))
+            size = sum(map(size_of, list_parts(file.path)))
         elif _is_small_text(file, settings):
             return read_export(*request)
         else:
@@ -154,13 +154,6 @@ def _is_small_text(file: ExportFile, settings: ConversationSettings) -> bool:
             found = find_format(opened) if WHATSAPP.find(opened) else None
             return found is not None and found[0] is WHATSAPP
     return False
-
-
-def _size_of(part: Path) -> int:
-    try:
-        return part.stat().st_size
-    except FileNotFoundError:  # a mail that was moved meanwhile, which reading says
-        return 0
 
 
 def _accept(source: str, reader: str, export: Export) -> Export:

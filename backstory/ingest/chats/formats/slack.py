@@ -27,7 +27,7 @@ from backstory.ingest.chats.json_stream import (
     find_text,
     list_objects,
     read_content,
-    stream_records,
+    stream_json,
 )
 from backstory.ingest.chats.opened import Opened, is_slack_folder
 
@@ -94,7 +94,9 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
             yield Chat(f"slack/{channel}", name_chat(title, channel))
         try:
             with opened.open(name) as file:
-                yield from read_each(stream_records(file, "item"), read, place=numbered)
+                # Each value counts, since one that stands in no list is a record that cannot be read.
+                records = (value for _, value in stream_json(file, {"item"}))
+                yield from read_each(records, read, place=numbered)
         except BrokenJsonError as error:
             yield Unread(f"{place}: {error}; {rest}")
 
