@@ -38,7 +38,7 @@ _ROW_GROUP_SIZE: Final = 122_880
 _HASH_DIGITS: Final = 32
 _NAMED_DIGITS: Final = 16
 _KEPT_ROWS: Final = 500
-"""Files with up to so many rows are kept, since a run reads most files many times."""
+"""Files of partitions with up to so many rows are kept, since a run reads most files many times."""
 _KEPT_FILES: Final = 2048
 _REMEDY: Final = "`backstory run` makes it again"
 
@@ -202,7 +202,9 @@ class Tables:
 
     def _read(self, table: str, entries: Mapping[str, Entry], columns: Sequence[str] | None) -> pl.DataFrame:
         def open_file(key: str) -> IO[bytes]:
-            name, check = names[key], _check_once if entries[key].rows <= _KEPT_ROWS else _check
+            # Few rows may be large where they are whole documents, and each run makes another file of them.
+            is_kept = key != WHOLE and entries[key].rows <= _KEPT_ROWS
+            check, name = _check_once if is_kept else _check, names[key]
             return BytesIO(check(self.store, self.store.stamp(name), table, name))
 
         names = _name_files(table, entries)

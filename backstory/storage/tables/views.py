@@ -108,9 +108,8 @@ def write_views(tables: Tables) -> Path:
     path = Path(tables.store.locate(VIEWS_FILE))
     views, made_of = _list_beside(path, tables)
     building = path.with_name(f".{path.name}.building")
-    with exclusive_temporary(
-        path
-    ):  # also where nothing changes, since a killed process may have left the file
+    # Also where nothing changes, since a killed process may have left the temporary file.
+    with exclusive_temporary(path):
         if _read_made_of(path) == made_of:
             return path
         _remove_leftovers(building)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -428,3 +431,21 @@ def test_catalogs_of_one_place_see_each_others_changes(tmp_path: Path) -> None:
     one.forget(TABLE, ["a"])
     assert (two.read(TABLE), list(held)) == ({}, ["a"])
     assert one.version == two.version == 2
+
+
+def test_a_large_file_that_was_replaced_is_not_kept_in_memory(tmp_path: Path) -> None:
+    tables = open_tables(tmp_path / "data")
+
+    def replace_and_read(number: int) -> None:
+        text = random.Random(number).randbytes(500_000).hex()
+        tables.commit({(TABLE, WHOLE): Made(make_rows(1, source=text), "inputs")})
+        assert len(tables.read(TABLE)) == 1
+
+    replace_and_read(0)
+    tracemalloc.start()
+    for number in range(1, 9):
+        replace_and_read(number)
+    gc.collect()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1_000_000
