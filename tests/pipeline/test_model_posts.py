@@ -18,6 +18,7 @@ from backstory.interfaces.cli.run import describe_cost, exit_code
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.run.differences import PostDifferences
+from backstory.pipeline.run.estimate import estimate_run
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -257,3 +258,19 @@ def test_drafts_that_were_made_of_a_forgotten_thing_are_forgotten(chat: ChatServ
     assert not holds_moths(made)
     assert made.drafts.count() == kept - 1
     assert len(chat.requests) == calls
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_an_estimate_counts_the_posts_of_edited_messages(made: Workspace, enabled: bool) -> None:
+    file = made.root / "backstory.yaml"
+    if not enabled:
+        file.write_text(
+            file.read_text(encoding="utf-8").replace("{top_k: 3}", "{enabled: false}"), encoding="utf-8"
+        )
+        run_again(made)
+    export = made.chats_dir / "garden.txt"
+    text = export.read_text(encoding="utf-8").replace("needs a seat reservation", "needs no reservation")
+    export.write_text(text, encoding="utf-8")
+    workspace = open_workspace(made.root, accept_removals=True, writes=False)
+    [writing] = estimate_run(workspace, None, None).calls
+    assert writing.calls > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Final, TypeAlias
@@ -109,7 +109,8 @@ def estimate_run(workspace: Workspace, first: date | None, last: date | None) ->
     windows, queries = _read_windows(workspace, wanted)
     documents, chunks = _read_chunks(workspace)
     documents_change = _are_changed(workspace, {"documents": documents, "document_chunks": chunks})
-    searched = _find_searched(workspace, wanted, windows, queries, documents_change=documents_change)
+    changed = _find_changed(workspace, {"windows": windows, "window_chunks": queries})
+    searched = _find_searched(workspace, wanted, changed, documents_change=documents_change)
     settings, shown = workspace.settings, pl.concat(queries[key] for key in searched) if searched else None
     found = [
         _find_missing(
@@ -126,7 +127,7 @@ def estimate_run(workspace: Workspace, first: date | None, last: date | None) ->
         pace=_predict_pace(workspace.embedder, settings.embedding, texts, counts),
         is_paid=settings.embedding.provider in SERVICES,
         cost=_price_embedding(settings, len(texts), int(counts.sum())),
-        calls=_list_calls(workspace, wanted, searched, windows, queries),
+        calls=_list_calls(workspace, wanted, searched, changed, windows, queries),
         currency=settings.costs.currency,
     )
 
@@ -186,8 +187,17 @@ def _predict_pace(
     return Pace(seconds, f"measured now on {len(sampled)} of these texts, at this machine's present load")
 
 
+def _find_changed(workspace: Workspace, made: Mapping[str, Frames]) -> set[str]:
+    """List the partitions of which the run would make other rows of some table."""
+    changed: set[str] = set()
+    for table, frames in made.items():
+        contents = content_of(workspace, table, [*frames])
+        changed |= {key for key, rows in frames.items() if hash_rows(rows) != contents[key]}
+    return changed
+
+
 def _find_searched(
-    workspace: Workspace, wanted: Sequence[str], windows: Frames, queries: Frames, *, documents_change: bool
+    workspace: Workspace, wanted: Sequence[str], changed: Collection[str], *, documents_change: bool
 ) -> list[str]:
     """List the partitions that the run would search again: all of them if the documents change."""
     if not workspace.settings.rag.enabled:
@@ -195,10 +205,7 @@ def _find_searched(
     if documents_change:
         return list(wanted)
     stale = {key for stage in (HitsStage, DecisionsStage) for key in stage.find_stale(workspace, wanted)}
-    for table, frames in (("windows", windows), ("window_chunks", queries)):
-        contents = content_of(workspace, table, wanted)
-        stale |= {key for key, rows in frames.items() if hash_rows(rows) != contents[key]}
-    return [key for key in wanted if key in stale]
+    return [key for key in wanted if key in stale or key in changed]
 
 
 def _find_missing(
@@ -222,7 +229,12 @@ def _price_embedding(settings: Settings, texts: int, tokens: int) -> float | Non
 
 
 def _list_calls(
-    workspace: Workspace, wanted: Sequence[str], searched: Sequence[str], windows: Frames, queries: Frames
+    workspace: Workspace,
+    wanted: Sequence[str],
+    searched: Sequence[str],
+    changed: Collection[str],
+    windows: Frames,
+    queries: Frames,
 ) -> list[CallsToMake]:
     settings, calls = workspace.settings, []
     rerank, writers = settings.rerank, settings.writers
@@ -233,7 +245,9 @@ def _list_calls(
         written = number * MAX_OUTPUT_TOKENS
         calls.append(_price_calls(settings, "rerank", rerank.paid_model, number, shown, written))
     if writers.paid_model is not None:
-        again = {*searched, *PostsStage.find_stale(workspace, wanted)}
+        told = PostsStage.list_also_read(workspace, wanted)
+        again = {*searched, *changed, *PostsStage.find_stale(workspace, wanted)}
+        again |= {key for key, others in told.items() if not again.isdisjoint(others)}
         number = sum(len(windows[key]) for key in again)
         characters = sum(int(queries[key]["text"].str.len_chars().sum()) for key in again)
         tokens = number * settings.context.max_tokens + characters // _CHARACTERS_OF_A_TOKEN
