@@ -12,6 +12,7 @@ from assets.reports import Reporter
 from assets.tables import name_workspace
 from backstory.base.errors import InputError
 from backstory.base.ids import digest
+from backstory.ingest.chats.export_files import find_exports
 from backstory.ingest.sources.listing import SYNC_SECONDS, find_next_sync
 from backstory.interfaces.dagster_specs.asset_keys import asset_key
 from backstory.interfaces.dagster_specs.asset_specs import specify_assets
@@ -164,8 +165,12 @@ def make_alert_sensors(workspace: Workspace) -> list[dg.SensorDefinition]:
 
 
 def find_ended(workspace: Workspace) -> list[str]:
-    """Find the partitions from the first message to the last which Dagster offers: not before the first, and ended."""
-    if not workspace.has_chats:
+    """Find the partitions from the first message to the last which Dagster offers: not before the first, and ended.
+
+    There are none beside an empty folder of chats, as `backstory init` makes it.
+    """
+    folder = workspace.chats_dir
+    if not (workspace.tables.keys("messages") or (folder.is_dir() and find_exports(folder))):
         return []
     found = find_partitions(workspace)
     definition = partitions_of(workspace)

@@ -329,10 +329,15 @@ def test_days_that_have_not_ended_wait(made: Workspace) -> None:
     assert last < f"{datetime.now(UTC):%Y-%m-%d}"
 
 
-def test_a_workspace_without_chats_requests_its_documents(make_workspace: Callable[..., Workspace]) -> None:
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_a_workspace_without_chats_requests_its_documents(
+    make_workspace: Callable[..., Workspace], has_folder: bool
+) -> None:
     workspace = make_workspace(ALONE)
     (workspace.chats_dir / "garden.txt").unlink()
     workspace.chats_dir.rmdir()
+    if has_folder:
+        workspace.chats_dir.mkdir()
     sensor = Sensor(open_workspace(workspace.root))
     assert sensor.tick() == DOCUMENTS
     run_pipeline(open_workspace(workspace.root), [])
