@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import polars as pl
 
-from backstory.base.errors import NoIndexError, ReadError
+from backstory.base.errors import BackstoryError, NoIndexError, ReadError
 from backstory.base.ids import digest, document_id_of
 from backstory.base.wording import count
 from backstory.ingest.documents.file_hashes import FileHashes
@@ -320,7 +320,7 @@ class Watcher:
         self._thread = threading.Thread(target=self._watch, name="library-watcher", daemon=True)
 
     def start(self) -> None:
-        """Start watching. The first look indexes every pending change."""
+        """Start watching. Every pending change is indexed first."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -343,16 +343,18 @@ class Watcher:
                     done, self.busy = state, True
                     self._report(self._index().failures)
                 seen = state
+            except (BackstoryError, OSError) as error:
+                self._report([str(error)])
             except Exception as error:  # nobody would see why a thread ended
-                if str(error) != self.error:
-                    logger.exception("the watched documents could not be indexed")
-                self.error = str(error)
+                logger.exception("the watched documents could not be indexed")
+                self._report([f"{type(error).__name__}: {error}"])
             self.busy = False
             self._stopping.wait(self._seconds)
 
     def _report(self, failures: Sequence[str]) -> None:
-        self.error = "; ".join(failures) or None
-        if self.error is None:
+        error = "; ".join(failures) or None
+        if error is None:
             self.last_sync = datetime.now(UTC)
-        else:
-            logger.warning("the watched documents could not be indexed: %s", self.error)
+        elif error != self.error:
+            logger.warning("the watched documents could not be indexed: %s", error)
+        self.error = error

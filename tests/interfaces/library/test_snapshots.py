@@ -139,7 +139,7 @@ def test_a_watcher_goes_on_after_a_failure_that_nobody_expected(
     wait_for(lambda: watcher.error is not None, "the watcher")
     library._watcher = watcher
     status = library.status()
-    assert (status.state, status.reason, status.watching) == ("error", "'fault'", True)
+    assert (status.state, status.reason, status.watching) == ("error", "KeyError: 'fault'", True)
     assert "in index" in caplog.text  # the place of the fault
     states.append("after")
     wait_for(lambda: watcher.error is None and watcher.last_sync is not None, "the watcher")
