@@ -48,7 +48,7 @@ from backstory.storage.tables.schemas import Documents
 
 logger = logging.getLogger(__name__)
 
-_REVISION_OF_READING = "8"
+_REVISION_OF_READING = "9"
 """Increase this when reading changes the title, date, tags or draft status of a file."""
 
 _GONE = "gone"

@@ -251,6 +251,8 @@ def _split_json(text: str) -> tuple[Fields, str]:
         values, end = json.JSONDecoder(object_pairs_hook=_require_once).raw_decode(
             text[: MOST_CHARACTERS + 1]
         )
+    except ReadError:
+        raise
     except ValueError as error:
         raise ReadError(
             f"the front matter is not valid JSON: {error}; correct it, or begin a text that is no front matter with a "

@@ -11,6 +11,7 @@ from __future__ import annotations
 import html
 import itertools
 import re
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html.entities import html5
@@ -71,7 +72,8 @@ class View:
 
     def see_through(self, pattern: re.Pattern[str], read: Callable[[re.Match[str]], str]) -> View:
         """Return the view with other characters for each match, or the view itself if that changes nothing."""
-        parts, starts, ends = list[str](), list[int](), list[int]()
+        # A text may be a whole document, of which lists of numbers would take 20 times as many bytes.
+        parts, starts, ends = list[str](), array("I"), array("I")
         done = 0
         for match in pattern.finditer(self.text):
             seen = read(match)
@@ -79,15 +81,15 @@ class View:
                 continue
             start, end = match.span()
             parts += (self.text[done:start], seen)
-            starts += self.starts[done:start]
-            starts += [self.starts[start]] * len(seen)
-            ends += self.ends[done:start]
-            ends += [self.ends[end - 1]] * len(seen)
+            starts.extend(self.starts[done:start])
+            starts.extend([self.starts[start]] * len(seen))
+            ends.extend(self.ends[done:start])
+            ends.extend([self.ends[end - 1]] * len(seen))
             done = end
         if not done:
             return self
-        starts += self.starts[done:]
-        ends += self.ends[done:]
+        starts.extend(self.starts[done:])
+        ends.extend(self.ends[done:])
         return View("".join([*parts, self.text[done:]]), starts, ends)
 
 

@@ -3,10 +3,13 @@
 import itertools
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
+import pypdf
 import pytest
 
 from backstory.base.errors import ReadError
+from backstory.ingest.documents.formats.pdf import read_pdf
 from backstory.ingest.documents.formats.properties import read_pdf_date, read_title
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.reader import READERS, read_document
@@ -111,6 +114,19 @@ def test_right_to_left_text_is_read_in_order() -> None:
     document = read(make_right_to_left("decb", "CAB x"))
     assert list_pages(document)[0] == "שלום"
     assert list_pages(document)[1].startswith("سلام"), "the two letters of a ligature stay in their order"
+
+
+def test_pages_from_right_to_left_are_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[pypdf.PdfReader] = []
+
+    class Counted(pypdf.PdfReader):
+        def __init__(self, file: BinaryIO) -> None:
+            opened.append(self)
+            super().__init__(file)
+
+    monkeypatch.setattr(pypdf, "PdfReader", Counted)
+    assert read_pdf(make_right_to_left("decb", "decb", "decb")).texts == ("שלום",) * 3
+    assert len(opened) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import html
 import time
+import tracemalloc
 import unicodedata
 from collections.abc import Callable
 
@@ -334,3 +335,14 @@ def test_a_word_of_millions_of_letters_is_searched() -> None:
     hidden = hide(f"{'a' * some(10_000_000)} Anna Lindqvist", "Anna Lindqvist")
 
     assert hidden.endswith(f" {WRITTEN}")
+
+
+def test_views_of_a_long_text_take_little_memory() -> None:
+    text = "Anna &amp; <b>Bob</b> dug. " * 4_000
+    tracemalloc.start()
+    views = list_views(text)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert len(views) == 3
+    assert taken < 30 * len(text)

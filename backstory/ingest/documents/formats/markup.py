@@ -48,7 +48,8 @@ class Markup:
     Attributes:
         field: A ``name`` and its ``value``.
         heading: Its ``title``, below ``marks`` of its level, or with a line of the same ``mark`` around it.
-        code: A block of ``code`` in a ``language``, perhaps below a line that is ``shown``.
+        code: A block of ``code`` in a ``language``, perhaps below a line that is ``shown``; with an ``indent``, what is
+            indented further is the code.
         hidden: A comment, or what else is not shown.
         has_fields_anywhere: Whether fields may follow text.
     """
@@ -102,10 +103,13 @@ def _find_level(found: re.Match[str], styles: list[str]) -> int:
 
 
 def _write_code(found: re.Match[str]) -> Iterator[str]:
-    code = dedent(found["code"].expandtabs()).strip("\n").split("\n")
-    if shown := found.groupdict().get("shown"):
-        yield keep_line(f"{found['indent']}{shown}")
-    yield from ("", fence_code(code, found["language"] or ""), "")
+    named = found.groupdict()
+    code = found["code"]
+    if "indent" in named:
+        code = dedent(code.expandtabs())
+    if shown := named.get("shown"):
+        yield keep_line(f"{named.get('indent', '')}{shown}")
+    yield from ("", fence_code(code.strip("\n").split("\n"), found["language"] or ""), "")
 
 
 def _join_blocks(blocks: Iterable[str]) -> str:
@@ -118,6 +122,9 @@ def _join_blocks(blocks: Iterable[str]) -> str:
 
 
 _NAMES: Final = {"revdate": "date", "keywords": "tags", "filetags": "tags"}
+_ORG_TAGS: Final = re.compile(r":(?:[\w@#%]+:)+")
+_STAMP: Final = re.compile(r"\$\w+(?:: *(.*?) *)?\$")
+"""What a version control system puts into a file: ``$Date: 2024-05-01 $``."""
 _TIMESTAMP: Final = re.compile(
     r"[<\[]([0-9]{4}-[0-9]{2}-[0-9]{2})(?: +[^\W\d]+\.?)?(?: +([0-9]{1,2}:[0-9]{2})(?:-[0-9]{1,2}:[0-9]{2})?)?"
     r"(?: +[.+-]{1,2}[0-9]+[hdwmy])*[>\]]"
@@ -127,20 +134,19 @@ _TIMESTAMP: Final = re.compile(
 def _read_field(name: str, value: str) -> list[Field]:
     """Read a field; one whose value is a macro or an attribute of the markup is none."""
     name, value = _NAMES.get(name.lower(), name.lower().strip()), " ".join(value.split())
-    if name == "tags":
-        value = " ".join(value.replace(":", " ").split())
-    stamp = _TIMESTAMP.fullmatch(value)
-    if stamp is not None:
+    if _ORG_TAGS.fullmatch(value):
+        value = " ".join(value.split(":")).strip()
+    if stamp := _TIMESTAMP.fullmatch(value) or _STAMP.fullmatch(value):
         value = " ".join(filter(None, stamp.groups()))
     return [] if value.startswith(("\\", "{")) else [(name, value or None)]
 
 
 _ASCIIDOC: Final = Markup(
-    field=re.compile(r":(?P<name>[\w-]+):(?:[ \t]+(?P<value>.*))?$", re.MULTILINE),
+    field=re.compile(r":(?P<name>[\w-]+):(?:[ \t]+(?:(?P<value>[^{\n]*)|.*))?$", re.MULTILINE),
     heading=re.compile(r"(?P<marks>={1,6}|#{1,6})[ \t]+(?P<title>\S.*)"),
     code=re.compile(
-        r"(?:\[(?:source|,)(?:%\w+)?,? *(?P<language>[\w+-]*).*\]\n)?"
-        r"(?P<fence>-{4,}|\.{4,}|`{3,})(?P<code>(?:\n.*)*?)(?:\n(?P=fence)$|\Z)",
+        r"(?:\[(?:source|,)(?:%\w+)?,? *(?P<language>[\w+-]*).*\]\n++(?P<shown>\.[^\s.].*(?=\n))?\n*+)?"
+        r"(?P<fence>-{4,}|\.{4,}|`{3,})(?:(?<=`)[\w+-]+)?(?P<code>(?:\n.*)*?)(?:\n(?P=fence)$|\Z)",
         re.MULTILINE,
     ),
     hidden=re.compile(
@@ -160,6 +166,7 @@ def convert_asciidoc(text: str) -> Marked:
     return _ASCIIDOC.convert(_REVISION.sub(r"\1:revdate: \2", text, count=1))
 
 
+# A drawer has at most 2000 lines, so that many lines that look like the first of one are read in linear time.
 _ORG: Final = Markup(
     field=re.compile(r"#\+(?P<name>[A-Za-z_]+):[ \t]*(?P<value>.*)"),
     heading=re.compile(
@@ -167,13 +174,13 @@ _ORG: Final = Markup(
         re.MULTILINE,
     ),
     code=re.compile(
-        r"[ \t]*(?i:\#\+begin_(?:src\b[ \t]*(?P<language>\S*)|example\b)).*"
-        r"(?P<code>(?:\n.*)*?)(?:\n[ \t]*(?i:\#\+end_(?:src|example))$|\Z)",
+        r"[ \t]*(?i:\#\+begin_(?P<kind>src|example)\b(?:(?<=src)[ \t]*(?P<language>\S*))?).*"
+        r"(?P<code>(?:\n.*)*?)(?:\n[ \t]*(?i:\#\+end_(?P=kind))$|\Z)",
         re.MULTILINE,
     ),
     hidden=re.compile(
         r"""[ \t]*(?i:\#\+begin_comment)\b.*(?:\n.*)*?(?:\n[ \t]*(?i:\#\+end_comment)$|\Z)
-        | [ \t]*:[\w-]+:(?:\n(?!\*+[ \t]).*){0,200}?\n[ \t]*(?i::end:)$
+        | [ \t]*:[\w-]+:(?:\n(?!\*+[ \t]).*){0,2000}?\n[ \t]*(?i::end:)$
         | (?P<stars>\*+)[ \t]+(?:[A-Z]+[ ])?(?:\[\#.\][ ])?COMMENT(?:[ ].*)?$
           (?:\n(?:(?P=stars)\*+[ \t].*|(?!\*+[ \t]).*))*
         | \#(?:[ ].*)?$""",
@@ -191,7 +198,7 @@ def convert_org_mode(text: str) -> Marked:
 _MARK: Final = r"[!-/:-@\[-`{-~]"
 _RESTRUCTURED_TEXT: Final = Markup(
     field=re.compile(
-        r"(?:\.\.[ ]|:)(?P<name>(?![\s:_])(?:\\.|[^:\\\n])+):(?P<value>(?:[ \t]+.*)?(?:\n[ \t].*)*)$",
+        r"(?:\.\.[ ](?=\w+:)|:)(?P<name>(?![\s:_])(?:\\.|[^:\\\n])+):(?P<value>(?:[ \t]+.*)?(?:\n[ \t].*)*)$",
         re.MULTILINE,
     ),
     heading=re.compile(
@@ -201,19 +208,28 @@ _RESTRUCTURED_TEXT: Final = Markup(
         re.MULTILINE | re.VERBOSE,
     ),
     code=re.compile(
-        r"""(?P<indent>[ ]*)(?:
+        r"""(?P<indent>[ ]*+)(?:
         \.\.[ ](?:code-block|code|sourcecode|highlight|doctest|parsed-literal)::[ \t]*(?P<language>\S*)
         (?:\n(?P=indent)[ \t]+:[\w-]+:.*)*
         | (?P<shown>(?!\.\.).*::)\n)(?P<code>(?:\n+(?P=indent)[ \t].*)+)""",
         re.VERBOSE,
     ),
     hidden=re.compile(
-        r"\.\.(?: highlight::.*| _.*:.*| (?!\[|\||_|[\w:+.-]+::).*(?:\n+[ \t].*)*|(?:\n[ \t].*)+)?$",
-        re.MULTILINE,
+        r"""\.\.(?:[ ]highlight::.* | [ ]_.*:.* | [ ](?:meta::|(?!\[|\||_|[\w:+.-]+::).*)(?:\n+[ \t].*)*
+        | \n[ \t].*(?:\n+[ \t].*)*)?$""",
+        re.MULTILINE | re.VERBOSE,
     ),
+)
+_META_KEYWORDS: Final = re.compile(
+    r"^\.\. meta::[ \t]*(?:\n+[ \t].*)*?\n+[ \t]+:keywords\b[^:\n]*:(.*(?:\n[ \t]+(?![: \t]).*)*)",
+    re.MULTILINE | re.IGNORECASE,
 )
 
 
 def convert_restructured_text(text: str) -> Marked:
-    """Convert reStructuredText; its fields are those at the beginning or below the title (``:date: 2024-05-01``)."""
-    return _RESTRUCTURED_TEXT.convert(text)
+    """Convert reStructuredText; its fields are those at the beginning or below the title (``:date: 2024-05-01``).
+
+    Its tags may stand among the keywords of ``.. meta::``, too.
+    """
+    body, fields = _RESTRUCTURED_TEXT.convert(text)
+    return body, [*fields, *(("tags", " ".join(found[1].split())) for found in _META_KEYWORDS.finditer(text))]

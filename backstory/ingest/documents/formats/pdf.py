@@ -201,10 +201,12 @@ def _turn_right_to_left(pdf: pypdfium2.PdfDocument, texts: list[str]) -> list[st
         return []
     copy = io.BytesIO()
     pdf.save(copy, flags=raw.FPDF_REMOVE_SECURITY)  # repaired, and readable without a package for ciphers
+    reader: pypdf.PdfReader | None = None
     unsure: list[int] = []
     for number in turned:
         try:
-            text = clean_page(pypdf.PdfReader(copy).pages[number - 1].extract_text())
+            reader = reader or pypdf.PdfReader(copy)  # which lists all pages
+            text = clean_page(reader.pages[number - 1].extract_text())
         except _PYPDF_ERRORS:
             text = ""
         texts[number - 1] = text or texts[number - 1]
