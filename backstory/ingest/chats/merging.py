@@ -142,10 +142,11 @@ class _Groups:
         self._evidence = self._find_evidence(normalized)
 
     def _find_evidence(self, texts: pl.DataFrame) -> Counter[tuple[str, str]]:
-        """Count what pairs of exports share: texts that occur once in each, or, if they are named alike, messages.
+        """Count what pairs of exports share: texts that occur once in each, and whole messages.
 
-        A text of many exports counts for the first of them with each other, so that time and memory grow with the
-        number of messages, and not with the square of the number of exports.
+        What many exports hold counts for each of them with the first and with the one before it, so that time and
+        memory grow with the number of messages, and not with the square of the number of exports. Exports that are
+        named alike need fewer messages, and also count among themselves.
         """
         ranked = {
             source: place for place, source in enumerate(sorted(self._ranks, key=self._ranks.__getitem__))
@@ -158,12 +159,13 @@ class _Groups:
         long = texts.filter(pl.col("kind") == "message", pl.col("norm").str.len_chars() >= _LEAST_CHARACTERS)
         once = long.filter(pl.len().over("source", "norm") == 1)
         evidence: Counter[tuple[str, str]] = Counter()
-        for rows, keys in ((once, ["norm"]), (texts, ["name", *_MESSAGE])):
-            distinct = rows.select("source", "rank", *keys).unique()
-            first = pl.col("source").sort_by("rank").first().over(keys)
-            pairs = distinct.with_columns(first.alias("first")).filter(pl.col("first") != pl.col("source"))
-            for first_source, source, count in pairs.group_by("first", "source").len().iter_rows():
-                evidence[first_source, source] += count
+        for rows, keys in ((once, ["norm"]), (texts, [*_MESSAGE]), (texts, ["name", *_MESSAGE])):
+            distinct = rows.select("source", "rank", *keys).unique().sort("rank")
+            others = (pl.col("source").first().over(keys), pl.col("source").shift().over(keys))
+            pairs = distinct.with_columns(other=pl.concat_list(others).list.unique()).explode("other")
+            different = pairs.filter(pl.col("other") != pl.col("source"))
+            for other, source, count in different.group_by("other", "source").len().iter_rows():
+                evidence[other, source] += count
         return evidence
 
     def merge(self) -> MergedExports:

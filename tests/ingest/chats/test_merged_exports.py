@@ -247,6 +247,24 @@ def test_a_tiny_copy_is_recognized_by_equal_messages() -> None:
     assert len(assign_message_ids(merge_exports(pl.concat(frames)).messages)) == 2
 
 
+def test_a_copy_of_short_messages_under_another_name_is_kept_once() -> None:
+    written = [Message(START + timedelta(hours=hour), "Ann Miller", f"ok {hour}") for hour in range(3)]
+
+    assert len(merged(A.export(written), Phone("backup.txt").export(written))) == len(written)
+
+
+def test_exports_join_although_one_before_them_holds_their_texts_at_other_times() -> None:
+    conversation = talk(60)
+    moments = [message.moment for message in reversed(conversation)]
+    turned = [replace(message, moment=moment) for message, moment in zip(conversation, moments, strict=True)]
+    frames = [A.export(conversation), Phone("other.txt", offset=60).export(conversation)]
+
+    both = merged(Phone("archive.txt").export(turned), *frames)
+
+    assert set(both["conversation_id"]) == {"archive", "family"}
+    assert len(both) == 2 * len(conversation)
+
+
 def test_months_of_a_subfolder_are_left_as_they_are() -> None:
     conversation = talk(100)
     frames = [
