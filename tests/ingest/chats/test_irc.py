@@ -45,6 +45,35 @@ def test_a_log_is_of_the_channel_that_its_path_names(source: str, name: str) -> 
     assert name_conversation(source) == name
 
 
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (
+            "-!- ann changed the topic of #bread to: ben has joined us",
+            "ann changed the topic: ben has joined us",
+        ),
+        ("-!- ann changed the topic of #bread to: rye has left", "ann changed the topic: rye has left"),
+        ("-!- ann [~a@a.example] has quit [Quit: ben has joined us]", "ann left"),
+        ("-!- Topic for #bread: everyone has left", "a note of the program"),
+        ("-!- + is now known as ben", " is now known as ben"),
+    ],
+)
+def test_a_line_of_the_program_tells_what_happened_and_not_what_its_words_quote(
+    line: str, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / "2024-05-01.log").write_text(f"10:00 <ann> hello\n10:01 {line}\n", encoding="utf-8")
+    found = read_exports(tmp_path, SETTINGS)
+    assert found.messages["text"].to_list() == ["hello", text]
+    assert found.unread_authors <= {"ann", "ben"}
+
+
+@pytest.mark.parametrize("head", ["2024-05-01 10:00:00 ", "10:00:00\t"])
+def test_other_lines_with_a_time_and_a_tab_are_no_log(head: str, tmp_path: Path) -> None:
+    lines = f"{head}ERROR\tthe oven is cold\n" * 9
+    (tmp_path / "oven.log").write_text(lines, encoding="utf-8")
+    assert read_exports(tmp_path, SETTINGS).sources["status"].to_list() == ["unsupported"]
+
+
 def test_days_of_a_channel_are_one_conversation_and_a_grown_log_keeps_its_ids(tmp_path: Path) -> None:
     before = assign_message_ids(read(tmp_path, **{"libera/#bread/2024-05-01.log": ZNC}))
     more = {

@@ -36,7 +36,8 @@ _SIGNS: Final = "~&@%+!* "
 
 _DAY_LINE: Final = re.compile(r"--- (?P<what>Log opened|Log closed|Day changed) (?P<moment>.{1,80})")
 _HEAD: Final = re.compile(
-    r"\[?(?:(?P<day>\d{4}-\d\d-\d\d)[ T])?(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d))?(?:\]? |\t)(?P<rest>.*)",
+    r"\[?(?:(?P<day>\d{4}-\d\d-\d\d)[ T])?(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d))?"
+    r"(?:\]? |(?(day)(?=\t)|(?!)))(?P<rest>.*)",
     re.DOTALL,
 )
 _NICK: Final = r"(?P<nick>[^\s<>]{1,64})"
@@ -47,31 +48,43 @@ _FORMS: Final = {
         rf"<[{_SIGNS}]?{_NICK}> ?(?P<text>.*)",
         r"-(?P<nick>[^\s:(!-]{1,64})[:(][^\s]{1,128}- (?P<text>.*)",
         r"-(?P<nick>[^\s!-][^\s]{0,63})- (?P<text>.*)",
-        r"--\tNotice\((?P<nick>[^)\s]{1,64})\)[^:]{0,80}: (?P<text>.*)",
-        rf"(?!-->|<--|--|=!=| ?\*\t){_NICK}\t(?P<text>.*)",
+        r"\t--\tNotice\((?P<nick>[^)\s]{1,64})\)[^:]{0,80}: (?P<text>.*)",
+        rf"\t(?!-->|<--|--|=!=| ?\*\t){_NICK}\t(?P<text>.*)",
     ),
-    "done": (rf" ?\*[ \t]{_NICK}(?: (?P<text>.*))?",),
+    "done": (rf"(?: ?\* |\t ?\*\t){_NICK}(?: (?P<text>.*))?",),
     "kicked": (
         rf"-!- {_OTHER} was kicked from \S+ by {_BY}.*",
-        rf"<--\t{_BY} has kicked {_OTHER}.*",
+        rf"\t<--\t{_BY} has kicked {_OTHER}.*",
         rf"\*\*\* {_OTHER} was kicked by {_BY}.*",
     ),
-    "joined": (rf"(?:-!- |-->\t){_NICK} .*has joined \S+.*", rf"\*\*\* Joins: {_NICK} \(.*\)"),
-    "left": (rf"(?:-!- |<--\t){_NICK} .*has (?:left|quit).*", rf"\*\*\* (?:Parts|Quits): {_NICK} \(.*\)"),
-    "renamed": (rf"(?:-!- |--\t|\*\*\* ){_NICK} is now known as {_OTHER}",),
+    "joined": (
+        rf"-!- {_NICK} \[.*\] has joined \S+.*",
+        rf"\t-->\t{_NICK} .*has joined \S+.*",
+        rf"\*\*\* Joins: {_NICK} \(.*\)",
+    ),
+    "left": (
+        rf"-!- {_NICK} \[.*\] has (?:left|quit) .*",
+        rf"\t<--\t{_NICK} .*has (?:left|quit).*",
+        rf"\*\*\* (?:Parts|Quits): {_NICK} \(.*\)",
+    ),
+    "renamed": (rf"(?:-!- |\t--\t|\*\*\* ){_NICK} is now known as {_OTHER}",),
     "topic": (
         rf"-!- {_NICK} changed the topic of \S+ to: (?P<text>.*)",
-        rf'--\t{_NICK} has changed topic for \S+ (?:from ".*" )?to "(?P<text>.*)"',
+        rf'\t--\t{_NICK} has changed topic for \S+ (?:from ".*" )?to "(?P<text>.*)"',
         rf"\*\*\* {_NICK} changes topic to '(?P<text>.*)'",
     ),
     "mode": (
         rf"-!- (?:ServerMode|mode)/\S+ \[.*\] by {_BY}.*",
-        rf"--\tMode \S+ \[.*\] by {_BY}",
+        rf"\t--\tMode \S+ \[.*\] by {_BY}",
         rf"\*\*\* {_NICK} sets mode: .*",
     ),
-    "note": (r"-!- .*", r"\*\*\* .*", r"[^\t]{0,80}\t.*"),
+    "note": (r"-!- .*", r"\*\*\* .*", r"\t[^\t]{0,80}\t.*"),
 }
-"""What follows the time of a line, in the order in which the forms are tried: those of irssi, WeeChat and ZNC."""
+"""What follows the time of a line, in the order in which the forms are tried: those of irssi, WeeChat and ZNC.
+
+Only WeeChat, which always writes the day, parts time and rest by a tab. Its forms begin with this tab, so that they
+match no other log.
+"""
 _PATTERNS: Final = [(what, re.compile(form, re.DOTALL)) for what, forms in _FORMS.items() for form in forms]
 _NOTES: Final = {
     "joined": "{nick} joined",
@@ -224,8 +237,8 @@ def _read_message(line: _Line, sent: datetime, log: _Log) -> ChatMessage:
 def _list_people(line: _Line, log: _Log) -> Iterator[Person]:
     """Yield the people of a line; a person with several nicks has the first as name."""
     first = log.people.get(line.nick, line.nick)
-    if line.what == "renamed":
-        yield Person(first, tuple(filter(None, (line.nick, line.other))))
+    if line.what == "renamed" and first:  # a nick may consist of nothing but marks of rank
+        yield Person(first, (line.nick, line.other))
     else:
         for nick in filter(None, (line.nick, line.other)):
             yield Person(log.people.get(nick, nick), (nick,))
