@@ -75,6 +75,7 @@ _CHANGES: Final = pl.Schema(
     {
         **dict.fromkeys(("key", "author"), pl.String()),
         "changed": pl.Datetime("us", "UTC"),
+        f"changed{_LOCAL}": pl.Datetime("us"),
         **dict.fromkeys(("changed_text", "changed_kind"), pl.String()),
     }
 )
@@ -192,7 +193,7 @@ class _Collected:
         self._counts: list[tuple[int, str, int]] = []
         self._unread: dict[int, str] = {}
         self._deleted: set[_Key] = set()
-        self._changes: dict[tuple[str | None, str | None], tuple[Any, ...]] = {}
+        self._changes: list[tuple[Any, ...]] = []
         self._reactions: dict[str, Reacted] = {}
         self._chats: dict[str, str] = {}
         self._ids: dict[str, str] = {}
@@ -214,15 +215,18 @@ class _Collected:
             self._reactions[item.identifier] = item
         elif isinstance(item, Changed):
             self._add_change(item.message)
-        else:
+        elif isinstance(item, ChatMessage):
+            self._add_message(item)
+        elif isinstance(item, Deleted):
             self._records += 1
-            if isinstance(item, ChatMessage):
-                self._add_message(item)
-            elif isinstance(item, Deleted):
-                self._deleted.add((item.chat, item.key))
-                self._reactions.pop(item.key, None)
-            else:
-                self._unread[self._records] = item.reason
+            self._deleted.add((item.chat, item.key))
+            self._reactions.pop(item.key, None)
+        else:
+            self._add_unread(item.reason)
+
+    def _add_unread(self, reason: str) -> None:
+        self._records += 1
+        self._unread[self._records] = reason
 
     def _tell_apart(self, name: str, identifier: str | None) -> str:
         return name if identifier is None else tell_apart(name, identifier, self._ids)
@@ -234,18 +238,20 @@ class _Collected:
         return author and self._tell_apart(author, message.author_id), text
 
     def _add_change(self, message: ChatMessage) -> None:
-        author, text = self._read(message)
-        change = (message.sent, text, message.kind)
-        held = self._changes.get((message.key, author))
-        if held is None or held[0] <= message.sent:
-            self._changes[message.key, author] = change
+        try:
+            author, text = self._read(message)
+        except ValueError as error:
+            self._add_unread(str(error))
+        else:
+            self._changes.append((message.key, author, *_split(message.sent), text, message.kind))
 
     def _add_message(self, message: ChatMessage) -> None:
         try:
             author, text = self._read(message)
         except ValueError as error:
-            self._unread[self._records] = str(error)
+            self._add_unread(str(error))
             return
+        self._records += 1
         sent, sent_local = _split(message.sent)
         edited, edited_local = _split(message.edited)
         self._rows.append(
@@ -270,14 +276,19 @@ class _Collected:
         self._flush()
         counted = _join_reactions(pl.concat(self._frames).with_row_index("row"), "row", self._counts)
         built = counted.with_columns(reactions=pl.col("joined").fill_null([])).drop("row", "joined")
-        is_local = any(built[f"{name}{_LOCAL}"].is_not_null().any() for name in _MOMENTS)
+        changes = pl.DataFrame(self._changes, schema=_CHANGES, orient="row")
+        local = [*(built[f"{name}{_LOCAL}"] for name in _MOMENTS), changes[f"changed{_LOCAL}"]]
+        is_local = any(moments.is_not_null().any() for moments in local)
         # A later record of a message replaces an earlier one; messages without a key are all different.
         is_former = pl.col("key").is_not_null() & ~pl.struct("chat", "key").is_last_distinct()
-        rows = self._change(_to_utc(built, timezone).filter(~is_former))
+        rows = self._change(
+            _to_utc(built, timezone, _MOMENTS).filter(~is_former), _to_utc(changes, timezone, ["changed"])
+        )
         # Reactions that the export lists one by one count in place of those that it counts.
         emoji = Counter((one.key, one.emoji) for one in self._reactions.values() if one.emoji)
         rows = _join_reactions(rows, "key", [(*chosen, count) for chosen, count in emoji.items()])
-        rows = rows.with_columns(reactions=pl.coalesce("joined", "reactions"))
+        of_people = pl.when(pl.col("kind") != "system").then("joined")
+        rows = rows.with_columns(reactions=pl.coalesce(of_people, "reactions"))
         rows = _mark_deleted(rows, self._deleted)
         rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"))
         aliases, shared = split_aliases(self.aliases)
@@ -293,17 +304,15 @@ class _Collected:
             wordless=dict(self._wordless),
         )
 
-    def _change(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def _change(self, rows: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
         """Give messages the form that their authors gave them last; a change of no message is unread."""
-        if not self._changes:
+        if changes.is_empty():
             return rows
         present = {*rows["key"], *(key for _, key in self._deleted)}
-        for _ in {key for key, _ in self._changes} - present:
-            self._records += 1
-            self._unread[self._records] = _NO_ORIGINAL
-        changes = [(*key, *change) for key, change in self._changes.items()]
-        frame = pl.DataFrame(changes, schema=_CHANGES, orient="row")
-        found = rows.join(frame, on=["key", "author"], how="left", maintain_order="left")
+        for _ in set(changes["key"]) - present:
+            self._add_unread(_NO_ORIGINAL)
+        last = changes.sort("changed", maintain_order=True).unique(["key", "author"], keep="last")
+        found = rows.join(last, on=["key", "author"], how="left", maintain_order="left")
         is_changed = pl.col("changed").is_not_null() & (pl.col("kind") != "system")
         return found.with_columns(
             edited=is_changed | pl.col("edited"),
@@ -327,10 +336,10 @@ def _split(moment: datetime | None) -> tuple[datetime | None, datetime | None]:
     return (moment, None) if moment is None or moment.tzinfo else (None, moment)
 
 
-def _to_utc(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
+def _to_utc(rows: pl.DataFrame, timezone: str, moments: Iterable[str]) -> pl.DataFrame:
     return rows.with_columns(
         pl.col(name).fill_null(local_to_utc(rows[name + _LOCAL], timezone, in_order=False))
-        for name in _MOMENTS
+        for name in moments
     )
 
 

@@ -38,6 +38,68 @@ def test_a_long_branch_and_a_ring_end() -> None:
         follow_branch({"a": "b", "b": "a"}, "a")
 
 
+def say(key: str, body: str, sent: int | str, **content: Any) -> dict[str, Any]:
+    return {
+        "type": "m.room.message",
+        "event_id": key,
+        "room_id": "!bread:a.example",
+        "sender": f"@{key[1]}:a.example",
+        "origin_server_ts": sent,
+        "content": {"msgtype": "m.text", "body": body, **content},
+    }
+
+
+def change(key: str, target: str, body: str, sent: int | str) -> dict[str, Any]:
+    new = {"msgtype": "m.text", "body": body}
+    related = {"rel_type": "m.replace", "event_id": target}
+    return say(key, f"* {body}", sent, **{"m.new_content": new, "m.relates_to": related})
+
+
+def read_room(path: Path, *events: dict[str, Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    head = {"room_creator": "@a:a.example", "exported_by": "@a:a.example"}
+    path.write_text(json.dumps({**head, "messages": events, "room_name": "Bread"}), encoding="utf-8")
+    return read_export(path, BERLIN)
+
+
+def test_the_last_change_counts_whether_or_not_its_time_states_a_zone(tmp_path: Path) -> None:
+    clocks: tuple[int | str, ...] = (1705352701000, "2024-01-15T22:05:03", 1705352702000)
+    changes = (change(f"$a{place}", "$a", f"form {place}", sent) for place, sent in enumerate(clocks))
+    messages, unread = read_room(tmp_path / "room.json", say("$a", "first", 1705352700000), *changes)
+    assert unread.is_empty()
+    assert messages["text"].to_list() == ["form 1"]
+    assert messages["edited_at"].dt.strftime("%H:%M:%S").to_list() == ["21:05:03"]
+
+
+def test_a_change_that_is_no_text_costs_only_itself(tmp_path: Path) -> None:
+    first = {"timestamp": 1705352700000, "message": "first"}
+    half = {
+        "targetSentTimestamp": 1705352700000,
+        "dataMessage": {"timestamp": 1705352701000, "message": "\ud83c"},
+    }
+    head = {"timestamp": 1705352700000, "sourceDevice": 1, "sourceUuid": "u1"}
+    envelopes = ({**head, "dataMessage": first}, {**head, "editMessage": half})
+    path = tmp_path / "signal.jsonl"
+    path.write_text("".join(json.dumps({"envelope": one}) + "\n" for one in envelopes), encoding="utf-8")
+    messages, unread = read_export(path, BERLIN)
+    assert messages["text"].to_list() == ["first"]
+    assert unread["line"].to_list() == [2]
+
+
+def test_a_line_of_the_app_has_no_reactions(tmp_path: Path) -> None:
+    topic = {**say("$b", "rye", 1705352701000), "type": "m.room.topic", "state_key": ""}
+    related = {"rel_type": "m.annotation", "event_id": "$b", "key": "🍞"}
+    reaction = {**say("$c", "", 1705352702000, **{"m.relates_to": related}), "type": "m.reaction"}
+    messages, _ = read_room(tmp_path / "room.json", say("$a", "hello", 1705352700000), topic, reaction)
+    assert messages["kind"].to_list() == ["message", "system"]
+    assert messages["reactions"].to_list() == [[], []]
+
+
+def test_the_name_of_a_room_may_stand_behind_its_messages(tmp_path: Path) -> None:
+    said = (say(f"${name}", "hello", 1705352700000) for name in "abc")
+    messages, _ = read_room(tmp_path / "room.json", *said)
+    assert set(messages["conversation_id"]) == {"Bread-!bread:a.example"}
+
+
 def test_json_that_is_nested_too_deeply_ends_there(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     whole = json.dumps(SAMPLES["telegram"])

@@ -110,6 +110,18 @@ def test_a_damaged_day_costs_only_itself(tmp_path: Path) -> None:
     assert read.sources["source"].to_list() == ["chats/"]
 
 
+def test_an_unreadable_entry_of_a_list_is_found_by_its_place(tmp_path: Path) -> None:
+    folder = write(tmp_path, general=[said(0)])
+    (folder / "users.json").write_text(json.dumps([*USERS, "zoe", {"name": "cleo"}]), encoding="utf-8")
+
+    reasons = read_exports(tmp_path, SETTINGS).quarantine["reason"].to_list()
+
+    assert [reason.partition(": ")[0] for reason in reasons] == [
+        "record 3 of users.json",
+        "record 4 of users.json",
+    ]
+
+
 def test_a_changed_part_is_another_export(tmp_path: Path) -> None:
     folder = write(tmp_path / "acme", general=[said(0)])
     [before] = find_exports(tmp_path)

@@ -236,6 +236,14 @@ def test_record_without_an_author_is_a_system_line(read_text: ReadText) -> None:
     assert messages.select("author", "kind").rows() == [(None, "system")]
 
 
+def test_durations_of_parquet_are_no_timestamps(read_text: ReadText) -> None:
+    content = parquet(
+        {"timestamp": [timedelta(seconds=5), None], "author": ["Ann"] * 2, "message": ["hi"] * 2}
+    )
+    _, unread = read_text(content, name="chat.parquet")
+    assert unread["line"].to_list() == [1, 2]
+
+
 def test_original_labelled_windows_are_readable(read_text: ReadText) -> None:
     rows = pl.DataFrame(
         {"msg_no": [0], "timestamp": [MOMENT], "author": ["Ann"], "message": ["hello"]},

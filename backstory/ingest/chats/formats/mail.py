@@ -258,17 +258,19 @@ def _read_text(part: Message) -> str:
 
 def _unwrap(text: str, *, keeps_space: bool) -> str:
     """Join the lines that a program wrapped (``format=flowed``): those that end with a blank, in equal quotes."""
-    lines: list[str] = []
+    lines: list[list[str]] = []
     is_open, depth = False, 0
     for written in text.replace("\r\n", "\n").split("\n"):
         marks = len(written) - len(written.lstrip(">"))
         line = written[marks:].removeprefix(" ")
         if is_open and marks == depth and line != _SIGNATURE:
-            lines[-1] = (lines[-1] if keeps_space else lines[-1][:-1]) + line
+            if not keeps_space:
+                lines[-1][-1] = lines[-1][-1].removesuffix(" ")
+            lines[-1].append(line)
         else:
-            lines.append(f"{'>' * marks} {line}" if marks else line)
+            lines.append([f"{'>' * marks} {line}" if marks else line])
         is_open, depth = line.endswith(" ") and line != _SIGNATURE, marks
-    return "\n".join(lines)
+    return "\n".join(map("".join, lines))
 
 
 def _decode(content: bytes, charset: str | None) -> str:

@@ -54,26 +54,36 @@ def _read(files: Iterator[IO[bytes]]) -> Iterator[Item]:
     for file in files:
         head: dict[str, Any] = {}
         people: set[str] = set()
+        rooms: set[str] = set()
         for path, value in stream_json(file, {_RECORDS}):
             if path != _RECORDS:
                 head[path] = value
                 if path in ("room_creator", "exported_by") and (name := find_text(head, path)):
                     yield Person(name)
+                if path == "room_name":  # the keys of an object have no order
+                    yield from (_name_room(place, head, people) for place in sorted(rooms))
                 continue
-            yield from read_each([value], partial(_read_event, head=head, people=people))
+            yield from read_each([value], partial(_read_event, head=head, people=people, rooms=rooms))
 
 
-def _read_event(event: Mapping[str, Any], head: Mapping[str, Any], people: set[str]) -> Iterator[Item]:
+def _name_room(place: str, head: Mapping[str, Any], people: set[str]) -> Chat:
+    """Name a room, but for one of two people, which Element names after the other one."""
+    name = None if len(people) < _LEAST_GROUP else find_text(head, "room_name")
+    return Chat(f"matrix/{place}", name_chat(name, place))
+
+
+def _read_event(
+    event: Mapping[str, Any], head: Mapping[str, Any], people: set[str], rooms: set[str]
+) -> Iterator[Item]:
     """Read an event: the room, whoever sent it or became a member by it, and what it says or does to a message."""
     kind, key, place = (find_text(event, name) for name in ("type", "event_id", "room_id"))
     member = find_text(event, "state_key") if kind == "m.room.member" else None
     ids = [name for name in (find_text(event, "sender"), member) if name]
     people.update(ids)
     chat = place and f"matrix/{place}"
-    if place and chat:
-        # Element names a room of two people after the other one.
-        name = None if len(people) < _LEAST_GROUP else find_text(head, "room_name")
-        yield Chat(chat, name_chat(name, place))
+    if place:
+        rooms.add(place)
+        yield _name_room(place, head, people)
     shown = find_text(event, "content/displayname") if kind == "m.room.member" else None
     yield from (Person(name, (shown,) if shown and name is ids[-1] else ()) for name in ids)
     if kind is None or key is None:
@@ -87,7 +97,7 @@ def _read_event(event: Mapping[str, Any], head: Mapping[str, Any], people: set[s
     elif kind == "m.reaction":
         yield from [Reacted(target, emoji, key)] if target and emoji else []
     elif find_text(event, f"{_RELATION}/rel_type") == "m.replace":
-        if target and ids:
+        if target:
             content = find_object(event, "content/m.new_content")
             yield Changed(_read_said(event, content, chat, target))
     else:

@@ -81,14 +81,14 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
         path = PurePosixPath(name)
         if path.name in (_PEOPLE, *_CHANNELS):
             place, rest = path.name, "ids that are listed after this place stay without a name"
-            read, numbered = partial(_read_entry, kind=path.name, directory=directory), ""
+            read = partial(_read_entry, kind=path.name, directory=directory)
         else:
             folder = path.parent.name.encode("utf-8", "backslashreplace").decode()
             channel = directory.folders.get(folder, folder)
             # The folder of a chat that no list names may be made of people's names, which a reason must not hold.
             is_listed = channel in directory.unnamed or channel in directory.channels
             place = f"{channel}/{path.name}" if is_listed else f"{path.name} of a chat that no list names"
-            rest, numbered = "the rest of this day was not read", place
+            rest = "the rest of this day was not read"
             read = partial(_read_record, chat=f"slack/{channel}", directory=directory)
             title = None if channel in directory.unnamed else directory.channels.get(channel)
             yield Chat(f"slack/{channel}", name_chat(title, channel))
@@ -96,7 +96,7 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
             with opened.open(name) as file:
                 # Each value counts, since one that stands in no list is a record that cannot be read.
                 records = (value for _, value in stream_json(file, {"item"}))
-                yield from read_each(records, read, place=numbered)
+                yield from read_each(records, read, place=place)
         except BrokenJsonError as error:
             yield Unread(f"{place}: {error}; {rest}")
 
@@ -105,7 +105,7 @@ def _read_entry(record: Mapping[str, Any], kind: str, directory: _Directory) -> 
     """Read an entry of a list of people or chats into the directory."""
     identifier = find_text(record, "id")
     if identifier is None:
-        raise ValueError(f"{kind}: an entry without an id")
+        raise ValueError("the entry has no id")
     if kind == _PEOPLE:
         names = [*dict.fromkeys(name.strip() for path in _NAMES if (name := find_text(record, path)))]
         directory.people[identifier] = names[0] if names else identifier

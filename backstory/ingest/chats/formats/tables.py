@@ -143,7 +143,7 @@ def _read_parquet(opened: Opened, found: list[str]) -> Export:
     table, schema, _ = open_parquet(opened.read(found[0]))
     columns = _require_columns(schema.names(), opened.settings)
     times, is_known = pl.col(columns[0]), pl.lit(value=True)
-    if schema[columns[0]].is_temporal() and schema[columns[0]] != pl.Time:
+    if isinstance(schema[columns[0]], pl.Date | pl.Datetime):
         is_known = times.is_null() | times.dt.year().is_between(*_YEARS).fill_null(value=False)
     known = pl.when(is_known).then(times)
     try:
