@@ -12,13 +12,13 @@ from assets.reports import Reporter
 from assets.tables import name_workspace
 from backstory.base.errors import InputError
 from backstory.base.ids import digest
-from backstory.ingest.chats.export_files import find_exports
+from backstory.ingest.chats.export_files import ExportFile, find_exports
 from backstory.ingest.sources.listing import SYNC_SECONDS, find_next_sync
 from backstory.interfaces.dagster_specs.asset_keys import asset_key
 from backstory.interfaces.dagster_specs.asset_specs import specify_assets
 from backstory.interfaces.dagster_specs.partitions import partitions_of
 from backstory.operations.alerts.sending import list_hooks, send_alerts
-from backstory.pipeline.chats.exports_reading import exports_fingerprint
+from backstory.pipeline.chats.exports_reading import fingerprint_messages
 from backstory.pipeline.run.pending import fingerprint_documents, hash_state, is_fresh
 from backstory.pipeline.run.plan import ALL_TABLES, CORPUS
 from backstory.pipeline.run.run import Run
@@ -74,8 +74,11 @@ def make_sensor(workspace: Workspace, clock: Callable[[], float] = time.time) ->
     def changed_files(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         opened = open_workspace(root)
         before = _Seen.model_validate_json(context.cursor) if context.cursor else _Seen()
-        keys = find_ended(opened)
-        now = _Seen(inputs=_hash_inputs(opened, keys), state=hash_state(opened), synced=before.synced)
+        exports = list_exports(opened)
+        keys = find_ended(opened, exports)
+        now = _Seen(
+            inputs=_hash_inputs(opened, exports, keys), state=hash_state(opened), synced=before.synced
+        )
         is_under_way = _is_under_way(context.instance, opened)
         if is_under_way or (now.state != before.state and report_made(opened, context.instance) is None):
             return dg.SkipReason("A run is under way.")
@@ -112,7 +115,9 @@ def make_schedule(workspace: Workspace) -> dg.ScheduleDefinition:
     )
     def materialize_recent(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
         opened = open_workspace(root)
-        return _request(opened, find_ended(opened), context.scheduled_execution_time.isoformat())
+        return _request(
+            opened, find_ended(opened, list_exports(opened)), context.scheduled_execution_time.isoformat()
+        )
 
     return materialize_recent
 
@@ -164,15 +169,19 @@ def make_alert_sensors(workspace: Workspace) -> list[dg.SensorDefinition]:
     return [send_alerts_of_killed]
 
 
-def find_ended(workspace: Workspace) -> list[str]:
+def list_exports(workspace: Workspace) -> tuple[ExportFile, ...]:
+    """List the chat exports with their hashes, which takes long for large ones; none without a folder of chats."""
+    return find_exports(workspace.chats_dir) if workspace.chats_dir.is_dir() else ()
+
+
+def find_ended(workspace: Workspace, exports: Sequence[ExportFile]) -> list[str]:
     """Find the partitions from the first message to the last which Dagster offers: not before the first, and ended.
 
     There are none beside an empty folder of chats, as `backstory init` makes it.
     """
-    folder = workspace.chats_dir
-    if not (workspace.tables.keys("messages") or (folder.is_dir() and find_exports(folder))):
+    if not (exports or workspace.tables.keys("messages")):
         return []
-    found = find_partitions(workspace)
+    found = find_partitions(workspace, exports)
     definition = partitions_of(workspace)
     first, last = definition.get_first_partition_key(), definition.get_last_partition_key()
     return [key for key in found if first and last and first <= key <= last]
@@ -206,10 +215,10 @@ def _is_sync_due(workspace: Workspace, before: _Seen, now: float) -> bool:
     return moment is not None and max(moment, before.synced + SYNC_SECONDS) <= now
 
 
-def _hash_inputs(workspace: Workspace, keys: Sequence[str]) -> str:
+def _hash_inputs(workspace: Workspace, exports: Sequence[ExportFile], keys: Sequence[str]) -> str:
     settings = workspace.settings.model_dump_json()
-    chats = [exports_fingerprint(workspace)] if workspace.has_chats else []
-    return digest([*chats, fingerprint_documents(workspace), settings, *keys[-1:]], length=16)
+    chats = fingerprint_messages(workspace, exports)
+    return digest([chats, fingerprint_documents(workspace), settings, *keys[-1:]], length=16)
 
 
 def _list_partitions(workspace: Workspace, run: dg.DagsterRun) -> list[str]:

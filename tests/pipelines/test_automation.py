@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -327,6 +328,25 @@ def test_days_that_have_not_ended_wait(made: Workspace) -> None:
     assert first == "2025-03-13"
     assert last is not None
     assert last < f"{datetime.now(UTC):%Y-%m-%d}"
+
+
+def test_a_tick_without_a_change_reads_each_export_once(alone: Workspace) -> None:
+    sensor = Sensor(alone)
+    for _ in range(2):
+        assert sensor.tick() == []
+    opened: list[str] = []
+    watched = [opened]
+
+    def note(event: str, given: tuple[object, ...]) -> None:
+        if watched and event == "open" and str(given[0]).endswith("garden.txt"):
+            watched[0].append(str(given[0]))
+
+    sys.addaudithook(note)  # which stays for as long as the process
+    try:
+        assert sensor.tick() == []
+    finally:
+        watched.clear()
+    assert len(opened) == 1
 
 
 @pytest.mark.parametrize("has_folder", [False, True])

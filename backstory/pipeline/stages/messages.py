@@ -59,13 +59,15 @@ _DAYS: Final = "days"
 logger = logging.getLogger(__name__)
 
 
-def find_partitions(workspace: Workspace) -> list[str]:
+def find_partitions(workspace: Workspace, exports: Sequence[ExportFile] | None = None) -> list[str]:
     """List the partitions in which the chat exports have messages, or had some in an earlier run, in order.
 
-    It is an error if there is no message, or if a few are more than a year away from all others.
+    They are hashed unless they are given. It is an error if there is no message, or if a few are more than a year away
+    from all others.
     """
     settings = workspace.settings.partitions
-    fingerprint = _fingerprint_extent(workspace, find_exports(workspace.chats_dir))
+    exports = find_exports(workspace.chats_dir) if exports is None else exports
+    fingerprint = _fingerprint_extent(workspace, exports)
     known = workspace.catalog.read(_EXTENT).get(_EXPORTS)
     if known is None or known.inputs != fingerprint:
         read, files = read_chats(workspace)
