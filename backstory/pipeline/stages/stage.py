@@ -291,7 +291,8 @@ class TableStage(Stage):
             record_maker(workspace, self.table)
         self.end()
         known = workspace.catalog.read(self.table)
-        told = [key for key in self.inputs if key in known and key not in {*self.failures, *left}]
+        untold = {*self.failures, *left}
+        told = [key for key in self.inputs if key in known and key not in untold]
         if self.stopped and not left:
             left = type(self)(self.resources, told).stale_partitions()
         report = StageResult(
