@@ -85,6 +85,15 @@ def test_a_change_that_is_no_text_costs_only_itself(tmp_path: Path) -> None:
     assert unread["line"].to_list() == [2]
 
 
+def test_a_line_of_signal_that_breaks_off_is_said_to_hold_no_envelope(tmp_path: Path) -> None:
+    path = tmp_path / "signal.jsonl"
+    lines = [json.dumps(envelope) for envelope in SAMPLES["signal_cli"]]
+    path.write_text("\n".join([*lines, lines[0][:-9], '{"account": "a"}']), encoding="utf-8")
+    _, unread = read_export(path, BERLIN)
+    assert len({reason.partition(": ")[2] for reason in unread["reason"]}) == 1
+    assert len(unread) == 2
+
+
 def test_a_line_of_the_app_has_no_reactions(tmp_path: Path) -> None:
     topic = {**say("$b", "rye", 1705352701000), "type": "m.room.topic", "state_key": ""}
     related = {"rel_type": "m.annotation", "event_id": "$b", "key": "🍞"}

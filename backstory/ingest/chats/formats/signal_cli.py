@@ -73,11 +73,11 @@ def _read(files: Iterator[IO[bytes]]) -> Iterator[Item]:
 
 
 def _read_lines(file: IO[bytes]) -> Iterator[tuple[int, Any]]:
-    """Yield number and value of each line; None for the value of a line that is no JSON, or longer than 16 MiB."""
+    """Yield number and value of each line; an empty object for a line that is no JSON, or longer than 16 MiB."""
     number = 0
     while line := file.readline(_MOST_LINE_BYTES):
         number += 1
-        value = None
+        value: Any = {}
         if len(line) == _MOST_LINE_BYTES and not line.endswith(b"\n"):
             skip_line(file)
         elif not line.strip():
