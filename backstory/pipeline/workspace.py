@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from backstory.ingest.chats.exports import LastReading
+    from backstory.ingest.documents.files import FolderListing
     from backstory.models.reranker import JudgementCache, Reranker
     from backstory.pipeline.history.history import RunHistory
     from backstory.writing.answers.choice import AnswerModels
@@ -179,6 +180,17 @@ class Workspace(WorkspacePaths):
         made = (self.posts_dir, self.tables_dir, self.index, self.secret.parent, self.dagster_home)
         pages = (*(self.root / name for name in (EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER)), self.dumps)
         return [self.root / SETTINGS_FILE, *pages, self.chats_dir, *made]
+
+    def list_documents(self) -> FolderListing:
+        """List the files of the documents, with those of the written posts if they are documents, too."""
+        from backstory.ingest.documents.files import join_listings
+        from backstory.ingest.documents.written import list_written
+        from backstory.ingest.sources.listing import list_documents
+
+        listing = list_documents(self, self.list_other_parts())
+        if not self.feeds_back:
+            return listing
+        return join_listings(listing, list_written(self.posts_dir, self.settings.writers.folder))
 
     def _locate(self, folder: str | None) -> str | None:
         return None if folder is None else str(self.root / Path(folder).expanduser())

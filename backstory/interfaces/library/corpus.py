@@ -23,7 +23,6 @@ from backstory.interfaces.library.names import (
     NamedDocument,
     PlacedText,
     find_document,
-    list_all_files,
     make_locator,
     name_documents,
     resolve_path,
@@ -218,7 +217,7 @@ class Corpus:
                 code="unknown_page",
             )
         settings = self.workspace.settings.documents
-        file = next((each for each in list_all_files(self.workspace).files if each.uri == uri), None)
+        file = next((each for each in self.workspace.list_documents().files if each.uri == uri), None)
         limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
         content = b"" if file is None else file.read(most_bytes=limits.most_bytes)
         if hashlib.sha256(content).hexdigest() != row["content_hash"]:

@@ -19,7 +19,6 @@ from backstory.base.wording import count
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import DocumentFile
 from backstory.ingest.documents.written import is_unlisted, name_source
-from backstory.interfaces.library.names import list_all_files
 from backstory.interfaces.library.results import FileState, IndexReport, State
 from backstory.pipeline.history.record import LOST, RUNNING, RunRecord
 from backstory.pipeline.workspace import Workspace
@@ -76,7 +75,7 @@ class FileChanges:
     def compare(self, searched: Mapping[str, str], *, only: str | None = None) -> dict[str, Found]:
         """Return the state of each file by its uri."""
         workspace = self._workspace
-        listing = list_all_files(workspace)
+        listing = workspace.list_documents()
         contents, outcomes = _read_tables(workspace)
         hashes = self._know_hashes()
         found: dict[str, Found] = {}
@@ -196,7 +195,7 @@ def _hash(file: DocumentFile, known: str | None, hashes: FileHashes) -> str:
 
 def name_state(workspace: Workspace) -> str:
     """Name the state of the files by their names, sizes and times of change; no file is read."""
-    listing = list_all_files(workspace)
+    listing = workspace.list_documents()
     lines = [f"{entry.uri} {entry.status} {entry.reason}" for entry in listing.left_out]
     for file in listing.files:
         try:

@@ -16,9 +16,7 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.base.files.patterns import compose, matches_glob
 from backstory.base.wording import name_some
-from backstory.ingest.documents.files import FolderListing, join_listings
-from backstory.ingest.documents.written import SOURCE_MARK, list_written, locate
-from backstory.ingest.sources.listing import list_documents
+from backstory.ingest.documents.written import SOURCE_MARK, locate
 from backstory.ingest.sources.roots import list_sources
 from backstory.pipeline.workspace import Workspace
 
@@ -147,14 +145,6 @@ def _suggest(documents: Sequence[NamedDocument], name: str) -> str:
     close += [other for other in names if name.casefold() in other.casefold()][: 3 - len(close)]
     found = list({names[other].document_id: names[other] for other in close}.values())
     return f"; did you mean {_list(found)}?" if found else "; `backstory documents` lists all"
-
-
-def list_all_files(workspace: Workspace) -> FolderListing:
-    """List the files as the pipeline does, with those of the written posts if they are documents, too."""
-    listing = list_documents(workspace, workspace.list_other_parts())
-    if not workspace.feeds_back:
-        return listing
-    return join_listings(listing, list_written(workspace.posts_dir, workspace.settings.writers.folder))
 
 
 def make_locator(workspace: Workspace) -> Callable[[str], Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backstory.base.errors import BackstoryError
 from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.pipeline.stages.documents import list_all_documents, read_documents
+from backstory.pipeline.stages.documents import read_documents
 from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import WHOLE
@@ -32,4 +32,4 @@ def _require_messages(workspace: Workspace) -> None:
 
 def _require_documents(workspace: Workspace) -> None:
     if WHOLE in workspace.catalog.read("documents"):
-        read_documents(workspace, list_all_documents(workspace), FileHashes(workspace.catalog))
+        read_documents(workspace, workspace.list_documents(), FileHashes(workspace.catalog))

@@ -22,7 +22,7 @@ from backstory.models.usage import Usage
 from backstory.pipeline.history.spending import estimate_cost, find_price
 from backstory.pipeline.incremental.partitions import content_of, read_previous
 from backstory.pipeline.run.runner import find_wanted
-from backstory.pipeline.stages.documents import list_all_documents, read_documents
+from backstory.pipeline.stages.documents import read_documents
 from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.stages.posts import PostsStage
 from backstory.pipeline.stages.retrieval import DecisionsStage, HitsStage
@@ -142,7 +142,7 @@ def _read_windows(workspace: Workspace, wanted: Sequence[str]) -> tuple[Frames, 
 
 def _read_chunks(workspace: Workspace) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Read the documents and the chunks that the run would make."""
-    read, _ = read_documents(workspace, list_all_documents(workspace), FileHashes(workspace.catalog))
+    read, _ = read_documents(workspace, workspace.list_documents(), FileHashes(workspace.catalog))
     chunks = cut_documents(workspace, read.documents, read_previous(workspace, "document_chunks"))
     return read.documents, chunks
 

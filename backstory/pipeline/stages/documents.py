@@ -17,12 +17,12 @@ from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.progress import announce
 from backstory.base.wording import name_some
 from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.ingest.documents.files import FolderListing, join_listings
+from backstory.ingest.documents.files import FolderListing
 from backstory.ingest.documents.folder import DocumentRead, name_reading, read_listed_documents
 from backstory.ingest.documents.rows import DRAFT
 from backstory.ingest.documents.written import drop_former_posts, list_written, name_source
 from backstory.ingest.privacy.erasure_list import leave_out_documents, read_forgotten
-from backstory.ingest.sources.listing import fetch_sources, hash_listing, list_documents
+from backstory.ingest.sources.listing import fetch_sources, hash_listing
 from backstory.pipeline.chats.copies import clear_copies_of_documents
 from backstory.pipeline.chats.removals import require_documents
 from backstory.pipeline.incremental.fingerprints import (
@@ -94,7 +94,7 @@ class DocumentsStage(TableStage):
         hashes.save()
         unchanged = hashes.unchanged
         read, previous = read_documents(workspace, self._listing, hashes)
-        self._inputs_after = {WHOLE: _hash_inputs(workspace, list_all_documents(workspace), hashes)}
+        self._inputs_after = {WHOLE: _hash_inputs(workspace, workspace.list_documents(), hashes)}
         self._rows = read.documents
         cleared = None if previous is None else clear_copies_of_documents(workspace, previous, self._rows)
         sources = {_DOCUMENTS: fill_in_languages(workspace, read)}
@@ -120,7 +120,7 @@ class DocumentsStage(TableStage):
 
     @cached_property
     def _listing(self) -> FolderListing:
-        return list_all_documents(self.workspace)
+        return self.workspace.list_documents()
 
     @cached_property
     def _hashes(self) -> FileHashes:
@@ -177,14 +177,6 @@ def _leave_out(workspace: Workspace, read: DocumentRead) -> DocumentRead:
     read = leave_out_documents(read, read_forgotten(workspace.forgotten), folder)
     read = leave_out_refused(workspace, read, folder)
     return replace(read, documents=drop_former_posts(read.documents))
-
-
-def list_all_documents(workspace: Workspace) -> FolderListing:
-    """List the files of the documents, with those of the written posts if they are documents, too."""
-    listing = list_documents(workspace, workspace.list_other_parts())
-    if not workspace.feeds_back:
-        return listing
-    return join_listings(listing, list_written(workspace.posts_dir, workspace.settings.writers.folder))
 
 
 def _hash_inputs(workspace: Workspace, listing: FolderListing, hashes: FileHashes) -> str:
