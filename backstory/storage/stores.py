@@ -13,12 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
-from uuid import uuid4
 
 from backstory.base.environment import may_reach_store_by_http
 from backstory.base.errors import StateError
 from backstory.base.extras import require_extra
-from backstory.base.files.atomic import flush
+from backstory.base.files.atomic import exclusive_temporary, flush, temporary_path
 
 # The client takes long to load, and a workspace of one machine never needs it.
 if TYPE_CHECKING:
@@ -73,17 +72,15 @@ class Folder:
         A cut of power may undo the renaming of a content: a partition whose file is absent is made again.
         """
         path = self.path / name
-        temporary = path.with_name(f".{uuid4().hex}.tmp")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with exclusive_temporary(path) as file:
             if isinstance(content, Path):
-                shutil.copyfile(content, temporary)
+                with content.open("rb") as copied:
+                    shutil.copyfileobj(copied, file)
             else:
-                temporary.write_bytes(content)
-            flush(temporary)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+                file.write(content)
+            file.flush()
+            flush(temporary_path(path))
+            temporary_path(path).replace(path)
         if isinstance(content, Path):
             flush(path.parent)
 

@@ -290,7 +290,14 @@ class _Groups:
         return {self._norms[row]: self._times[row] for row in written if counts[self._norms[row]] == 1}
 
     def _is_exact_copy(self, leading: _Group, other: _Group, least: int) -> bool:
-        """Return whether one group contains all messages of the other, with equal times and names."""
+        """Return whether one group contains all messages of the other, with equal times and names.
+
+        They must share a text that a person wrote once in each: what is said again and again tells no chats apart.
+        """
+        counted = (Counter(self._spoken(row) for row in group.rows) for group in (leading, other))
+        once, there = ({text for text, count in texts.items() if text and count == 1} for texts in counted)
+        if once.isdisjoint(there):
+            return False
         first, second = (
             {(self._times[row], self._authors[row], self._kinds[row], self._norms[row]) for row in group.rows}
             for group in (leading, other)
