@@ -99,14 +99,15 @@ def prune_command(
     keep_days: Annotated[int, typer.Option(min=1, help="Age in days from which runs are deleted.")] = 90,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Delete old runs from Dagster's history; tables and the last event of each partition stay."""
+    """Delete old runs from Dagster's history; the assets still show every partition that is built."""
     from backstory.pipeline.workspace import open_workspace
-    from pipelines.dagster_internals.history import delete_history
+    from pipelines.automation import prune_runs
     from pipelines.instance import open_instance
 
-    with open_instance(open_workspace(workspace)) as instance:
-        count = delete_history(instance, datetime.now(UTC) - timedelta(days=keep_days))
-    print(f"{count} runs deleted; what the assets show of them stays")
+    opened = open_workspace(workspace)
+    with open_instance(opened) as instance:
+        count = prune_runs(opened, instance, datetime.now(UTC) - timedelta(days=keep_days))
+    print(f"{count} runs deleted; the assets still show every partition that is built")
 
 
 def materialize(workspace: "Workspace", run: "Run", on_progress: "OnProgress") -> "Run":

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Final
 
 import dagster as dg
@@ -34,6 +35,7 @@ UNFINISHED: Final = [
     dg.DagsterRunStatus(status)
     for status in ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING", "SUSPENDED")
 ]
+_ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 _SECONDS = 60
 _CRONS = {"hour": "10 * * * *", "day": "0 3 * * *", "week": "0 3 * * 1", "month": "0 3 1 * *"}
 
@@ -134,6 +136,22 @@ def report_made(workspace: Workspace, instance: dg.DagsterInstance) -> int | Non
         if not is_free:
             return None
         return Reporter(workspace, instance, open_store(instance)).report_built(specify_assets(workspace))
+
+
+def prune_runs(workspace: Workspace, instance: dg.DagsterInstance, before: datetime) -> int:
+    """Delete the runs that were created before a moment and have ended, with their events and logs.
+
+    Partitions of which no event is left are reported again, by the next tick of the sensor if a run is under way.
+
+    Returns:
+        How many runs were deleted.
+    """
+    old = instance.get_runs(dg.RunsFilter(statuses=_ENDED, created_before=before))
+    for run in old:
+        instance.delete_run(run.run_id)
+        instance.compute_log_manager.delete_logs(prefix=[run.run_id])
+    report_made(workspace, instance)
+    return len(old)
 
 
 def make_alert_sensors(workspace: Workspace) -> list[dg.SensorDefinition]:

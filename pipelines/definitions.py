@@ -6,13 +6,15 @@ import re
 import dagster as dg
 from dagster import __version__ as installed
 
+from assets.reports import Store
 from assets.tables import make_assets
 from assets.workspace_resource import WorkspaceResource
 from backstory.base.errors import BackstoryError, WorkspaceError
 from backstory.interfaces.dagster_specs.asset_specs import specify_sources
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.automation import JOB, make_alert_sensors, make_schedule, make_sensor
-from pipelines.dagster_internals.event_log import open_store_of_step
+from pipelines.dagster_internals.event_log import open_store
+from pipelines.instance import keep_connections
 
 TESTED_RELEASE = "1.13.27"
 """The release of Dagster with which the private names were compared."""
@@ -34,7 +36,7 @@ def define(workspace: Workspace, resource: dg.ResourceDefinition | None = None) 
         WorkspaceError: Another release of Dagster is installed than the tested one.
     """
     require_tested_release()
-    tables = make_assets(workspace, open_store_of_step)
+    tables = make_assets(workspace, _open_store_of_step)
     job = dg.define_asset_job(
         JOB,
         # Not all, since these definitions may be merged with those of others.
@@ -52,6 +54,12 @@ def define(workspace: Workspace, resource: dg.ResourceDefinition | None = None) 
         },
         executor=dg.in_process_executor,
     )
+
+
+def _open_store_of_step(context: dg.AssetExecutionContext) -> Store:
+    keep_connections(context.instance)
+    step = str(context.op_execution_context.op_handle)
+    return open_store(context.instance, context.run.run_id, context.run.job_name, step)
 
 
 def require_tested_release() -> None:

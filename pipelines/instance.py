@@ -2,11 +2,14 @@
 
 import glob
 import os
+import select
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
+import sqlalchemy as sa
 
 from backstory.base.environment import WORKSPACE_VARIABLE
 from backstory.base.errors import InputError, WorkspaceError
@@ -20,6 +23,8 @@ CODE_LOCATION = (
 """Dagster's file ``workspace.yaml`` that names the code location."""
 
 _EVENTS_AT_ONCE = 1000
+_MOST_CONNECTIONS = 20
+_SECONDS_KEPT = 3600
 _TICK_SECONDS = "600"
 
 
@@ -101,3 +106,20 @@ def open_instance(workspace: Workspace) -> dg.DagsterInstance:
     """Open the instance of a workspace in this process."""
     os.environ.update(prepare_home(workspace))
     return dg.DagsterInstance.get()
+
+
+def keep_connections(instance: dg.DagsterInstance) -> None:
+    """Let this process keep its connections to tables of Dagster in Postgres, which opens two for each event else."""
+    instance.optimize_for_webserver(
+        statement_timeout=0, pool_recycle=_SECONDS_KEPT, max_overflow=_MOST_CONNECTIONS
+    )
+    if not sa.event.contains(sa.pool.QueuePool, "checkout", _replace_closed):
+        sa.event.listen(sa.pool.QueuePool, "checkout", _replace_closed)
+
+
+def _replace_closed(connection: Any, *_: object) -> None:
+    """Have a connection that its server has closed, as when it started again, replaced before it is used."""
+    incoming = select.poll()
+    incoming.register(connection.fileno(), select.POLLIN)
+    if incoming.poll(0):
+        raise sa.exc.DisconnectionError

@@ -14,8 +14,7 @@ from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG  # noqa: E402
 LOST = "The worker of this run is gone, as after a loss of its machine."
 """Why a run without a worker is marked as failed."""
 
-_ATTEMPTS = 3
-_REPLY_SECONDS = 5.0
+_REPLY_SECONDS = 15.0
 
 
 class WatchedCeleryRunLauncher(CeleryRunLauncher):
@@ -34,14 +33,10 @@ class WatchedCeleryRunLauncher(CeleryRunLauncher):
         return CheckRunHealthResult(WorkerStatus.NOT_FOUND, LOST)
 
     def _is_executing(self, task: str) -> bool:
-        """Ask the worker that started a task whether it still executes it. One that does not answer is asked again."""
+        """Ask the worker that started a task whether it still executes it; one that does not answer is gone."""
         started: dict[str, Any] = self.celery.AsyncResult(task).info or {}
         worker = started.get("hostname")
         if worker is None:
             return True  # the state has changed since
-        for _ in range(_ATTEMPTS):
-            inspection = self.celery.control.inspect(destination=[worker], timeout=_REPLY_SECONDS)
-            answer = inspection.query_task(task)
-            if answer is not None:
-                return task in answer.get(worker, {})
-        return False
+        answer = self.celery.control.inspect([worker], timeout=_REPLY_SECONDS).query_task(task) or {}
+        return task in answer.get(worker, {})

@@ -1,9 +1,8 @@
 """`dagster dev` with a webserver that answers only its own pages, and a daemon that suits backfills of days.
 
-Dagster's daemon looks for finished runs of backfills every half minute, for which it has no setting: a backfill of one
-day would take two minutes. After a loss of power, it may end the backfill whose run is lost before it looks for runs to
-retry, and it retries no run of a backfill that has ended. Here, only a backfill that a person has canceled keeps its
-runs from that. Dagster's webserver answers every page that a browser has open.
+Dagster has no setting for what is replaced here. Its daemon looks at backfills every half minute, so that one of a day
+would take two minutes. After a loss of power, it may end the backfill whose run is lost before it looks for runs to
+retry, and it would retry none of an ended backfill. Its webserver answers every page that a browser has open.
 """
 
 import os
@@ -43,7 +42,6 @@ def serve(port: int, host: str, locations: str) -> None:
         raise KeyboardInterrupt
 
     def start(command: list[str], **options: Any) -> Popen[Any]:
-        # `dagster dev` starts python -m dagster_webserver ... and python -m dagster._daemon run ...
         return open_ipc_subprocess([__name__ if word in _REPLACED else word for word in command], **options)
 
     signal.signal(signal.SIGINT, interrupt)
@@ -55,10 +53,7 @@ def serve(port: int, host: str, locations: str) -> None:
 
 
 def end_with(parent: int) -> None:
-    """Interrupt this process, as Ctrl-C does, once the process that started it is gone.
-
-    Otherwise there would be two daemons after the next start, and each would request the runs of a backfill.
-    """
+    """Interrupt this process once its parent is gone: two daemons would each request the runs of a backfill."""
 
     def watch() -> None:
         never = threading.Event()
@@ -75,20 +70,15 @@ def adapt_daemon() -> None:
     vars(auto_run_reexecution)["BULK_ACTION_TERMINAL_STATUSES"] = _ENDED_BY_A_PERSON
 
 
-def adapt_webserver() -> None:
-    """Put the guard before the webserver."""
-    names = vars(webserver)
-    make_app = names["create_app_from_workspace_process_context"]
-    names["create_app_from_workspace_process_context"] = lambda *given, **named: guard(
-        make_app(*given, **named)
-    )
-
-
 if __name__ == "__main__":
     end_with(os.getppid())
     if sys.argv[1] == "run":
         adapt_daemon()
         daemon.main()
     else:
-        adapt_webserver()
+        names = vars(webserver)
+        make_app = names["create_app_from_workspace_process_context"]
+        names["create_app_from_workspace_process_context"] = lambda *args, **options: guard(
+            make_app(*args, **options)
+        )
         webserver.cli(auto_envvar_prefix="DAGSTER_WEBSERVER")

@@ -1,17 +1,14 @@
 """Events in batches, and Dagster's SQLite storage, changed to write a batch in one transaction.
 
-Dagster's own SQLite storage opens and closes two databases per event, which took minutes for a year of days. It stores
-every event of an asset twice: in the database of the run, and in the index that the asset pages read. It also plans a
-run with one event per partition and asset, although one event can name all partitions of an asset.
+Dagster's own opens two databases per event and stores each event twice, which took minutes for a year of days.
 """
 
-import select
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import dagster as dg
-import sqlalchemy as sa
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
 from dagster._core.events import (
     ASSET_CHECK_EVENTS,
@@ -29,8 +26,6 @@ from dagster._serdes import ConfigurableClassData
 
 from assets.reports import Event, Failed, Store
 
-_MOST_CONNECTIONS = 20
-_SECONDS_KEPT = 3600
 _INSERT = SqlEventLogStorageTable.insert().returning(
     SqlEventLogStorageTable.c.id, sort_by_parameter_order=True
 )
@@ -64,30 +59,6 @@ def open_store(
     return store
 
 
-def open_store_of_step(context: dg.AssetExecutionContext) -> Store:
-    """Return the function that stores events of the step that is executing."""
-    keep_connections(context.instance)
-    step = str(context.op_execution_context.op_handle)
-    return open_store(context.instance, context.run.run_id, context.run.job_name, step)
-
-
-def keep_connections(instance: dg.DagsterInstance) -> None:
-    """Let this process keep its connections to tables of Dagster in Postgres, which opens two for each event else."""
-    instance.optimize_for_webserver(
-        statement_timeout=0, pool_recycle=_SECONDS_KEPT, max_overflow=_MOST_CONNECTIONS
-    )
-    if not sa.event.contains(sa.pool.QueuePool, "checkout", _replace_closed):
-        sa.event.listen(sa.pool.QueuePool, "checkout", _replace_closed)
-
-
-def _replace_closed(connection: Any, *_: object) -> None:
-    """Have a connection that its server has closed, as when it started again, replaced before it is used."""
-    incoming = select.poll()
-    incoming.register(connection.fileno(), select.POLLIN)
-    if incoming.poll(0):
-        raise sa.exc.DisconnectionError
-
-
 class BatchedEventLog(SqliteEventLogStorage):
     """Dagster's SQLite event log, with batched writes and one copy of each partition's event."""
 
@@ -95,6 +66,12 @@ class BatchedEventLog(SqliteEventLogStorage):
     def supports_partition_subset_in_asset_materialization_planned_events(self) -> bool:
         """Whether one event may plan many partitions; if so, Dagster writes one plan per asset of a run."""
         return True
+
+    def delete_events(self, run_id: str) -> None:
+        """Delete the events of a run, and its database."""
+        super().delete_events(run_id)
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self.path_for_shard(run_id)}{suffix}").unlink(missing_ok=True)
 
     def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
         """Store events of assets and checks, all of one run; materializations only in the index."""
@@ -111,8 +88,9 @@ class BatchedEventLog(SqliteEventLogStorage):
         if of_assets:
             self.store_asset_event_tags(*map(list, zip(*of_assets, strict=True)))
         # The row of an asset holds only its last event.
-        last = {str(event.get_dagster_event().asset_key): (event, place) for event, place in of_assets}
-        for event, place in last.values():
+        for event, place in {
+            event.get_dagster_event().asset_key: (event, place) for event, place in of_assets
+        }.values():
             self.store_asset_event(event, place)
         for event, place in stored:
             if event.dagster_event_type in ASSET_CHECK_EVENTS:
@@ -120,7 +98,7 @@ class BatchedEventLog(SqliteEventLogStorage):
 
 
 def _plan_whole_table(event: EventLogEntry) -> EventLogEntry:
-    """Reduce the plan of a check to one row: Dagster stores one per day of the run, which would never get a result."""
+    """Reduce the plan of a check from a row per day, which would never get a result, to one row."""
     planned = event.get_dagster_event()
     if planned.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED:
         return event

@@ -20,8 +20,9 @@ from dagster_webserver import cli as webserver
 from assets import tags
 from backstory.base.errors import WorkspaceError
 from pipelines import definitions
-from pipelines.dagster_internals.event_log import BatchedEventLog, WorkspaceStorage, keep_connections
+from pipelines.dagster_internals.event_log import BatchedEventLog, WorkspaceStorage
 from pipelines.dagster_internals.run_launcher import WatchedRunLauncher
+from pipelines.instance import keep_connections
 from tests.errors import raises
 from tests.postgres import PostgresServer
 
