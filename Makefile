@@ -37,7 +37,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $@
 
 demo: $(STAMP) ## Run the pipeline on the example workspace and count the topics that it covers
-	@$(BIN)/python -m pipelines.demo $(DEMO)
+	@$(BIN)/python -m examples.demo $(DEMO)
 
 serve: $(STAMP) ## Open the assistant over the example on SERVE_PORT (default: 8766), and print a token for it
 	@$(BIN)/python -m examples.serve $(SERVED) --port $(SERVE_PORT)

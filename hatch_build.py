@@ -12,7 +12,6 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _PACKAGES = ("assets", "pipelines")
-_LEFT_OUT = re.compile(r"demo\w*\.py")  # the demo needs the examples of the checkout
 _IMPORT = re.compile(r"^(\s*(?:from|import) )(assets|pipelines)\b", re.MULTILINE)
 _MODULE = re.compile(r"^(\s*module: )(pipelines)\b", re.MULTILINE)
 
@@ -35,7 +34,6 @@ class CodeLocationHook(BuildHookInterface):  # type: ignore[type-arg]
             )
             for package in _PACKAGES
             for source in sorted((root / package).rglob("*.py"))
-            if not _LEFT_OUT.fullmatch(source.name)
         }
         settings = (root / "dagster.yaml").read_text("utf-8")
         written["backstory_pipelines/dagster.yaml"] = _MODULE.sub(r"\1backstory_\2", settings)

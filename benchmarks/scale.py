@@ -1,9 +1,8 @@
 """What each size takes: constants from small runs, and a simulation of sizes that no machine here holds.
 
 ``python -m benchmarks.scale`` measures the constants on this machine, and then further sizes, and writes both beside
-this module, to ``scale_constants.json`` and ``scale_measured.json``. ``python -m benchmarks.scale --simulate FILE.svg``
-prints the tables of ``docs/reference/scale.md`` from these files, draws its curves with the measured sizes on them, and
-measures nothing.
+this module, to ``scale_constants.json`` and ``scale_measured.json``. ``python -m benchmarks.scale --simulate`` prints
+the tables of ``docs/reference/scale.md`` from these files, and measures nothing.
 
 Small builds hold all at once that larger ones read in blocks. So after a measurement put in place of
 ``chunk_memory_bytes`` and ``build_memory_bytes`` the slope and the rest of ``build_memory_mb`` of ``python -m
@@ -26,7 +25,6 @@ from backstory.models.choice import make_embedder
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.embedding import EmbeddingSettings
 from benchmarks.backfill import run_stages
-from benchmarks.curve import Line, Panel, Point, draw
 from benchmarks.growth import Figures, make_texts
 from benchmarks.growth import measure as measure_index
 from benchmarks.machine import drop_pinned_kernels
@@ -318,54 +316,6 @@ def tabulate_measured(constants: Constants, measured: Sequence[Measured]) -> str
     return "\n".join(lines)
 
 
-def draw_curves(constants: Constants, measured: Sequence[Measured]) -> str:
-    """Draw CPU seconds by number of chunks and of messages, with what was measured, as SVG."""
-    counts = [10.0**power for power in range(3, 11)]
-
-    def compute(seconds: Callable[[float], float]) -> list[Point]:
-        return [(count, seconds(count)) for count in counts]
-
-    def find(what: str, factor: float = 1.0) -> list[Point]:
-        return [(each.units, each.value * factor) for each in measured if each.what == what]
-
-    query = constants.query_cpu_s + DOCUMENT_CHUNKS * constants.query_chunk_cpu_s
-    texts = constants.texts_per_message
-    return draw(
-        [
-            Panel(
-                "CPU seconds of an index of documents; circles are measured",
-                "chunks",
-                [
-                    Line("embedding", compute(lambda chunks: chunks * constants.text_cpu_s)),
-                    Line(
-                        "building",
-                        compute(lambda chunks: FIGURES["build, CPU s"](constants, chunks)),
-                        find("build, CPU s"),
-                    ),
-                    Line(
-                        "one exact query",
-                        compute(lambda chunks: FIGURES["hybrid query, CPU ms"](constants, chunks) / 1e3),
-                        find("hybrid query, CPU ms", 1e-3),
-                    ),
-                ],
-            ),
-            Panel(
-                "CPU seconds of a backfill; circles are measured",
-                "messages",
-                [
-                    Line("embedding", compute(lambda messages: messages * texts * constants.text_cpu_s)),
-                    Line(
-                        "tables",
-                        compute(lambda messages: FIGURES["run, CPU s"](constants, messages)),
-                        find("run, CPU s"),
-                    ),
-                    Line("searching", compute(lambda messages: messages * texts * query)),
-                ],
-            ),
-        ]
-    )
-
-
 def tabulate(constants: Constants) -> str:
     """Write the table of all simulated sizes in Markdown."""
     demands = [
@@ -420,21 +370,15 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument(
-        "--simulate",
-        type=Path,
-        metavar="FILE.svg",
-        help="print the tables from what was measured last, and draw the curves",
+        "--simulate", action="store_true", help="print the tables from what was measured last"
     )
-    drawing = parser.parse_args().simulate
-    if drawing is None:
+    if not parser.parse_args().simulate:
         drop_pinned_kernels("benchmarks.scale")
         constants = measure_constants()
         _write(CONSTANTS_FILE, asdict(constants))
         _write(MEASURED_FILE, [asdict(each) for each in measure_others()])
     constants, measured = read_constants(), read_measured()
     print(tabulate(constants), tabulate_measured(constants, measured), sep="\n\n")
-    if drawing is not None:
-        drawing.write_text(draw_curves(constants, measured), encoding="utf-8")
     return 0
 
 

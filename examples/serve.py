@@ -12,7 +12,7 @@ from backstory.interfaces.cli.service import open_folder
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import LIBRARY, IndexJobs
 from backstory.interfaces.service.opening import ServiceFolder
-from pipelines.demo import prepare_demo
+from examples.demo import prepare_demo
 
 TENANT: Final = "example"
 USER: Final = "you"

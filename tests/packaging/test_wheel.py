@@ -44,7 +44,6 @@ def test_the_wheel_holds_the_library_and_the_code_location_of_dagster(wheel: Pat
         f"backstory_{path.relative_to(ROOT).as_posix()}"
         for package in ("assets", "pipelines")
         for path in (ROOT / package).rglob("*.py")
-        if not path.name.startswith("demo")
     }
     assert held == here | location | {"backstory_pipelines/dagster.yaml"}
     assert "backstory/py.typed" in held

@@ -13,12 +13,15 @@ from backstory import run_pipeline
 from backstory.base.environment import SETTINGS_FILE
 from backstory.operations.inspection.windows import list_windows
 from backstory.pipeline.workspace import Workspace, open_workspace
-from pipelines.demo import count_topics, prepare_demo, read_topics, show_demo
-from pipelines.demo_comparison import (
+from examples.demo import (
     BACKSTORY,
     METHODS,
     ONE_VECTOR,
     compare_with_whole_windows,
+    count_topics,
+    prepare_demo,
+    read_topics,
+    show_demo,
 )
 from tests.long_tests import LONG_TESTS
 from tests.pipelines.write_demo_output import README, SHOWN, print_demo
@@ -97,7 +100,7 @@ def test_a_copy_keeps_the_secret_that_it_has(tmp_path: Path) -> None:
 
 def test_the_readme_shows_what_the_demo_prints(demo: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(demo.root.parent)
-    monkeypatch.setattr("pipelines.demo.DEFAULT_FOLDER", demo.root)
+    monkeypatch.setattr("examples.demo.DEFAULT_FOLDER", demo.root)
     printed = print_demo(demo)
     assert max(map(len, printed.splitlines())) <= 80
     shown = SHOWN.search(README.read_text(encoding="utf-8"))

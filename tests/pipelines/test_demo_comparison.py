@@ -7,7 +7,7 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.pipeline.workspace import Workspace
-from pipelines.demo_comparison import METHODS, ONE_KEYWORD_QUERY, compare_with_whole_windows
+from examples.demo import METHODS, ONE_KEYWORD_QUERY, compare_with_whole_windows
 from tests.workspaces import SETTINGS
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from backstory.interfaces.library.job_store import JobStore
 from backstory.pipeline.workspace import Workspace
+from examples.demo import prepare_demo
 from examples.serve import TENANT, prepare_service, renew_token
-from pipelines.demo import prepare_demo
 from tests.caches import open_own_state
 from tests.long_tests import LONG_TESTS
 

@@ -1,6 +1,6 @@
 """Writes what the demo prints into the README: ``python -m tests.pipelines.write_demo_output WORKSPACE``.
 
-The workspace is one that ``python -m pipelines.demo`` has made.
+The workspace is one that ``python -m examples.demo`` has made.
 """
 
 import io
@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from backstory.pipeline.workspace import Workspace, open_workspace
-from pipelines import demo
+from examples import demo
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 SHOWN = re.compile(r"(?<=```text\n).*?(?=\n```)", re.DOTALL)
