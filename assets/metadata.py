@@ -67,14 +67,13 @@ def describe_posts(workspace: Workspace, rows: pl.DataFrame) -> Metadata:
     }
 
 
-def describe_cases(cases: pl.DataFrame, rows: int | None, by_partition: Mapping[str, int]) -> Metadata:
-    """Return the metadata of a check: how many rows fail, their share if it is known, and the first failing rows."""
-    share = {} if rows is None else {"failing_share": round(len(cases) / max(rows, 1), 4)}
+def describe_cases(cases: pl.DataFrame, rows: int, by_partition: Mapping[str, int]) -> Metadata:
+    """Return the metadata of a check: how many rows fail, their share, and the first failing rows."""
     examples = format_preview(cases, cell_characters=_EXAMPLE_CHARACTERS)
     return {
         "failing_rows": sum(by_partition.values()),
         "failing_partitions": name_partitions(sorted(by_partition)),
-        **share,
+        "failing_share": round(len(cases) / max(rows, 1), 4),
         "examples": dg.MetadataValue.md(examples if len(cases) else "*none in this run*"),
     }
 

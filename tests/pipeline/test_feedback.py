@@ -360,7 +360,7 @@ def test_posts_of_days_that_are_gone_go(chains: Workspace, tmp_path: Path) -> No
     assert not any("2025-01-03" in uri for uri in documents)
 
 
-def test_rows_are_not_compared_with_their_contract_after_each_day(
+def test_citations_are_not_compared_with_documents_after_each_day(
     many_days: Workspace, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     workspace = copy(many_days, tmp_path / "again")
@@ -369,5 +369,5 @@ def test_rows_are_not_compared_with_their_contract_after_each_day(
         run(workspace)
     fields = [vars(record)["fields"] for record in caplog.records if record.name == CHECKS]
     made = Counter((each["table"], each["check"]) for each in fields)
-    assert made["posts", "contract_breaches"] == 1
+    assert made["posts", "unknown_citations"] == 1
     assert made["posts", "real_names"] == MANY_DAYS + 1

@@ -12,7 +12,7 @@ from backstory.interfaces.cli import app as cli
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.operations.inspection.doctor import examine
 from backstory.operations.inspection.probes import Examination
-from backstory.pipeline.checks import integrity
+from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.text.languages import detect_language
 from tests.workspaces import POSTS, build_table, copy_made, write_workspace
@@ -61,8 +61,12 @@ def test_only_windows_in_an_unknown_language_are_degraded_and_get_no_verdict(mix
     assert english["error"].null_count() == len(english)
 
 
+def find_cases(workspace: Workspace) -> dict[str, pl.DataFrame]:
+    return {check.name: check.find(workspace, None) for check in CHECKS if check.table == "window_contexts"}
+
+
 def test_a_person_is_told_wherever_the_window_is_looked_at(mixed: Workspace) -> None:
-    [case] = integrity.find_unjudged_windows(mixed).to_dicts()
+    [case] = find_cases(mixed)["windows_in_unknown_languages"].to_dicts()
     assert case["language"] == "German"
     shown = CliRunner(env={"COLUMNS": "200"}).invoke(
         cli.app, ["context", case["window_id"], "-w", str(mixed.root)]
@@ -134,9 +138,14 @@ def test_unknown_languages_are_not_among_the_insufficient_or_unserved(make_works
     workspace = make_workspace(ENGLISH_ONLY.replace("-1", "0.99"))
     (workspace.chats_dir / "garden.txt").write_text(GERMAN, encoding="utf-8")
     run_pipeline(workspace)
-    assert len(integrity.find_unjudged_windows(workspace)) == 1
-    assert integrity.find_insufficient_windows(workspace).is_empty()
-    assert integrity.find_unserved_windows(workspace).is_empty()
+    found = {name: len(cases) for name, cases in find_cases(workspace).items()}
+    assert found == {
+        "windows_in_unknown_languages": 1,
+        "insufficient_contexts": 0,
+        "windows_without_context": 0,
+        "unknown_windows": 0,
+        "real_names": 0,
+    }
 
 
 def test_stating_that_the_model_knows_the_language_makes_the_verdicts_and_nothing_else(

@@ -11,8 +11,9 @@ import pytest
 from backstory import run_pipeline
 from backstory.base.errors import SettingsError, WorkspaceError
 from backstory.pipeline.chats.leaks import find_privacy_breaches
-from backstory.pipeline.checks import integrity
+from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.contracts import keeps_contract
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import connect
 from tests.errors import raises
@@ -61,15 +62,11 @@ def test_documents_of_the_future_are_hidden_unless_asked_for(
 
 
 def test_all_tables_keep_their_contracts_and_references(made_workspace: Workspace) -> None:
-    for table in TABLES:
-        assert integrity.find_contract_breaches(made_workspace, table).is_empty()
-    assert integrity.find_unknown_messages(made_workspace).is_empty()
-    assert integrity.find_inexact_chunks(made_workspace).is_empty()
-    assert integrity.find_late_documents(made_workspace).is_empty()
-    assert integrity.find_orphans(made_workspace, "hits", "document_chunks", ["chunk_id"]).is_empty()
-    assert integrity.find_orphans(
-        made_workspace, "decisions", "hits", ["query_chunk_id", "chunk_id"]
-    ).is_empty()
+    for table, model in TABLES.items():
+        assert keeps_contract(made_workspace.tables.read(table), model), table
+    assert {
+        check.name for check in CHECKS if check.blocking and len(check.find(made_workspace, None))
+    } == set()
     windows = made_workspace.tables.read("windows")["window_id"].sort()
     assert made_workspace.tables.read("window_contexts")["window_id"].sort().equals(windows)
 
@@ -194,7 +191,7 @@ def test_a_line_that_cannot_be_read_is_quarantined(workspace: Workspace) -> None
     text = export.read_text(encoding="utf-8")
     export.write_text(text + "31/02/2025, 10:00 - Ada Lind: no such day\n", encoding="utf-8")
     run_pipeline(workspace)
-    lines = integrity.find_unread_lines(workspace)
+    lines = workspace.tables.read("quarantine")
     assert lines["line"].to_list() == [len(text.splitlines()) + 1]
     assert len(workspace.tables.read("messages")) == len(text.splitlines())
 
@@ -304,13 +301,14 @@ def test_windows_that_a_threshold_leaves_without_documents_are_insufficient(
 ) -> None:
     workspace = make_workspace("embedding: {provider: hashing}\nrag: {min_similarity: 0.99}\n")
     run_pipeline(workspace)
-    cases = integrity.find_insufficient_windows(workspace)
+    [check] = [check for check in CHECKS if check.name == "insufficient_contexts"]
+    cases = check.find(workspace, None)
     assert set(cases["window_id"]) == set(workspace.tables.read("windows")["window_id"])
     assert cases["confidence"].is_sorted()
     assert all("; lower rag.min_similarity: " in text for text in cases["recommendation"])
     switched_off = make_workspace("embedding: {provider: hashing}\nrag: {enabled: false}\n", "off")
     run_pipeline(switched_off)
-    assert integrity.find_insufficient_windows(switched_off).is_empty()
+    assert check.find(switched_off, None).is_empty()
 
 
 def test_a_switched_off_retrieval_gives_empty_contexts(make_workspace: Callable[..., Workspace]) -> None:

@@ -150,12 +150,13 @@ def test_the_run_says_what_it_reads_before_dagster_is_loaded() -> None:
 def test_a_blocking_check_stops_its_day_and_is_told_once(made: Workspace, call: Call) -> None:
     path = find_file(made.root, "messages", "2025-03-13")
     messages = pl.read_parquet(path)
-    replace_recorded(made, "messages", "2025-03-13", pl.concat([messages, messages.head(1)]))
+    named = messages.head(1).with_columns(text=pl.lit("Ada Lind has tulips"))
+    replace_recorded(made, "messages", "2025-03-13", pl.concat([named, messages[1:]]))
     for other in ("windows", "contexts"):
         find_file(made.root, other, "2025-03-15").unlink()
     result = call("materialize", "--workspace", str(made.root))
     assert result.returncode == 1
-    assert result.stdout.count("failed: messages, check contract_breaches: 1 found") == 1
+    assert result.stdout.count("failed: messages, check real_names: 1 found") == 1
     assert "(2025-03-13)" in result.stdout
     assert made.tables.keys("contexts") == ["2025-03-13", "2025-03-15"]
 

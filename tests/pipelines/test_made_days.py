@@ -59,7 +59,7 @@ def test_the_sensor_reports_them_too(made_workspace: Workspace) -> None:
 def test_days_that_failed_and_those_that_a_run_would_make_again_are_not_reported(
     made_workspace: Workspace,
 ) -> None:
-    damage(made_workspace, "windows", FILLED[0])
+    damage(made_workspace, FILLED[0])
     outcome = run_workspace(open_workspace(made_workspace.root), DAYS)
     assert not outcome.success
     with open_instance(made_workspace) as instance:

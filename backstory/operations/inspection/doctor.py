@@ -31,14 +31,14 @@ from backstory.operations.inspection.probes import (
     describe_database,
     examine_one,
 )
-from backstory.pipeline.checks.integrity import LANGUAGE_REMEDY, count_languages, describe_languages
+from backstory.pipeline.checks.checks import LANGUAGE_REMEDY
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.sharing import require_keys
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.evidence.learned import read_learned
 from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.storage.stores import Bucket
-from backstory.text.languages import name_languages
+from backstory.text.languages import english_name, is_known, name_languages
 
 _LISTED_LANGUAGES: Final = 10
 _STORE_PROBE: Final = "probe of backstory doctor"
@@ -241,16 +241,28 @@ def _describe_learned(workspace: Workspace) -> str:
 
 
 def _describe_languages(workspace: Workspace) -> str:
-    counts = count_languages(workspace)
+    """Count the files and windows of each language, as "conversations: 1 in English; windows: 2 in German"."""
+    files = workspace.tables.read("sources").filter(status="read").select("language", what="folder")
+    windows = workspace.tables.read("window_contexts").select("language", what=pl.lit("windows"))
+    counts = pl.concat([files, windows]).group_by("what", "language").agg(count=pl.len())
     if counts.is_empty():
         return "not known yet; `backstory run` detects them"
+    known = pl.Series([is_known(language, workspace.embedder.languages) for language in counts["language"]])
+    counts = counts.with_columns(
+        english_name(pl.col("language")).fill_null("an unclear language"), known=known
+    )
+    counts = counts.sort("what", "count", "language", descending=[False, True, False])
+    of_each = counts.group_by("what", maintain_order=True).agg(
+        pl.format("{} in {}", "count", "language").str.join(", ")
+    )
+    described = "; ".join(f"{what}: {listed}" for what, listed in of_each.rows())
     unknown = counts.filter(~pl.col("known"))["language"].unique().sort().to_list()
     if unknown:
         raise BackstoryError(
-            f"{describe_languages(counts)}. {workspace.embedder.id} does not know {', '.join(unknown)}: windows in an "
-            f"unknown language get no verdict, and documents in one are rarely found. {LANGUAGE_REMEDY}"
+            f"{described}. {workspace.embedder.id} does not know {', '.join(unknown)}: windows in an unknown language "
+            f"get no verdict, and documents in one are rarely found. {LANGUAGE_REMEDY}"
         )
-    return describe_languages(counts)
+    return described
 
 
 _PROBES: Final = (

@@ -39,7 +39,7 @@ from backstory.operations.inspection.file_rows import (
 )
 from backstory.operations.inspection.run_stops import find_run_stops
 from backstory.pipeline.chats.exports_reading import leave_out_opted_out
-from backstory.pipeline.checks.integrity import LANGUAGE_REMEDY
+from backstory.pipeline.checks.checks import LANGUAGE_REMEDY
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.inputs import ChunkSettings, ConversationSettings, DocumentSettings
 from backstory.settings.models import Settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -21,7 +21,6 @@ from backstory.text.prompts.entries import cut_line
 
 _EXAMPLES: Final = 2
 _EXAMPLE_CHARACTERS: Final = 160
-_WINDOW: Final = "window_id"
 
 logger = logging.getLogger(__name__)
 
@@ -33,16 +32,16 @@ class CheckResult:
     Attributes:
         check: The check that ran.
         cases: One row per case; no rows if the check passed.
-        rows: Number of checked rows of the table; None unless the check has ``share_of_rows``.
+        rows: Number of checked rows of the table.
         by_partition: Number of cases per partition, where they were counted; partitions without cases are absent.
         failures: The partitions on which the check raised an error, and the error.
     """
 
     check: Check
     cases: pl.DataFrame
-    rows: int | None = None
-    by_partition: dict[str, int] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
+    rows: int = 0
+    by_partition: Mapping[str, int] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -54,23 +53,21 @@ class CheckResult:
         """Number of cases, the first of them, and the remedy."""
         if self.passed:
             return "none found"
-        share = "" if self.rows is None else f" among {self.rows}"
         examples = [
             cut_line(self.check.example.format_map(row), _EXAMPLE_CHARACTERS)
             for row in self.cases.head(_EXAMPLES).to_dicts()
         ]
         named = "; ".join(filter(None, [*examples, count_rest(len(self.cases), _EXAMPLES)]))
         end = "" if named.endswith("…") else "."
-        return f"{len(self.cases)} found{share} ({self.check.what}): {named}{end} {self.check.remedy}"
+        found = f"{len(self.cases)} found among {self.rows} ({self.check.what})"
+        return f"{found}: {named}{end} {self.check.remedy}"
 
 
 def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | None) -> CheckResult:
-    """Run a check for some partitions, or None for all, and log its finding.
-
-    A table without partitions is always checked as a whole.
-    """
+    """Run a check for some partitions, or None for all, and log its finding; a table without any is checked whole."""
     wanted = partitions if check.table in PARTITIONED else None
-    rows = len(workspace.tables.read(check.table, wanted)) if check.share_of_rows else None
+    entries = workspace.catalog.read(check.table)
+    rows = sum(entry.rows for key, entry in entries.items() if wanted is None or key in wanted)
     finding = CheckResult(check, check.find(workspace, wanted), rows)
     log_event(
         logger,
@@ -84,36 +81,34 @@ def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | N
 
 
 def find_cases(workspace: Workspace, check: Check, partitions: Sequence[str]) -> CheckResult:
-    """Run a check; where it finds cases or raises, run it for each partition alone to tell which ones are concerned."""
+    """Run a check, and tell which partitions have cases, or cannot be checked."""
     try:
         finding = make_check(workspace, check, None if WHOLE in partitions else partitions)
     except BackstoryError as error:
         if len(partitions) == 1:
-            return CheckResult(check, pl.DataFrame(), failures=dict.fromkeys(partitions, str(error)))
-        finding = None
-    if finding is not None and (finding.passed or len(partitions) == 1):
-        return replace(finding, by_partition={} if finding.passed else {partitions[0]: len(finding.cases)})
-    if (
-        finding is not None
-        and _WINDOW in finding.cases.columns
-        and finding.cases.schema[_WINDOW] == pl.String
-    ):
-        of_windows = workspace.tables.read("windows", partitions).select(_WINDOW, "partition")
-        named = finding.cases.select(_WINDOW).join(of_windows, on=_WINDOW)
-        if len(named) == len(finding.cases):
-            return replace(finding, by_partition=dict(named["partition"].value_counts().iter_rows()))
+            return CheckResult(check, pl.DataFrame(), failures={partitions[0]: str(error)})
+    else:
+        if finding.passed:
+            return finding
+        if len(partitions) == 1:
+            return replace(finding, by_partition={partitions[0]: len(finding.cases)})
+        if "window_id" in finding.cases.columns:
+            of_windows = workspace.tables.read("windows", partitions).select("window_id", "partition")
+            named = finding.cases.join(of_windows, on="window_id")
+            if len(named) == len(finding.cases):
+                counts = named["partition"].value_counts()
+                return replace(finding, by_partition=dict(counts.iter_rows()))
     parts = {key: find_cases(workspace, check, [key]) for key in partitions}
-    finding = finding or CheckResult(
-        check, pl.concat([part.cases for part in parts.values()], how="diagonal")
-    )
-    return replace(
-        finding,
-        by_partition={key: len(part.cases) for key, part in parts.items() if not part.passed},
-        failures={key: reason for part in parts.values() for key, reason in part.failures.items()},
+    return CheckResult(
+        check,
+        pl.concat([part.cases for part in parts.values()], how="diagonal"),
+        sum(part.rows for part in parts.values()),
+        {key: len(part.cases) for key, part in parts.items() if not part.passed},
+        {key: reason for part in parts.values() for key, reason in part.failures.items()},
     )
 
 
-def remember(workspace: Workspace, check: Check, looked_at: Sequence[str], cases: dict[str, int]) -> None:
+def remember(workspace: Workspace, check: Check, looked_at: Sequence[str], cases: Mapping[str, int]) -> None:
     """Store the number of cases per partition in the catalog until the check runs there again."""
     name = _name_in_catalog(check)
     known = workspace.catalog.read(name)
