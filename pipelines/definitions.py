@@ -58,8 +58,7 @@ def define(workspace: Workspace, resource: dg.ResourceDefinition | None = None) 
 
 def _open_store_of_step(context: dg.AssetExecutionContext) -> Store:
     keep_connections(context.instance)
-    step = str(context.op_execution_context.op_handle)
-    return open_store(context.instance, context.run.run_id, context.run.job_name, step)
+    return open_store(context.instance, context)
 
 
 def require_tested_release() -> None:

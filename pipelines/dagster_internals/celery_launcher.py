@@ -11,32 +11,21 @@ from dagster._core.launcher import CheckRunHealthResult, WorkerStatus  # noqa: E
 from dagster_celery.launcher import CeleryRunLauncher  # noqa: E402
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG  # noqa: E402
 
-LOST = "The worker of this run is gone, as after a loss of its machine."
-"""Why a run without a worker is marked as failed."""
-
 _REPLY_SECONDS = 15.0
 
 
 class WatchedCeleryRunLauncher(CeleryRunLauncher):
-    """Starts each run as a task. Dagster's monitoring marks a started run as failed if its worker is gone.
-
-    Celery keeps the state ``STARTED`` of a task whose worker was killed, so the worker is asked.
-    """
+    """Starts each run as a task. Dagster's monitoring marks a started run as failed if its worker is gone."""
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Return whether a worker executes the run."""
+        """Ask the worker of a started run whether it executes it: Celery keeps the state of a killed worker's task."""
         result = super().check_run_worker_health(run)
-        if result.status is not WorkerStatus.RUNNING or self._is_executing(
-            run.tags[DAGSTER_CELERY_TASK_ID_TAG]
-        ):
+        if result.status is not WorkerStatus.RUNNING:
             return result
-        return CheckRunHealthResult(WorkerStatus.NOT_FOUND, LOST)
-
-    def _is_executing(self, task: str) -> bool:
-        """Ask the worker that started a task whether it still executes it; one that does not answer is gone."""
+        task = run.tags[DAGSTER_CELERY_TASK_ID_TAG]
         started: dict[str, Any] = self.celery.AsyncResult(task).info or {}
-        worker = started.get("hostname")
-        if worker is None:
-            return True  # the state has changed since
-        answer = self.celery.control.inspect([worker], timeout=_REPLY_SECONDS).query_task(task) or {}
-        return task in answer.get(worker, {})
+        if worker := started.get("hostname"):
+            answer = self.celery.control.inspect([worker], timeout=_REPLY_SECONDS).query_task(task) or {}
+            if task not in answer.get(worker, {}):
+                return CheckRunHealthResult(WorkerStatus.NOT_FOUND, "The worker of this run is gone.")
+        return result

@@ -25,16 +25,11 @@ from backstory.base.errors import WorkspaceError
 from pipelines.own_pages import guard
 
 _INTERVAL_SECONDS = 3
-_ENDED_BY_A_PERSON = [BulkActionStatus.CANCELING, BulkActionStatus.CANCELED]
 _REPLACED = ("dagster_webserver", "dagster._daemon")
 
 
 def serve(port: int, host: str, locations: str) -> None:
-    """Run the webserver, the daemon and the code locations that a ``workspace.yaml`` names until interrupted.
-
-    Raises:
-        WorkspaceError: The webserver or the daemon has ended by itself.
-    """
+    """Run the webserver, the daemon and the code locations that a ``workspace.yaml`` names until interrupted."""
     interrupted = threading.Event()
 
     def interrupt(*_: object) -> None:
@@ -46,8 +41,8 @@ def serve(port: int, host: str, locations: str) -> None:
 
     signal.signal(signal.SIGINT, interrupt)
     vars(dev)["open_ipc_subprocess"] = start
-    served = WorkspaceOpts(workspace=[locations])
-    dev.dev_command_impl("warning", "warning", "colored", str(port), host, False, None, False, served)
+    options = ("warning", "warning", "colored", str(port), host, False, None, False)
+    dev.dev_command_impl(*options, WorkspaceOpts(workspace=[locations]))
     if not interrupted.is_set():
         raise WorkspaceError("Dagster's daemon or its webserver has ended; see the messages above")
 
@@ -67,7 +62,8 @@ def end_with(parent: int) -> None:
 def adapt_daemon() -> None:
     """Set values in Dagster's modules that have no setting."""
     controller.DEFAULT_DAEMON_INTERVAL_SECONDS = _INTERVAL_SECONDS
-    vars(auto_run_reexecution)["BULK_ACTION_TERMINAL_STATUSES"] = _ENDED_BY_A_PERSON
+    by_a_person = [BulkActionStatus.CANCELING, BulkActionStatus.CANCELED]
+    vars(auto_run_reexecution)["BULK_ACTION_TERMINAL_STATUSES"] = by_a_person
 
 
 if __name__ == "__main__":
@@ -78,7 +74,5 @@ if __name__ == "__main__":
     else:
         names = vars(webserver)
         make_app = names["create_app_from_workspace_process_context"]
-        names["create_app_from_workspace_process_context"] = lambda *args, **options: guard(
-            make_app(*args, **options)
-        )
+        names["create_app_from_workspace_process_context"] = lambda *a, **named: guard(make_app(*a, **named))
         webserver.cli(auto_envvar_prefix="DAGSTER_WEBSERVER")

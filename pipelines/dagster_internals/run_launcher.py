@@ -5,9 +5,6 @@ from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, Wor
 
 from assets.workspace_resource import is_lost
 
-LOST = "The process of this run is gone, as after a loss of the machine."
-"""Why a run without a process is marked as failed."""
-
 
 class WatchedRunLauncher(DefaultRunLauncher):
     """Starts a process per run. Dagster's monitoring marks a started run as failed if its process is gone."""
@@ -20,5 +17,5 @@ class WatchedRunLauncher(DefaultRunLauncher):
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Return whether the process of a run is there."""
         if is_lost(self._instance, run.run_id):
-            return CheckRunHealthResult(WorkerStatus.NOT_FOUND, LOST)
+            return CheckRunHealthResult(WorkerStatus.NOT_FOUND, "The process of this run is gone.")
         return CheckRunHealthResult(WorkerStatus.RUNNING)

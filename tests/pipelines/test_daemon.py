@@ -13,7 +13,6 @@ from dagster._time import get_current_timestamp
 from assets.tags import tag_range
 from backstory.pipeline.workspace import Workspace
 from pipelines.dagster_internals.dev import adapt_daemon
-from pipelines.dagster_internals.run_launcher import LOST
 from pipelines.instance import open_instance
 from tests.pipelines.test_instance import IDLE
 
@@ -50,7 +49,7 @@ def lose_run(instance: dg.DagsterInstance, status: BulkActionStatus, retries: in
         run = instance.create_run_for_job(
             IDLE, tags={**tags, **kin}, parent_run_id=parent.run_id, root_run_id=root
         )
-    instance.report_run_failed(run, LOST)
+    instance.report_run_failed(run, "Its process is gone.")
     found = instance.get_run_by_id(run.run_id)
     assert found is not None
     return found
