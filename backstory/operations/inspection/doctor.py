@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -17,26 +16,19 @@ from backstory.base.environment import cache_folder
 from backstory.base.errors import BackstoryError, SearchIndexError
 from backstory.base.extras import MODULES, is_installed
 from backstory.index.calibration import describe_calibration
-from backstory.index.graph import GOOD_RECALL, REMEDY
-from backstory.index.snapshot import current_version, find_damage, read_manifest
+from backstory.index.snapshot import current_version
 from backstory.models.embeddings.local_embedder import LocalEmbedder
 from backstory.models.reranker import Candidate, QueryChunk, RerankRequest
 from backstory.operations.inspection.inventory import examine_files
-from backstory.operations.inspection.probes import (
-    DATABASE,
-    PROBES,
-    TABLE,
-    Examination,
-    Probe,
-    describe_database,
-    examine_one,
-)
+from backstory.operations.inspection.probes import PROBES, Examination, Probe, examine_one
 from backstory.pipeline.checks.checks import LANGUAGE_REMEDY
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.sharing import require_keys
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.evidence.learned import read_learned
 from backstory.retrieval.evidence.pair_model import read_pair_model
+from backstory.storage.schema import STATE
+from backstory.storage.state_places import open_state
 from backstory.storage.stores import Bucket
 from backstory.text.languages import english_name, is_known, name_languages
 
@@ -58,53 +50,31 @@ def examine(given: Path | None, *, deep: bool = False) -> list[Examination]:
     """Check the installation and a workspace: that of the environment or the current folder, unless one is given.
 
     With ``deep``, all that runs have written is compared with what is recorded of it instead. Nothing is written then,
-    and no model is loaded.
-
-    Returns:
-        The examinations. One that depends on a failed one is left out, as is one that failed only since it read a table
-        or the database, whose own examination failed.
+    and no model is loaded. What fails since it depends on something else that failed, such as a table, is left out.
     """
-    installation = (
-        []
-        if deep
-        else [
-            examine_one("installation", _describe_installation),
-            examine_one("model cache", lambda: _writable(cache_folder())),
-        ]
-    )
+    found = []
+    if not deep:
+        found.append(examine_one("installation", _describe_installation))
+        found.append(examine_one("model cache", lambda: _writable(cache_folder())))
     try:
         workspace = open_workspace(given, follows=False)
     except BackstoryError as error:
-        return [*installation, Examination("settings", False, str(error))]
-    wanted = ("always", "deep") if deep else ("always", "quick")
+        return [*found, Examination("settings", False, str(error))]
+    found.append(Examination("settings", True, str(workspace.root)))
     address = workspace.settings.storage.database
-    found = [] if address is None else [examine_one(DATABASE, lambda: describe_database(address))]
-    found += [probe.examine(workspace) for probe in (*_PROBES, *PROBES) if probe.depth in wanted]
-    if not deep:
-        found += _examine_files(workspace)
-    return [
-        *installation,
-        Examination("settings", True, str(workspace.root)),
-        *_leave_out_explained(found, address),
-    ]
-
-
-def _leave_out_explained(found: Sequence[Examination], address: str | None) -> Iterator[Examination]:
-    """Leave out what failed since a table or the database cannot be read; the examination of that one says so."""
-    named = {one.detail for one in found if not one.passed and one.name.startswith(TABLE)}
-    is_away = any(not one.passed and one.name == DATABASE for one in found)
-    for one in found:
-        is_of_table = one.detail in named and not one.name.startswith(TABLE)
-        is_of_database = is_away and not one.passed and one.name != DATABASE and str(address) in one.detail
-        if not (is_of_table or is_of_database):
-            yield one
-
-
-def _examine_files(workspace: Workspace) -> list[Examination]:
+    if address is not None:
+        found.append(examine_one("database", lambda: _try_database(address)))
+    wanted = ("always", "deep") if deep else ("always", "quick")
+    found += [probe.examine(workspace) for probe in (*PROBES, *_PROBES) if probe.depth in wanted]
+    files = []
     try:
-        return examine_files(workspace)
+        files = [] if deep else examine_files(workspace)
     except (BackstoryError, OSError) as error:
-        return [Examination("files", False, str(error))]
+        found.append(Examination("files", False, str(error)))
+    # An error of the database names its address, and what it was asked for.
+    causes = [address if address and address in one.detail else one.detail for one in found]
+    said = [one for place, one in enumerate(found) if one.passed or causes.index(causes[place]) == place]
+    return [*said, *files]
 
 
 def _describe_installation() -> str:
@@ -146,35 +116,38 @@ def _describe_mode(root: Path) -> str:
     return f"no user but the owner{' and the group' if mode & 0o070 else ''} reaches {root}"
 
 
+def _try_database(address: str) -> str:
+    began = perf_counter()
+    open_state(Path(), address, STATE).exists()
+    return f"{address} answers in {1000 * (perf_counter() - began):.1f} ms"
+
+
 def _try_store(workspace: Workspace) -> str:
     store = workspace.tables.store
     if not isinstance(store, Bucket):
         return "none is configured: the tables are in a folder"
-    started = perf_counter()
     store.write(_STORE_PROBE, b"backstory")
     store.delete([_STORE_PROBE])
-    seconds = (perf_counter() - started) / 2
     workspace.follower.follow()
     require_keys(workspace, workspace.tables)
-    return (
-        f"{store.address} answers in {seconds * 1000:.0f} ms; this worker has the keys, which are never there"
-    )
+    return f"{store.address} can be written; this worker has the keys, which are never there"
 
 
 def _try_embedder(workspace: Workspace) -> str:
     embedder = workspace.embedder
     vectors = embedder.embed(["Is anybody there?"], task="query")
     known = embedder.languages
-    languages = "its languages are not known" if known is None else f"knows {_list_languages(known)}"
+    if known is None:
+        languages = "its languages are not known"
+    elif len(known) <= _LISTED_LANGUAGES:
+        languages = f"knows {name_languages(known)}"
+    else:
+        languages = f"knows {len(known)} languages"
     computed = f"; computed by {embedder.onnx.provider}" if isinstance(embedder, LocalEmbedder) else ""
     return (
         f"{embedder.id}: vectors of {vectors.shape[1]} numbers, texts of at most {embedder.max_input_tokens} tokens; "
         f"{languages}{computed}"
     )
-
-
-def _list_languages(known: Sequence[str]) -> str:
-    return name_languages(known) if len(known) <= _LISTED_LANGUAGES else f"{len(known)} languages"
 
 
 def _try_reranker(workspace: Workspace) -> str:
@@ -191,35 +164,15 @@ def _try_reranker(workspace: Workspace) -> str:
     return f"{reranker.id} works: for the query soup, it rated {best!r} best"
 
 
-def _describe_index(workspace: Workspace) -> str:
+def _describe_calibration(workspace: Workspace) -> str:
+    """Open the index for questions, as a search does, and describe its constants."""
     if not current_version(workspace.index):
-        return "not built yet; `backstory run` builds it"
+        return "there is no search index yet; `backstory run` builds and calibrates it"
     served = open_for_queries(workspace)
     with served.index as index:
         if served.degraded is not None:
             raise SearchIndexError(served.degraded)
-        if damage := find_damage(workspace.index / index.manifest.version, checksums=True):
-            raise SearchIndexError(damage)
-        described = (
-            f"snapshot {index.manifest.version}, {index.manifest.rows} chunks, every file has its checksum"
-        )
-        recall = index.manifest.recall_at_5
-    if recall is None:
-        return f"{described}; searched exactly"
-    described += f"; the HNSW index finds {recall:.1%} of the best five"
-    if recall < GOOD_RECALL:
-        raise SearchIndexError(f"{described}, below {GOOD_RECALL:.0%}; {REMEDY}")
-    return described
-
-
-def _describe_calibration(workspace: Workspace) -> str:
-    if not current_version(workspace.index):
-        return "there is no search index yet; `backstory run` builds and calibrates it"
-    try:
-        manifest = read_manifest(workspace.index / current_version(workspace.index))
-    except SearchIndexError:
-        return "cannot be read, since the search index is damaged"
-    described = describe_calibration(manifest.calibration)
+        described = describe_calibration(index.manifest.calibration)
     model = read_pair_model()
     described += f"; evidence by model of pairs {model.digest}, fitted on {', '.join(model.fitted_on)}"
     stated = workspace.settings.rag.min_similarity
@@ -271,8 +224,7 @@ _PROBES: Final = (
     Probe("workspace closed to others", lambda workspace: _describe_mode(workspace.root), "quick"),
     Probe("embedder", _try_embedder, "quick"),
     Probe("reranker", _try_reranker, "quick"),
-    Probe("search index", _describe_index, "quick", is_replaced=True),
-    Probe("calibration", _describe_calibration, "quick"),
+    Probe("calibration", _describe_calibration, "quick", is_replaced=True),
     Probe("learned", _describe_learned, "quick"),
     Probe("languages", _describe_languages, "quick"),
 )

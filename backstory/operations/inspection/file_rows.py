@@ -18,7 +18,7 @@ from backstory.ingest.documents.pages import IMAGE
 from backstory.ingest.documents.parsed_document import DocumentFormat
 from backstory.ingest.documents.reader import READERS
 from backstory.ingest.documents.written import name_source
-from backstory.ingest.file_kinds import kind_in_chats, names_chat
+from backstory.ingest.file_kinds import names_chat
 from backstory.text.languages import detect_language
 
 _PLATFORMS: Final = frozenset(chat_format.name for chat_format in CHAT_FORMATS)
@@ -64,23 +64,16 @@ def describe_chats(read: ExportRead, folder: str) -> list[Row]:
 
 def describe_documents(read: DocumentRead, folder: str) -> list[Row]:
     """Describe the files of a folder of documents; their chunks are not counted yet."""
-    served = name_served(read, folder)
+    served = name_served(read, folder).select("source", "title", "text", "page_starts")
     known = {
         source: {"language": detect_language([title, text]), "pages": len(page_starts) or None}
-        for source, title, text, page_starts in served.select(
-            "source", "title", "text", "page_starts"
-        ).iter_rows()
+        for source, title, text, page_starts in served.iter_rows()
     }
-    return [
-        {
-            **row,
-            "taken_for": DOCUMENT if row["format"] else None,
-            **_NO_CHAT,
-            **_NO_DOCUMENT,
-            **known.get(row["source"], {"language": None}),
-        }
-        for row in read.sources.drop("folder").iter_rows(named=True)
-    ]
+    rows = []
+    for row in read.sources.drop("folder").iter_rows(named=True):
+        described = {**row, "taken_for": DOCUMENT if row["format"] else None, **_NO_CHAT, **_NO_DOCUMENT}
+        rows.append(described | known.get(row["source"], {"language": None}))
+    return rows
 
 
 def name_served(read: DocumentRead, folder: str) -> pl.DataFrame:
@@ -102,16 +95,13 @@ def classify(chats: Iterable[Row], documents: Iterable[Row]) -> list[Row]:
     others = {row["source"]: row for row in documents}
     settled = _settle_archives(chats, others)
     has_chat = any(_is_chat(row, others.get(row["source"])) for row in settled)
-    has_document = any(row["status"] == "read" for row in others.values())
     files = []
     for row in settled:
         other = others.pop(row["source"], None)
         # Next to chats, a picture was sent in a chat; alone or next to documents, it belongs to a document.
-        is_foreign = row["status"] == "unsupported" and not has_chat
-        is_foreign = is_foreign and (has_document or kind_in_chats(row["source"]) is not None)
-        is_document = other is not None and (other["format"] is not None or is_foreign)
-        is_document = is_document and not names_chat(row["reason"])
-        files.append(other if other and is_document and not _is_chat(row, other) else row)
+        is_document = other is not None and (other["format"] is not None or not has_chat)
+        is_document = is_document and not names_chat(row["reason"]) and not _is_chat(row, other)
+        files.append(other if other and is_document else row)
     folders = [row for row in settled if row["format"] and row["source"].endswith("/")]
     slack = tuple(row["source"] for row in folders if row["format"] == SLACK.name)
     mails = tuple(f"{row['source']}{name}/" for row in folders for name in MAILDIR_FOLDERS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -10,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from backstory.base.errors import SearchIndexError, StateError
 from backstory.base.ids import WRITTEN_PREFIX
-from backstory.base.wording import inflect, name_some
+from backstory.base.wording import name_some
 from backstory.index.snapshot import current_version, read_manifest
 from backstory.ingest.documents.rows import DRAFT
 from backstory.operations.inspection.probes import Examination
@@ -32,9 +31,9 @@ STATUS_WORDS: Final = {
 }
 """Words for people by status of the table ``sources``."""
 
-_MOST_FILES = 20
-_MOST_NAMES = 5
-_LATEST_RUNS = 20
+_MOST_FILES: Final = 20
+_MOST_NAMES: Final = 5
+_LATEST_RUNS: Final = 20
 
 
 class TableSize(BaseModel):
@@ -51,18 +50,9 @@ class TableSize(BaseModel):
 class Status(BaseModel):
     """The status of a workspace.
 
-    Attributes:
-        root: Its folder.
-        storage: The addresses of ``files`` and ``database``; None for the folder.
-        embedder: Its provider.
-        index_version: Version of the snapshot; None before the first one.
-        index_error: Why the index cannot be opened, or None.
-        index_recall: Share of the exact best five that its HNSW index found when it was built; None without one.
-        tables: The size of each table.
-        caches: The size of the caches; None if they cannot be read.
-        cache_error: Why the caches cannot be read, or None.
-        runs: Where running runs stand, and the latest ended one unless it succeeded, in a sentence each.
-        stale_copies: Copies of data that has left the tables, each with its remedy.
+    ``storage`` has the addresses of ``files`` and ``database``, None for the folder; ``index_recall`` the share of the
+    exact best five that the HNSW index found; ``runs`` a sentence for each running run, and for the latest ended one
+    unless it succeeded; ``stale_copies`` the copies of data that has left the tables, each with its remedy.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -84,14 +74,13 @@ def read_status(workspace: Workspace) -> Status:
     """Read the status of a workspace, before or after its first run; the rows are those that the catalog counts."""
     tables = {}
     for name in SERVED_TABLES:
-        rows = {
-            key: entry.rows for key, entry in sorted(workspace.tables.entries(name).items()) if entry.rows
-        }
+        entries = sorted(workspace.tables.entries(name).items())
+        keys = [key for key, entry in entries if entry.rows]
         tables[name] = TableSize(
-            rows=sum(rows.values()),
-            partitions=len(rows),
-            first=next(iter(rows), None),
-            last=next(reversed(rows), None),
+            rows=sum(entry.rows for _, entry in entries),
+            partitions=len(keys),
+            first=keys[0] if keys else None,
+            last=keys[-1] if keys else None,
         )
     version = current_version(workspace.index)
     recall, caches, damage, cache_error = None, None, None, None
@@ -130,88 +119,68 @@ def examine_files(workspace: Workspace) -> list[Examination]:
     sources = workspace.tables.read("sources")
     seen = {*workspace.catalog.read("sources"), *workspace.tables.keys("sources")}
     found: list[Examination] = []
-    for folder, name in (
-        ("conversations", workspace.settings.conversations.folder),
-        ("documents", workspace.settings.documents.folder),
-    ):
-        if folder in seen:
-            found += _examine_folder(f"files in {name}/", sources.filter(pl.col("folder") == folder))
+    for part in sorted(seen & {"conversations", "documents"}):
+        folder = getattr(workspace.settings, part).folder
+        found += _examine_folder(f"files in {folder}/", sources.filter(folder=part))
     if "documents" in seen:
-        found.append(_examine_documents(workspace, sources.filter(pl.col("folder") == "documents")))
+        found.append(_examine_documents(workspace, sources.filter(folder="documents")))
     return found
 
 
 def _examine_folder(name: str, files: pl.DataFrame) -> list[Examination]:
-    unsettled = files.filter(pl.col("status").is_in(UNREAD_STATUSES))
     counts = dict(files["status"].value_counts().iter_rows())
     parts = [f"{counts[status]} {words}" for status, words in STATUS_WORDS.items() if status in counts]
-    lines = int(files["unread"].sum())
-    if lines:
+    if lines := int(files["unread"].sum()):
         parts.append(f"{lines} of their lines or records could not be read; the table quarantine lists them")
-    unsupported = files.filter(pl.col("status") == "unsupported")["source"].to_list()
-    if unsupported:
-        parts.append(f"of a kind that is not read: {_list_names(unsupported)}")
-    pictures = files.filter(pl.col("status") == "needs_ocr")
-    if len(pictures):
-        parts.append(f"text in images: {_list_names(pictures['source'].to_list())} ({pictures['reason'][0]})")
-    summary = Examination(name, unsettled.is_empty(), f"in the last run: {'; '.join(parts) or 'no file'}")
+    for status in sorted(counts.keys() & {"needs_ocr", "unsupported"}):
+        of_it = files.filter(status=status)
+        parts.append(f"{STATUS_WORDS[status]}: {_list_names(of_it['source'])} ({of_it['reason'][0]})")
+    unsettled = files.filter(pl.col("status").is_in(UNREAD_STATUSES))
+    found = [Examination(name, unsettled.is_empty(), f"in the last run: {'; '.join(parts) or 'no file'}")]
+    rows = unsettled.select("source", "status", "reason").iter_rows()
     each = [
-        Examination(
-            f"file {source}",
-            False,
-            f"{'waits for your answer' if status == 'set_aside' else 'could not be read'}: {reason}",
-        )
-        for source, status, reason in unsettled.select("source", "status", "reason")
-        .head(_MOST_FILES)
-        .iter_rows()
+        Examination(f"file {source}", False, f"{STATUS_WORDS[status]}: {reason}")
+        for source, status, reason in rows
     ]
-    if (more := len(unsettled) - _MOST_FILES) > 0:
-        rest = f"{more:,} more {inflect(more, 'is', 'are')} set aside or failed; the table sources lists them all"
-        each.append(Examination(f"further {name}", False, rest))
-    return [summary, *each]
+    found += each[:_MOST_FILES]
+    if rest := len(each[_MOST_FILES:]):
+        more = f"{rest:,} more set aside or failed; the table sources lists them all"
+        found.append(Examination(f"further {name}", False, more))
+    return found
 
 
 def _examine_documents(workspace: Workspace, files: pl.DataFrame) -> Examination:
     documents = workspace.tables.read("documents").filter(pl.col("status") == "ok")
-    folder = workspace.settings.documents.folder
+    settings = workspace.settings
     if documents.is_empty():
         state = "holds no document to serve" if workspace.documents_dir.is_dir() else "is not there"
         return Examination(
             "documents",
             False,
-            f"{folder}/ {state}, so windows get no context; put documents into it, or set "
+            f"{settings.documents.folder}/ {state}, so windows get no context; put documents into it, or set "
             "`documents: {folder: ...}`, and run `backstory run`",
         )
-    parts = [f"{len(documents)} served"]
-    undated = documents.filter(pl.col("published_at").is_null())["uri"].to_list()
-    if undated:
-        served = "windows of any time" if workspace.settings.rag.undated == "serve" else "no window"
-        parts.append(
-            f"{len(undated)} of them without a date, given to {served} (`rag: {{undated: ...}}`): "
-            f"{_list_names(undated)}"
-        )
-    if late := _list_late(workspace, documents):
-        parts.append(
-            f"{len(late)} of them newer than every window, so no window is given them: {_list_names(late)}; if a date "
-            "is wrong, state the right one in the file or its name"
-        )
-    drafts = files.filter(pl.col("reason") == DRAFT)["source"].to_list()
-    if drafts:
-        parts.append(
-            f"{len(drafts)} left out as drafts (`documents: {{drafts: true}}` serves them): {_list_names(drafts)}"
-        )
-    return Examination("documents", True, "; ".join(parts))
+    served = "windows of any time" if settings.rag.undated == "serve" else "no window"
+    kinds = {
+        f"without a date, given to {served} (`rag: {{undated: ...}}`)": documents.filter(
+            pl.col("published_at").is_null()
+        )["uri"],
+        "newer than every window, and so given to none (if a date is wrong, state the right one)": _list_late(
+            workspace, documents
+        ),
+        "left out as drafts (`documents: {drafts: true}` serves them)": files.filter(reason=DRAFT)["source"],
+    }
+    told = [f"{len(names)} {kind}: {_list_names(names)}" for kind, names in kinds.items() if len(names)]
+    return Examination("documents", True, "; ".join([f"{len(documents)} served", *told]))
 
 
-def _list_late(workspace: Workspace, documents: pl.DataFrame) -> list[str]:
+def _list_late(workspace: Workspace, documents: pl.DataFrame) -> pl.Series:
     """List the documents of people that are dated after every window began."""
     last = workspace.tables.keys("windows")[-1:]  # a window is in the partition in which it began
     starts = workspace.tables.read("windows", last)["started_at"]
-    if not workspace.settings.rag.as_of or starts.is_empty():
-        return []
     is_late = (pl.col("published_at") > starts.max()) & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
-    return documents.filter(is_late)["uri"].sort().to_list()
+    return documents.filter(is_late & workspace.settings.rag.as_of)["uri"].sort()
 
 
-def _list_names(names: Sequence[str]) -> str:
-    return name_some(names, _MOST_NAMES)
+def _list_names(names: pl.Series) -> str:
+    return name_some(names.to_list(), _MOST_NAMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -19,9 +20,10 @@ from backstory.index.chunks import cut_document_chunks
 from backstory.ingest.chats.export_files import describe_file
 from backstory.ingest.chats.exports import RAW_SCHEMA, ExportRead, read_exports, read_listed_exports
 from backstory.ingest.chats.message_ids import assign_message_ids
+from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.file_rules import make_rules
-from backstory.ingest.documents.files import list_file
-from backstory.ingest.documents.folder import DocumentRead, read_documents, read_listed_documents
+from backstory.ingest.documents.files import list_file, list_files
+from backstory.ingest.documents.folder import read_listed_documents
 from backstory.ingest.documents.written import name_source
 from backstory.ingest.privacy.erasure_list import leave_out, leave_out_documents, read_forgotten
 from backstory.ingest.sources.listing import list_documents
@@ -37,12 +39,14 @@ from backstory.operations.inspection.file_rows import (
     list_readers_beside,
     name_served,
 )
-from backstory.operations.inspection.run_stops import find_run_stops
 from backstory.pipeline.chats.exports_reading import leave_out_opted_out
 from backstory.pipeline.checks.checks import LANGUAGE_REMEDY
+from backstory.pipeline.stages.documents import read_documents as read_stored_documents
+from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.inputs import ChunkSettings, ConversationSettings, DocumentSettings
 from backstory.settings.models import Settings
+from backstory.storage.tables.tables import WHOLE
 from backstory.text.languages import is_known, name_language
 
 _DEFAULT_TIMEZONE: Final = ConversationSettings().timezone
@@ -121,15 +125,10 @@ def preview_run(
         readings = _read_loose(paths, settings)
     else:
         settings = opened.located_settings
-        placed = {path: _locate(path) for path in paths}
-        folders = (opened.chats_dir.resolve(), opened.documents_dir.resolve())
-        inside = {
-            path: place
-            for path, place in placed.items()
-            if place == opened.root or any(place.is_relative_to(folder) for folder in folders)
-        }
-        whole = not paths or opened.root in inside.values()
-        readings = [_read_workspace(opened, None if whole else inside)] if whole or inside else []
+        names = {path: _name(opened, path) for path in paths}
+        inside = {path: name for path, name in names.items() if name is not None}
+        whole = not paths or PurePosixPath() in inside.values()
+        readings = [_read_workspace(opened, {} if whole else inside)] if whole or inside else []
         readings += _read_loose([path for path in paths if path not in inside], settings)
     return _summarize(readings, settings, opened)
 
@@ -160,55 +159,98 @@ def _find_above(path: Path) -> Path | None:
     return next((folder for folder in (path, *path.parents) if (folder / SETTINGS_FILE).is_file()), None)
 
 
-def _locate(path: Path) -> Path:
-    """Return the absolute path; a link to a file keeps its own location, not that of its target."""
-    return path.resolve() if path.is_dir() else path.parent.resolve() / path.name
+def _name(workspace: Workspace, path: Path) -> PurePosixPath | None:
+    """Name a path as the table ``sources`` does, the workspace by an empty name; None for one outside of its folders.
+
+    A link to a file keeps its own location, not that of its target.
+    """
+    place = path.resolve() if path.is_dir() else path.parent.resolve() / path.name
+    if place == workspace.root:
+        return PurePosixPath()
+    chats, documents = workspace.settings.conversations.folder, workspace.settings.documents.folder
+    for folder, root in ((chats, workspace.chats_dir), (documents, workspace.documents_dir)):
+        if place.is_relative_to(root.resolve()):
+            return PurePosixPath(folder) / place.relative_to(root.resolve()).as_posix()
+    return None
 
 
-def _read_workspace(workspace: Workspace, inside: Mapping[Path, Path] | None) -> _Reading:
-    """Read the folders of a workspace as a run does, and select the files at the given paths; None selects all."""
+def _read_workspace(workspace: Workspace, names: Mapping[Path, PurePosixPath]) -> _Reading:
+    """Read the folders of a workspace as a run does, and select the files of some names; all files without names."""
     reading = _Reading()
-    chats = workspace.settings.conversations
-    documents = workspace.settings.documents
+    chats, documents = workspace.settings.conversations, workspace.settings.documents
     forgotten = read_forgotten(workspace.forgotten)
-    exports, posts = workspace.chats_dir.resolve(), workspace.documents_dir.resolve()
-    in_exports = {path: place for path, place in (inside or {}).items() if place.is_relative_to(exports)}
-    in_posts = {path: place for path, place in (inside or {}).items() if path not in in_exports}
-    if inside is None or in_exports:
-        try:
-            whole, _ = workspace.last_reading.read(workspace.chats_dir, chats)
-        except WorkspaceError as error:
-            reading.problems.append(str(error))
-        else:
-            left = leave_out(whole, forgotten, chats.folder)
-            read = leave_out_opted_out(workspace, left)
-            wanted = _select(read.sources, chats.folder, exports, in_exports, reading.problems)
-            _add_chats(reading, read, chats.folder, wanted)
-            reading.notes += _describe_forgotten(whole, left, chats.folder, wanted)
-            if inside is None:
-                reading.notes += _describe_unused(read, chats.folder)
-        if inside is None and reading.messages.is_empty():
+
+    def is_wanted(source: str) -> bool:
+        return not names or any(_is_at(source, name) for name in names.values())
+
+    try:
+        whole, _ = workspace.last_reading.read(workspace.chats_dir, chats)
+    except WorkspaceError as error:
+        reading.problems.append(str(error))
+    else:
+        left = leave_out(whole, forgotten, chats.folder)
+        read = leave_out_opted_out(workspace, left)
+        reading.files += [row for row in describe_chats(read, chats.folder) if is_wanted(row["source"])]
+        sources = [
+            name for name in read.messages["source"].unique() if is_wanted(name_source(chats.folder, name))
+        ]
+        reading.messages = read.messages.filter(pl.col("source").is_in(sources))
+        reading.notes += _describe_forgotten(whole, left, chats.folder, is_wanted)
+        if not names:
+            reading.notes += [
+                f"conversations.overrides: entry {entry} names no file and no subfolder of {chats.folder}; compare its "
+                "name with theirs (a file's without its suffix)"
+                for entry in read.unused_overrides
+            ]
+    listing = list_documents(workspace, workspace.list_other_parts())
+    found = read_listed_documents(listing, documents, timezone=chats.timezone)
+    found = leave_out_documents(found, forgotten, documents.folder)
+    rows = [row for row in describe_documents(found, documents.folder) if is_wanted(row["source"])]
+    reading.files += rows
+    reading.documents.append(name_served(found, documents.folder))
+    for path, name in names.items():
+        if not any(_is_at(row["source"], name) for row in reading.files):
+            reading.problems.append(f"{path}: there is no file in it that a run looks at")
+    if not names:
+        if reading.messages.is_empty():
             reading.problems.append(
                 f"a run would find no message and stop; put chat exports into {workspace.chats_dir}"
             )
-    if inside is None or in_posts:
-        listing = list_documents(workspace, workspace.list_other_parts())
-        found = read_listed_documents(listing, documents, timezone=chats.timezone)
-        found = leave_out_documents(found, forgotten, documents.folder)
-        wanted = _select(found.sources, documents.folder, posts, in_posts, reading.problems)
-        rows = [row for row in describe_documents(found, documents.folder) if wanted(row["source"])]
-        reading.files += rows
-        reading.documents.append(name_served(found, documents.folder))
-        if inside is None and not any(row["status"] == "read" for row in rows):
+        if not any(row["status"] == "read" for row in rows):
             state = "holds no document that can be served" if found.present else "does not exist"
             reading.notes.append(f"{documents.folder}/ {state}, so windows get no context")
-    if inside is None:
-        reading.problems += [f"a run would stop: {stop}" for stop in find_run_stops(workspace)]
+        reading.problems += [f"a run would stop: {stop}" for stop in _find_stops(workspace)]
     return reading
 
 
+def _is_at(source: str, name: PurePosixPath) -> bool:
+    """Return whether a file is at or below a name, or is a folder above it that is read as one file."""
+    return PurePosixPath(source).is_relative_to(name) or (
+        source.endswith("/") and name.is_relative_to(source)
+    )
+
+
+def _find_stops(workspace: Workspace) -> list[str]:
+    """Find the errors that would stop a run over all partitions, such as messages missing from the exports.
+
+    There is none before the first run, which has nothing to lose.
+    """
+    stops = []
+    try:
+        if stored := workspace.tables.keys("messages"):
+            read_all_messages(workspace, stored)
+    except BackstoryError as error:
+        stops.append(str(error))
+    try:
+        if WHOLE in workspace.catalog.read("documents"):
+            read_stored_documents(workspace, workspace.list_documents(), FileHashes(workspace.catalog))
+    except BackstoryError as error:
+        stops.append(str(error))
+    return stops
+
+
 def _describe_forgotten(
-    whole: ExportRead, left: ExportRead, folder: str, wanted: Callable[[str], bool]
+    whole: ExportRead, left: ExportRead, folder: str, is_wanted: Callable[[str], bool]
 ) -> list[str]:
     """Count the forgotten messages in each file; a run reads the rest of it."""
     passed = set(left.sources.filter(status="ignored")["source"])
@@ -216,92 +258,50 @@ def _describe_forgotten(
     notes = []
     for source, messages in whole.messages["source"].value_counts().sort("source").iter_rows():
         name, dropped = name_source(folder, source), messages - counts.get(source, 0)
-        if dropped and name not in passed and wanted(name):
-            lost = count(dropped, "message")
-            notes.append(f"{name}: {lost} forgotten by `backstory forget` would be left out")
+        if dropped and name not in passed and is_wanted(name):
+            notes.append(
+                f"{name}: {count(dropped, 'message')} forgotten by `backstory forget` would be left out"
+            )
     return notes
-
-
-def _select(
-    sources: pl.DataFrame, folder: str, root: Path, inside: Mapping[Path, Path], problems: list[str]
-) -> Callable[[str], bool]:
-    """Build the filter for files at or below the given paths, or for all files; report paths without files.
-
-    A part of a folder that is one row, such as a mail of a Maildir, stands for that row.
-    """
-    if not inside:
-        return lambda _: True
-    wanted: set[str] = set()
-    for path, place in inside.items():
-        name = PurePosixPath(folder) / place.relative_to(root).as_posix()
-        found = {source for source in sources["source"] if PurePosixPath(source).is_relative_to(name)}
-        around = [
-            source for source in sources["source"] if source.endswith("/") and name.is_relative_to(source)
-        ]
-        if not found and not around:
-            problems.append(f"{path}: there is no file in it that a run looks at")
-        wanted |= found or {max(around, key=len, default="")}
-    return wanted.__contains__
-
-
-def _add_chats(reading: _Reading, read: ExportRead, folder: str, wanted: Callable[[str], bool]) -> None:
-    """Add the selected files of a folder of exports, and their messages."""
-    reading.files += [row for row in describe_chats(read, folder) if wanted(row["source"])]
-    sources = [source for source in read.messages["source"].unique() if wanted(name_source(folder, source))]
-    selected = read.messages.filter(pl.col("source").is_in(sources))
-    reading.messages = pl.concat([reading.messages, selected])
-
-
-def _describe_unused(read: ExportRead, folder: str) -> list[str]:
-    return [
-        f"conversations.overrides: entry {entry} names no file and no subfolder of {folder}; compare its name with "
-        "theirs (a file's without its suffix)"
-        for entry in read.unused_overrides
-    ]
 
 
 def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
     """Read files and folders outside the folders of a workspace; the files of one folder are read together."""
-    folders = [path for path in paths if path.is_dir()]
+    found = [_read_place(path, None, settings) for path in paths if path.is_dir()]
     files = sorted({path for path in paths if not path.is_dir()}, key=lambda path: (path.parent, path.name))
-    found = []
-    for folder in folders:
-        chats = settings.conversations.model_copy(update={"folder": folder.as_posix()})
-        # The pattern of the settings is meant for the folder of documents, and may exclude every file elsewhere.
-        documents = settings.documents.model_copy(
-            update={"folder": folder.as_posix(), "pattern": DocumentSettings().pattern}
-        )
-        read = read_exports(folder, chats)
-        beside = read_documents(folder, documents, readers=list_readers_beside(read), timezone=chats.timezone)
-        reading = _tell_apart(read, chats.folder, [beside])
-        if not reading.files:
-            reading.problems.append(f"{folder}: there is no file in it")
-        found.append(reading)
-    for parent, group in groupby(files, key=lambda path: path.parent):
-        members = list(group)
-        chats = settings.conversations.model_copy(update={"folder": parent.as_posix()})
-        documents = settings.documents.model_copy(update={"folder": parent.as_posix()})
-        read = read_listed_exports([describe_file(path, path.name) for path in members], chats)
-        readers = list_readers_beside(read)
-        listings = (list_file(path, make_rules(documents)) for path in members)
-        beside_each = [
-            read_listed_documents(listing, documents, readers=readers, timezone=chats.timezone)
-            for listing in listings
-        ]
-        found.append(_tell_apart(read, chats.folder, beside_each))
+    for parent, members in groupby(files, key=lambda path: path.parent):
+        found.append(_read_place(parent, list(members), settings))
     return found
 
 
-def _tell_apart(read: ExportRead, folder: str, beside: Sequence[DocumentRead]) -> _Reading:
-    """Classify files that were read both as chats and as documents as one of the two."""
-    documents = [row for each in beside for row in describe_documents(each, folder)]
-    files = classify(describe_chats(read, folder), documents)
+def _read_place(folder: Path, members: Sequence[Path] | None, settings: Settings) -> _Reading:
+    """Read the files of a folder, or some of them, both as chats and as documents, and classify each as one of them."""
+    chats = settings.conversations.model_copy(update={"folder": folder.as_posix()})
+    # The pattern of the settings is meant for the folder of documents, and may exclude every file elsewhere.
+    documents = settings.documents.model_copy(
+        update={"folder": folder.as_posix(), "pattern": DocumentSettings().pattern}
+    )
+    rules = make_rules(documents)
+    if members is None:
+        read = read_exports(folder, chats)
+        listings = [list_files(folder, documents.pattern, rules=rules)]
+    else:
+        read = read_listed_exports([describe_file(path, path.name) for path in members], chats)
+        listings = [list_file(path, rules) for path in members]
+    readers = list_readers_beside(read)
+    beside = [
+        read_listed_documents(listing, documents, readers=readers, timezone=chats.timezone)
+        for listing in listings
+    ]
+    rows = [row for each in beside for row in describe_documents(each, chats.folder)]
+    files = classify(describe_chats(read, chats.folder), rows)
     taken = {row["source"] for row in files if row["taken_for"] == CHAT}
-    names = [source for source in read.messages["source"].unique() if name_source(folder, source) in taken]
+    names = [name for name in read.messages["source"].unique() if name_source(chats.folder, name) in taken]
     return _Reading(
         files=files,
         messages=read.messages.filter(pl.col("source").is_in(names)),
-        documents=[name_served(each, folder) for each in beside],
+        documents=[name_served(each, chats.folder) for each in beside],
+        problems=[] if files else [f"{folder}: there is no file in it"],
     )
 
 
@@ -322,11 +322,15 @@ def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Work
             f"clocks that do not state their zone are read in {_DEFAULT_TIMEZONE}; if the phones were elsewhere, "
             "set their zone, such as `conversations: {timezone: Europe/Berlin}`"
         )
-    undated = [row for row in ordered if row["taken_for"] == DOCUMENT and row["rows"] and not row["first"]]
-    if undated:
+    documents = [row for row in ordered if row["taken_for"] == DOCUMENT]
+    if any(row["rows"] and not row["first"] for row in documents):
         served = "every window, whatever its time" if settings.rag.undated == "serve" else "no window"
         notes.append(f"documents without a date are given to {served} (`rag: {{undated: ...}}`)")
-    notes += _describe_late(ordered, settings)
+    last = max((row["last"] for row in ordered if row["taken_for"] == CHAT and row["last"]), default=None)
+    late = [row["source"] for row in documents if row["first"] and last and row["first"] > last]
+    if late and settings.rag.as_of:
+        told = f"{count(len(late), 'document is', 'documents are')} newer than the last message, so that no window "
+        notes.append(f"{told}can be given {inflect(len(late), 'it', 'them')}: {name_some(late, _MOST_NAMES)}")
     problems = [problem for reading in readings for problem in reading.problems]
     try:
         embedder = make_embedder(settings.embedding)
@@ -351,33 +355,13 @@ def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Work
     )
 
 
-def _describe_late(files: Sequence[Row], settings: Settings) -> list[str]:
-    """Name the documents that are newer than the last message."""
-    last = max((row["last"] for row in files if row["taken_for"] == CHAT and row["last"]), default=None)
-    if last is None or not settings.rag.as_of:
-        return []
-    late = [
-        row["source"]
-        for row in files
-        if row["taken_for"] == DOCUMENT and row["first"] and row["first"] > last
-    ]
-    if not late:
-        return []
-    are = inflect(len(late), "is", "are")
-    told = (
-        f"{count(len(late), 'document')} {are} newer than the last message, so that no window can be given "
-    )
-    return [f"{told}{inflect(len(late), 'it', 'them')}: {name_some(late, _MOST_NAMES)}"]
-
-
 def _describe_unknown_languages(files: Sequence[Row], known: Sequence[str] | None) -> list[str]:
-    found: dict[str, int] = {}
-    for row in files:
-        if row["language"] and not is_known(row["language"], known):
-            found[row["language"]] = found.get(row["language"], 0) + 1
-    counted = ", ".join(f"{name_language(code)} ({files})" for code, files in sorted(found.items()))
-    if not counted:
+    found = Counter(
+        row["language"] for row in files if row["language"] and not is_known(row["language"], known)
+    )
+    if not found:
         return []
+    counted = ", ".join(f"{name_language(code)} ({number})" for code, number in sorted(found.items()))
     unknown = f"files in a language that the embedding model does not know: {counted}"
     return [
         f"{unknown}; windows in it get no verdict, and documents in it are rarely found. {LANGUAGE_REMEDY}"

@@ -1,22 +1,16 @@
-"""Probes: single checks of a workspace, each of which describes a part of it or says what is wrong and what to do."""
+"""Probes of what runs have written: each describes a part of a workspace, or says what is wrong and what to do."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from backstory.base.errors import (
-    BackstoryError,
-    ContractError,
-    SearchIndexError,
-    StateError,
-)
+from backstory.base.errors import BackstoryError, ContractError, SearchIndexError, StateError
 from backstory.base.wording import count, name_some
-from backstory.index.snapshot import current_version, find_damage
+from backstory.index.graph import GOOD_RECALL, REMEDY
+from backstory.index.snapshot import current_version, find_damage, read_manifest
 from backstory.ingest.chats.archive import read_archive
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.privacy.erasure_list import read_forgotten
@@ -30,8 +24,6 @@ from backstory.pipeline.stages.post_folder import FILES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.cache import require_whole_values
 from backstory.storage.conversations import ConversationStore
-from backstory.storage.schema import STATE
-from backstory.storage.state_places import open_state
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import VIEWS_FILE, find_views_damage
 from backstory.storage.turns import is_running
@@ -40,10 +32,6 @@ from backstory.writing.post_files import hash_file, inspect_file
 Depth: TypeAlias = Literal["always", "quick", "deep"]
 """When a probe is made: always, only without ``--files``, or only with it, where no model is loaded."""
 
-DATABASE: Final = "database"
-TABLE: Final = "table "
-"""How the names of examinations of tables begin."""
-_QUESTIONS: Final = 5
 _NAMED: Final = 5
 
 
@@ -72,14 +60,10 @@ def examine_one(name: str, look: Callable[[], str]) -> Examination:
 
 @dataclass(frozen=True)
 class Probe:
-    """One check of a workspace.
+    """One check of a workspace: ``look`` describes it, or raises an error that names what is wrong.
 
-    Attributes:
-        name: What it is.
-        look: Describes it, or raises an error that names what is wrong.
-        depth: When it is made.
-        is_replaced: Whether a run replaces it in several steps. Between two of these steps a difference means
-            nothing, so it counts only while no run is under way.
+    A run replaces what ``is_replaced`` in several steps. Between two of these a difference means nothing, so it counts
+    only while no run is under way.
     """
 
     name: str
@@ -106,21 +90,10 @@ def _is_changing(workspace: Workspace) -> bool:
     try:
         return is_running(workspace.catalog.state)
     except StateError:
-        return False  # the examination of the database says why
-
-
-def describe_database(address: str) -> str:
-    """Describe how fast the server answers."""
-    state, seconds = open_state(Path(), address, STATE), []
-    for _ in range(_QUESTIONS):  # of which the first may connect
-        began = time.perf_counter()
-        state.exists()
-        seconds.append(time.perf_counter() - began)
-    return f"{address} answers in {1000 * min(seconds):.1f} ms (the first time {1000 * seconds[0]:.1f} ms)"
+        return False  # the examination of the catalog says why
 
 
 def _describe_catalog(workspace: Workspace) -> str:
-    """Check that the catalog can be read."""
     workspace.catalog.state.examine()
     if workspace.catalog.state.exists():
         return "can be read"
@@ -133,25 +106,17 @@ def _describe_catalog(workspace: Workspace) -> str:
 
 
 def _describe_cache(workspace: Workspace) -> str:
-    """Check that the cache can be read."""
     workspace.cache.examine()
-    caches = (
-        (workspace.embeddings, "vectors"),
-        (workspace.drafts, "drafts"),
-        (workspace.judgements, "judgements"),
-    )
-    held = ", ".join(f"{cache.count():,} {name}" for cache, name in caches)
-    return f"{held} can be read"
+    vectors, drafts, judgements = workspace.embeddings, workspace.drafts, workspace.judgements
+    return f"{vectors.count():,} vectors, {drafts.count():,} drafts, {judgements.count():,} judgements can be read"
 
 
 def _describe_values(workspace: Workspace) -> str:
-    """Compare what the cache holds with its checksums."""
     require_whole_values(workspace.cache)
     return "every value has its checksum"
 
 
 def _describe_views(workspace: Workspace) -> str:
-    """Check that the file of the views is as the last run wrote it."""
     if workspace.settings.storage.files is not None:
         return "not written, since the tables are in a store"
     if damage := find_views_damage(workspace.tables):
@@ -160,7 +125,6 @@ def _describe_views(workspace: Workspace) -> str:
 
 
 def _describe_history(workspace: Workspace) -> str:
-    """Check that the history of runs can be read, and that the table ``runs`` agrees with it."""
     workspace.state.examine()
     if not workspace.runs.is_published():
         raise StateError("the table runs differs from the history; `backstory run` writes it again")
@@ -168,7 +132,6 @@ def _describe_history(workspace: Workspace) -> str:
 
 
 def _describe_copies(workspace: Workspace) -> str:
-    """Check that no page or text remains of rows that have left the tables."""
     if copies := find_stale_copies(workspace):
         raise BackstoryError("; ".join(copies))
     return "none contains data that has left the tables"
@@ -215,21 +178,30 @@ def _describe_documents(workspace: Workspace) -> str:
     return f"{hashes.count():,} recorded by size and times have the content that was read"
 
 
-def _describe_snapshot(workspace: Workspace) -> str:
-    """Compare every file of the published snapshot with its checksum."""
-    folder = workspace.index
-    current = current_version(folder)
+def _describe_index(workspace: Workspace) -> str:
+    """Compare every file of the published snapshot with its checksum, and look at the recall of its graph."""
+    current = current_version(workspace.index)
     if not current:
         if workspace.catalog.read("search_index"):
-            raise SearchIndexError(f"the published index in {folder} is gone; `backstory run` rebuilds it")
+            raise SearchIndexError(
+                f"the published index in {workspace.index} is gone; `backstory run` rebuilds it"
+            )
         return "not built yet; `backstory run` builds it"
-    if damage := find_damage(folder / current, checksums=True):
+    if damage := find_damage(workspace.index / current, checksums=True):
         raise SearchIndexError(damage)
-    return f"snapshot {current}: every file has its checksum"
+    manifest = read_manifest(workspace.index / current)
+    described = f"snapshot {current}, {manifest.rows} chunks, every file has its checksum"
+    recall = manifest.recall_at_5
+    if recall is None:
+        return f"{described}; searched exactly"
+    described += f"; the HNSW index finds {recall:.1%} of the best five"
+    if recall < GOOD_RECALL:
+        raise SearchIndexError(f"{described}, below {GOOD_RECALL:.0%}; {REMEDY}")
+    return described
 
 
 def _describe_posts(workspace: Workspace) -> str:
-    """Compare the files of the posts with those that the last run left, and count those that people have edited."""
+    """Compare the files of the posts with those that the last run left, and name those that people have edited."""
     changed, edited = [], []
     files = workspace.catalog.read(FILES)
     for slug, entry in sorted(files.items()):
@@ -237,20 +209,17 @@ def _describe_posts(workspace: Workspace) -> str:
         if not path.is_file():
             changed.append(f"{path} is gone; `backstory run` writes it again")
         elif hash_file(path) != entry.content:
-            changed.append(
-                f"{path} was changed since the last run; `backstory run` treats it as edited by a person and leaves it"
-            )
+            changed.append(f"{path} was changed since the last run; `backstory run` leaves it as it is")
         elif inspect_file(path) == "edited":
             edited.append(path.name)
     if changed:
         raise BackstoryError(name_some(changed, _NAMED, separator="; "))
     people = f"; people have edited {name_some(edited, _NAMED)}" if edited else ""
-    return f"{len(files):,} as the last run left them{people}" if files else "none"
+    return f"{len(files):,} as the last run left them{people}"
 
 
 def _describe_archive(workspace: Workspace) -> str:
-    messages = len(read_archive(workspace.archive))
-    return f"{messages:,} messages can be read" if messages else "holds nothing"
+    return f"{len(read_archive(workspace.archive)):,} messages can be read"
 
 
 def _describe_forgotten(workspace: Workspace) -> str:
@@ -259,8 +228,7 @@ def _describe_forgotten(workspace: Workspace) -> str:
 
 
 def _describe_conversations(workspace: Workspace) -> str:
-    held = ConversationStore(workspace.state).count()
-    return f"{held:,} can be read" if held else "none"
+    return f"{ConversationStore(workspace.state).count():,} can be read"
 
 
 def _describe_runs(workspace: Workspace) -> str:
@@ -291,36 +259,34 @@ def _describe_names(workspace: Workspace) -> str:
         if check.name == "real_names":
             _describe_check(workspace, check)
     return (
-        "no full name of a member (in any order, with initials or joined), mention or member's phone number in the "
-        "messages and in what other tables hold of them; not looked for: a first name or surname alone, which may "
-        "stay, names in documents, and other phone numbers, which posts and pages replace by their shape "
-        "(docs/security.md)"
+        "no full name of a member, mention or member's phone number in messages and what other tables hold of them; "
+        "first names alone and names in documents are not looked for (docs/security.md)"
     )
 
 
 PROBES: Final = (
+    *(Probe(f"table {name}", partial(_describe_table, table=name), is_replaced=True) for name in TABLES),
     Probe("catalog", _describe_catalog, is_replaced=True),
     Probe("cache", _describe_cache),
-    Probe("cached values", _describe_values, "deep"),
     Probe("views", _describe_views, is_replaced=True),
     Probe("copies", _describe_copies, is_replaced=True),
     Probe("history of runs", _describe_history, is_replaced=True),
     Probe("secret", _describe_secret),
+    Probe("search index", _describe_index, is_replaced=True),
     Probe("snapshot of contexts", _describe_outdated, "quick", is_replaced=True),
     Probe("runs", _describe_runs, "quick"),
     Probe("real names", _describe_names, "quick"),
-    *(Probe(f"{TABLE}{name}", partial(_describe_table, table=name), is_replaced=True) for name in TABLES),
     *(
         Probe(f"{check.table}, {check.name}", partial(_describe_check, check=check), "deep", is_replaced=True)
         for check in CHECKS
         # Hits of partitions that were not rebuilt since a document changed name chunks of its former text.
         if check.name.startswith("unknown_") and check.table != "hits"
     ),
+    Probe("cached values", _describe_values, "deep"),
     Probe("document files", _describe_documents, "deep", is_replaced=True),
-    Probe("search index", _describe_snapshot, "deep", is_replaced=True),
     Probe("archive", _describe_archive, "deep", is_replaced=True),
     Probe("forgotten list", _describe_forgotten, "deep", is_replaced=True),
     Probe("written posts", _describe_posts, "deep", is_replaced=True),
     Probe("conversations", _describe_conversations, "deep"),
 )
-"""The probes of what runs have written."""
+"""The probes of what runs have written. Tables come first: what fails since it reads one is said of the table alone."""

@@ -38,16 +38,9 @@ def list_windows(
     """List windows with the state of their contexts, oldest first.
 
     Those that began before the first or after the last day of their conversation are left out; ``limit`` keeps the
-    latest ones.
-
-    Returns:
-        Per window its ``window_id``, ``short_id`` (the shortest beginning that is unique in this workspace),
-        ``conversation_id``, ``partition``, ``started_at`` and ``ended_at`` in its time zone, ``timezone``,
-        ``message_count``, and of its context ``status`` (``not made`` before it exists), ``kept_count``,
-        ``part_count``, ``served_count`` and ``coverage``.
-
-    Raises:
-        InputError: The workspace has windows, but none of them began in this range.
+    latest ones. Each has the columns of ``windows`` but its messages, ``short_id`` (the shortest beginning that is
+    unique in this workspace) and ``status`` and counts of its context; the status is ``not made`` before it exists.
+    It raises ``InputError`` if the workspace has windows, and none of them began in this range.
     """
     of_context = ("window_id", "status", "kept_count", "part_count", "served_count", "coverage")
     states = workspace.tables.read("window_contexts", columns=of_context)
@@ -71,16 +64,11 @@ def list_windows(
 
 
 def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
-    """Find the window that a reference names.
+    """Find the window that a reference names, as a row of ``windows`` with its times in its time zone.
 
     The reference is ``latest`` for the window that began last, a day on which one window began by the clock of its
-    conversation, as YYYY-MM-DD, or the id of a window or its first characters.
-
-    Returns:
-        The row of ``windows``, its times in its time zone.
-
-    Raises:
-        InputError: The reference matches no window, or several; the message lists them.
+    conversation, as YYYY-MM-DD, or the id of a window or its first characters. It raises ``InputError`` if it matches
+    no window, or several, which the message lists.
     """
     windows = workspace.tables.read("windows").sort("started_at", "window_id")
     windows = windows.with_columns(shorten_ids(windows["window_id"]))
@@ -159,15 +147,11 @@ def _describe_range(first: date | None, last: date | None) -> str:
 
 
 def read_window_context(workspace: Workspace, reference: str) -> dict[str, Any]:
-    """Read the context of the window that a reference names.
+    """Read the context of the window that a reference names: its row of ``window_contexts``, and further keys.
 
-    Returns:
-        The row of ``window_contexts``, with ``documents``: its rows of ``contexts``, each with ``asked_by``
-        (texts of the query chunks that it serves, or that found it) and ``probability`` (the highest of its document's
-        hits), and ``dropped``: how many hits each cause dropped.
-
-    Raises:
-        InputError: There is no such window, or it has no context yet.
+    ``documents`` are its rows of ``contexts``, each with ``asked_by`` (texts of the query chunks that it serves, or
+    that found it) and ``probability`` (the highest of its document's hits); ``dropped`` says how many hits each cause
+    dropped. It raises ``InputError`` if there is no such window, or it has no context yet.
     """
     window = find_window(workspace, reference)
     partition = [window["partition"]]
