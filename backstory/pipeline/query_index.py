@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from backstory.base.errors import SearchIndexError
 from backstory.index.search import SearchIndex, open_index
@@ -53,6 +52,5 @@ def open_for_queries(workspace: Workspace) -> QueryIndex:
 
 
 def embed_queries(workspace: Workspace, texts: Sequence[str]) -> EmbeddedTexts:
-    """Embed what a person asks: known vectors come from the cache, and none does while its database is away."""
-    embed = partial(embed_texts, workspace.embedder, texts, task="query")
-    return workspace.state_reader.read(lambda: embed(cache=workspace.embeddings), lambda: embed(cache=None))
+    """Embed what a person asks; known vectors come from the cache."""
+    return embed_texts(workspace.embedder, texts, task="query", cache=workspace.embeddings)

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import shutil
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, Keys, find_key
-from backstory.base.errors import BackstoryError, StateError, WorkspaceError
+from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, find_key
+from backstory.base.errors import StateError, WorkspaceError
 from backstory.base.files.atomic import write_file
 from backstory.index.snapshot import current_version, publish, publishing, read_manifest, require_files
 from backstory.settings.paths import WorkspacePaths
 from backstory.storage.tables.tables import SNAPSHOTS, WHOLE, Tables
-
-_Read = TypeVar("_Read")
-
-logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 5.0
 """Seconds between two looks at the catalog by one reader."""
 
 AWAY_SECONDS: Final = 60.0
 """Seconds from a look that failed to the next one."""
-
-_AWAY: Final = "unreachable_database"
-"""Code of the error after which a reader goes on without the database."""
 
 
 def send_snapshot(workspace: WorkspacePaths, tables: Tables, version: str) -> None:
@@ -93,82 +83,59 @@ def require_keys(workspace: WorkspacePaths, tables: Tables) -> None:
     if workspace.settings.storage.files is None:
         return
     from backstory.ingest.privacy.erasure_list import KEY_SUFFIX, read_key_fingerprint
-    from backstory.ingest.privacy.secret_file import read_fingerprint
+    from backstory.ingest.privacy.secret_file import fingerprint_key, parse_key, read_fingerprint
 
     forgotten = workspace.forgotten
-    of_forgotten = forgotten.with_suffix(KEY_SUFFIX), FORGOTTEN_KEY_VARIABLE, read_key_fingerprint(forgotten)
     for path, variable, made_with in (
         (workspace.secret, PSEUDONYM_KEY_VARIABLE, read_fingerprint(tables)),
-        of_forgotten,
+        (forgotten.with_suffix(KEY_SUFFIX), FORGOTTEN_KEY_VARIABLE, read_key_fingerprint(forgotten)),
     ):
-        _require_key(path, variable, made_with, workspace.keys)
-
-
-def _require_key(path: Path, variable: str, made_with: str, of_workspace: Keys | None) -> None:
-    """Check what a file and a variable hold, and write the key of the variable into an absent file.
-
-    ``made_with`` is the fingerprint of the key that the workspace was made with; empty if it is not known.
-    """
-    from backstory.ingest.privacy.secret_file import fingerprint_key, parse_key
-
-    given = find_key(variable, of_workspace)
-    texts = {} if given is None else {variable: given.get_secret_value()}
-    if path.exists():
-        texts[str(path)] = path.read_text(encoding="ascii", errors="replace")
-    remedy = f"copy {path.name} from another worker, or set {variable} to what it holds there"
-    if made_with and not texts:
-        raise WorkspaceError(
-            f"this worker lacks {path}, which is never in the store; {remedy}", code="no_key"
-        )
-    for name, text in texts.items():
-        key = parse_key(text)
-        if key is None:
-            raise WorkspaceError(f"{name} is not a key of 64 hexadecimal digits; {remedy}", code="no_secret")
-        made_with = made_with or fingerprint_key(key)
-        if fingerprint_key(key) != made_with:
+        given = find_key(variable, workspace.keys)
+        texts = {} if given is None else {variable: given.get_secret_value()}
+        if path.exists():
+            texts[str(path)] = path.read_text(encoding="ascii", errors="replace")
+        remedy = f"copy {path.name} from another worker, or set {variable} to what it holds there"
+        if made_with and not texts:
             raise WorkspaceError(
-                f"{name} is not the key that the workspace was made with, or not that of {variable}; {remedy}",
-                code="other_secret",
+                f"this worker lacks {path}, which is never in the store; {remedy}", code="no_key"
             )
-    if given is not None and not path.exists():
-        write_file(path, f"{given.get_secret_value()}\n".encode(), mode=0o600)
+        for name, text in texts.items():
+            key = parse_key(text)
+            if key is None:
+                raise WorkspaceError(
+                    f"{name} is not a key of 64 hexadecimal digits; {remedy}", code="no_secret"
+                )
+            made_with = made_with or fingerprint_key(key)
+            if fingerprint_key(key) != made_with:
+                raise WorkspaceError(
+                    f"{name} is not the key that the workspace was made with, or not that of {variable}; {remedy}",
+                    code="other_secret",
+                )
+        if given is not None and not path.exists():
+            write_file(path, f"{given.get_secret_value()}\n".encode(), mode=0o600)
 
 
 class Follower:
     """Fetches the snapshot that others have published, for readers, who change nothing. Serves any thread.
 
-    Args:
-        workspace: The workspace.
-        tables: Its tables.
-        clock: Seconds of a clock that never goes back.
-
-    Attributes:
-        problem: Why the last look failed, for those who are given what is here; empty if it did not.
+    ``problem`` says why the last look at the store failed, for those who are given what is here; else it is empty.
     """
 
-    def __init__(
-        self, workspace: WorkspacePaths, tables: Tables, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, workspace: WorkspacePaths, tables: Tables) -> None:
         self.problem = ""
         self._workspace = workspace
         self._tables = tables
-        self._clock = clock
         self._next_look = -math.inf
         self._lock = threading.Lock()
 
     def follow(self) -> None:
-        """Look for a later snapshot after :data:`LOOK_SECONDS`, or if a look failed, :data:`AWAY_SECONDS`.
-
-        The log tells once that a look failed, until one succeeds. Without any snapshot here, it is an error.
-        """
+        """Look for a later snapshot, if it is time. A store that fails is an error if there is no snapshot here."""
         if self._workspace.settings.storage.files is None or not self._lock.acquire(blocking=False):
             return
         try:
-            if self._clock() >= self._next_look:
-                before, self.problem = self.problem, self._look()
-                if self.problem and not before:
-                    logger.warning("%s", self.problem)
-                self._next_look = self._clock() + (AWAY_SECONDS if self.problem else LOOK_SECONDS)
+            if time.monotonic() >= self._next_look:
+                self.problem = self._look()
+                self._next_look = time.monotonic() + (AWAY_SECONDS if self.problem else LOOK_SECONDS)
         finally:
             self._lock.release()
 
@@ -180,45 +147,3 @@ class Follower:
                 raise
             return f"No later snapshot was looked for, so this may be out of date ({error.code}): {error}"
         return ""
-
-
-class StateReader:
-    """Lets readers, who can do without state, go on while the database of the settings is away. Serves any thread.
-
-    Args:
-        clock: Seconds of a clock that never goes back.
-
-    Attributes:
-        problem: What the answers lack since the last question to the database failed; empty if it did not.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.problem = ""
-        self._clock = clock
-        self._next_question = -math.inf
-
-    def read(self, ask: Callable[[], _Read], otherwise: Callable[[], _Read]) -> _Read:
-        """Ask the database; while it is away, do otherwise, and ask again after :data:`AWAY_SECONDS`.
-
-        Anything else that is wrong, such as a password, is the error of the state.
-        """
-        if self._clock() < self._next_question:
-            return otherwise()
-        try:
-            read = ask()
-        except BackstoryError as error:
-            if error.code != _AWAY:
-                raise
-            is_first = not self.problem
-            self.problem = (
-                "The database is away, so vectors of questions and judgements are computed anew and not kept, and "
-                "whether a run is under way elsewhere, or files have changed since the last one, is not known "
-                f"({error.code}): {error}"
-            )
-            if is_first:
-                logger.warning("%s", self.problem)
-            self._next_question = self._clock() + AWAY_SECONDS
-            return otherwise()
-        if self._clock() >= self._next_question:  # else a part of what was asked was done otherwise
-            self.problem = ""
-        return read

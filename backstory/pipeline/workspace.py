@@ -18,7 +18,7 @@ from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.embeddings.protocol import Embedder
 from backstory.models.usage import CallMeter, Unmetered
 from backstory.pipeline.rendered_pages import EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER
-from backstory.pipeline.sharing import Follower, StateReader
+from backstory.pipeline.sharing import Follower
 from backstory.retrieval.evidence.document_fit import DocumentFit
 from backstory.retrieval.evidence.learned import read_learned
 from backstory.settings.groups import ServiceSettings
@@ -97,21 +97,10 @@ class Workspace(WorkspacePaths):
         return Follower(self, self.tables)
 
     @cached_property
-    def state_reader(self) -> StateReader:
-        """Lets readers go on while the database of the settings is away."""
-        return StateReader()
-
-    @property
-    def problems(self) -> list[str]:
-        """Why the last look at the store or the database failed, for readers that go on; the log tells each once."""
-        return list(filter(None, (self.follower.problem, self.state_reader.problem)))
-
-    @cached_property
     def tables(self) -> Tables:
         """The tables."""
         store = open_store(self.settings.storage.files or self.tables_dir)
-        state = self.open_state(CATALOG, self.settings.storage.database)
-        return Tables(store, Catalog(state, self.state_reader.read))
+        return Tables(store, Catalog(self.open_state(CATALOG, self.settings.storage.database)))
 
     @property
     def catalog(self) -> Catalog:
@@ -121,9 +110,7 @@ class Workspace(WorkspacePaths):
     def publish_tables(self, older_than: timedelta = KEPT, *, discarded: Collection[str] = ()) -> None:
         """Write the lists of files by which other programs read the tables, and delete files that are used no more.
 
-        Args:
-            older_than: As of :meth:`~backstory.storage.tables.tables.Tables.collect`.
-            discarded: As of the same.
+        What is deleted is told as in :meth:`~backstory.storage.tables.tables.Tables.collect`.
         """
         from backstory.storage.tables.views import write_views
 
@@ -154,20 +141,16 @@ class Workspace(WorkspacePaths):
 
         The folders are relative to the workspace, because the current folder differs under Dagster and cron.
         """
-        embedding, rerank = self.settings.embedding, self.settings.rerank
-        return self.settings.model_copy(
-            update={
-                "embedding": embedding.model_copy(update={"model_dir": self._locate(embedding.model_dir)}),
-                "rerank": rerank.model_copy(update={"model_dir": self._locate(rerank.model_dir)}),
-            }
-        )
+        located = {}
+        for name in ("embedding", "rerank"):
+            group = getattr(self.settings, name)
+            if group.model_dir is not None:
+                folder = str(self.root / Path(group.model_dir).expanduser())
+                located[name] = group.model_copy(update={"model_dir": folder})
+        return self.settings.model_copy(update=located)
 
     def load_secret(self) -> bytes:
-        """Read the key of the pseudonyms, and create it in the first run.
-
-        Raises:
-            WorkspaceError: See :func:`~backstory.ingest.privacy.secret_file.load_secret`.
-        """
+        """Read the key of the pseudonyms, and create it in the first run."""
         from backstory.ingest.privacy.secret_file import is_unmade, load_secret
 
         if not self.writes and is_unmade(self.secret, self.tables):
@@ -191,9 +174,6 @@ class Workspace(WorkspacePaths):
         if not self.feeds_back:
             return listing
         return join_listings(listing, list_written(self.posts_dir, self.settings.writers.folder))
-
-    def _locate(self, folder: str | None) -> str | None:
-        return None if folder is None else str(self.root / Path(folder).expanduser())
 
     def _meter(self, purpose: str, settings: ServiceSettings) -> CallMeter:
         """Make what counts the calls of a paid service; those of a model of this process are not counted."""
@@ -291,11 +271,7 @@ class Workspace(WorkspacePaths):
 
     @property
     def document_fit(self) -> DocumentFit | None:
-        """The fit of `backstory learn`, as its file is now; None without one, or if it is of another embedder.
-
-        Raises:
-            WorkspaceError: The file is damaged, or of another release.
-        """
+        """The fit of `backstory learn`, as its file is now; None without one, or if it is of another embedder."""
         learned = read_learned(self.learned)
         return learned.fit if learned is not None and learned.embedder == self.embedder.id else None
 
@@ -331,25 +307,13 @@ def open_workspace(
         MissingExtraError: The settings name a database, and its packages are not installed.
     """
     root = find_workspace(path)
-    _require_usable_path(root)
-    workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals, keys, writes)
-    _require_folders_apart(workspace)
-    if follows:
-        workspace.follower.follow()
-    return workspace
-
-
-def _require_usable_path(root: Path) -> None:
-    """Raise if DuckDB cannot write below the folder: it takes a question mark in a path for the start of options."""
-    if "?" in str(root):
+    if "?" in str(root):  # which DuckDB takes for the start of options
         raise WorkspaceError(
             f"{root} holds a question mark, below which DuckDB cannot write; rename the folder",
             code="unusable_path",
         )
-
-
-def _require_folders_apart(workspace: Workspace) -> None:
-    """Raise if the documents are inside the folder of exports. The reverse is fine: exports are skipped there."""
+    workspace = Workspace(root, read_settings(root / SETTINGS_FILE), accept_removals, keys, writes)
+    # The reverse is fine: exports are skipped there.
     if workspace.documents_dir.resolve().is_relative_to(workspace.chats_dir.resolve()):
         chats, posts = workspace.settings.conversations.folder, workspace.settings.documents.folder
         raise SettingsError(
@@ -358,3 +322,6 @@ def _require_folders_apart(workspace: Workspace) -> None:
             "as chats and posts",
             code="nested_folders",
         )
+    if follows:
+        workspace.follower.follow()
+    return workspace

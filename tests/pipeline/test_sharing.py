@@ -19,10 +19,10 @@ from backstory.operations.backup.restoring import restore_backup, restore_from_s
 from backstory.operations.backup.writing import write_to_store
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.inspection.doctor import examine
+from backstory.pipeline import sharing
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.run import Run, RunEvent
 from backstory.pipeline.run.runner import execute_run, find_wanted, may_divide_days
-from backstory.pipeline.sharing import AWAY_SECONDS, LOOK_SECONDS, Follower
 from backstory.pipeline.stages.windows import WindowsStage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.state import close_idle
@@ -153,7 +153,7 @@ def test_a_partition_that_another_run_has_written_is_made_again(
 
 
 def test_a_machine_without_anything_searches_what_others_have_made(
-    make_machine: MakeMachine, bucket: Bucket
+    make_machine: MakeMachine, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = make_machine("one")
     run_pipeline(one)
@@ -161,18 +161,18 @@ def test_a_machine_without_anything_searches_what_others_have_made(
     with Library(two) as library:
         assert "sourdough.md" in {hit.uri for hit in library.search("sourdough").hits}
     assert (two.index / "CURRENT").read_bytes() == (one.index / "CURRENT").read_bytes()
-    now = [0.0]
-    follower = Follower(two, two.tables, lambda: now[0])
+    follower = sharing.Follower(two, two.tables)
     follower.follow()
     (one.documents_dir / "new.md").write_text("# New\n\nA greenhouse.\n", encoding="utf-8")
     run_pipeline(one)
     follower.follow()
     assert (two.index / "CURRENT").read_bytes() != (one.index / "CURRENT").read_bytes()
-    now[0] += LOOK_SECONDS
+    monkeypatch.setattr(sharing, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(sharing, "AWAY_SECONDS", 0.0)
+    follower = sharing.Follower(two, two.tables)
     bucket.fault = lambda _method, _path: "refused"
     follower.follow()
     assert "refused_by_store" in follower.problem
-    now[0] += AWAY_SECONDS
     bucket.fault = lambda _method, _path: None
     follower.follow()
     assert follower.problem == ""

@@ -255,14 +255,13 @@ def summarize(
     """
     with open_library(workspace) as library:
         made = library.summarize(document, style, max_words)
-    told = library.workspace.problems
-    print_result(made, lambda console, made: _print_summary(console, made, told), as_json=as_json)
+    print_result(made, _print_summary, as_json=as_json)
     if made.status != "success":
         raise typer.Exit(FAILED if made.status == "failed" else INCOMPLETE)
 
 
-def _print_summary(console: Console, made: Summary, told: Sequence[str]) -> None:
-    """Print a summary, without the warnings already told. A terminal also gets a line of the document and the model."""
+def _print_summary(console: Console, made: Summary) -> None:
+    """Print a summary. A terminal also gets a line of the document and the model."""
     if console.is_terminal:
         sections = f"{made.sections_processed} of {made.sections} sections, " if made.sections > 1 else ""
         console.print(
@@ -273,4 +272,4 @@ def _print_summary(console: Console, made: Summary, told: Sequence[str]) -> None
         console.print(plain(made.summary))
     elif made.summary:
         sys.stdout.write(f"{plain(made.summary).plain}\n")
-    print_notes([*made.notes, *made.reasons], told)
+    print_notes([*made.notes, *made.reasons])

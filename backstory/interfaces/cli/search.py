@@ -103,7 +103,7 @@ def search(
                 console.print(f"Searched by {answer.engine} ({answer.reason}), index {answer.index_version}.")
 
         print_result(answer, show, as_json=as_json)
-    print_notes(answer.notes, library.workspace.problems)
+    print_notes(answer.notes)
 
 
 def _make_filters(
@@ -152,7 +152,7 @@ def grep(
         answer = library.grep(pattern, regex, limit, offset, ignore_case=not case)
         place = library.workspace
         print_result(answer, lambda console, found: print_matches(console, found, place), as_json=as_json)
-    print_notes(answer.notes, library.workspace.problems)
+    print_notes(answer.notes)
 
 
 def print_answer(console: Console, answer: SearchAnswer, find_terms: FindTerms, workspace: Workspace) -> None:
@@ -253,7 +253,7 @@ def ask(
         if question is None:
             _converse(library, filters, as_json=as_json)
         else:
-            _show(library, _ask(library, question, (), filters), as_json=as_json)
+            _show(_ask(library, question, (), filters), as_json=as_json)
 
 
 def _converse(library: Library, filters: SearchFilters, *, as_json: bool) -> None:
@@ -271,7 +271,7 @@ def _converse(library: Library, filters: SearchFilters, *, as_json: bool) -> Non
             print_error(error)
             has_failed = True
             continue
-        _show(library, answer, as_json=as_json)
+        _show(answer, as_json=as_json)
         if answer.kind not in UNSEARCHED:
             history.append(Turn(answer.rewritten or answer.question, answer.markdown))
     if has_failed:
@@ -305,9 +305,9 @@ def _read_line() -> str | None:
         return None
 
 
-def _show(library: Library, answer: Answer, *, as_json: bool) -> None:
+def _show(answer: Answer, *, as_json: bool) -> None:
     print_result(answer, print_question_answer, as_json=as_json)
-    print_notes(answer.notes, library.workspace.problems)
+    print_notes(answer.notes)
 
 
 def print_question_answer(console: Console, answer: Answer) -> None:

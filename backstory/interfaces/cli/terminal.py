@@ -63,11 +63,9 @@ def link_file(text: str, path: Path | None) -> Text:
     return shown
 
 
-def print_notes(notes: Sequence[str], told: Sequence[str] = ()) -> None:
-    """Print the warnings of an answer on standard error, but for those that the log has told."""
+def print_notes(notes: Sequence[str]) -> None:
+    """Print the warnings of an answer on standard error."""
     for note in notes:
-        if note in told:
-            continue
         open_console(stderr=True).print(Text.assemble(("warning: ", "yellow"), plain(note)), soft_wrap=True)
 
 

@@ -13,7 +13,7 @@ from backstory.interfaces.library.answers import ExplainedDocument, Explanation
 from backstory.interfaces.library.corpus import Corpus
 from backstory.interfaces.library.results import DocumentEntry, ShouldBe
 from backstory.operations.inspection.windows import CAUSES, find_window, read_window_context
-from backstory.operations.learning.corrections import PLACES, Corrections, read_corrections, record_correction
+from backstory.operations.learning.corrections import PLACES, read_corrections, record_correction
 from backstory.pipeline.incremental.visible_documents import read_visible
 from backstory.pipeline.workspace import Workspace
 from backstory.text.prompts.entries import cut_line
@@ -40,8 +40,7 @@ def explain_window(
     wanted = None if document is None else corpus.describe(corpus.find(document))
     if should_be is not None:
         _record(workspace, window, wanted, should_be)
-    corrections: Corrections
-    corrections = workspace.state_reader.read(lambda: read_corrections(workspace.state), dict)
+    corrections = read_corrections(workspace.state)
     mine = pl.col("window_id") == window["window_id"]
     decisions, chunks = (
         workspace.tables.read(table, [window["partition"]]).filter(mine)

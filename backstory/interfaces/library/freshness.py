@@ -20,7 +20,7 @@ from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import DocumentFile
 from backstory.ingest.documents.written import is_unlisted, name_source
 from backstory.interfaces.library.results import FileState, IndexReport, State
-from backstory.pipeline.history.record import LOST, RUNNING, RunRecord
+from backstory.pipeline.history.record import LOST, RUNNING
 from backstory.pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -107,13 +107,13 @@ class FileChanges:
     def describe(
         self, version: str, searched: Mapping[str, str], hidden: Collection[str] = frozenset()
     ) -> str | None:
-        """Describe which files have changed, if any; while the database is away, as it was when it was last known."""
+        """Describe which files have changed, if any."""
         with self._lock:
             began = time.monotonic()
             until, last = self._notes.get(version, (began, None))
             if began < until:
                 return last
-            note = self._workspace.state_reader.read(lambda: self._look(searched, hidden), lambda: last)
+            note = self._look(searched, hidden)
             ended = time.monotonic()
             # Checking many files takes long; searches must not spend most of their time on it.
             pause = max(self._seconds, _RESTS * (ended - began))
@@ -226,8 +226,7 @@ def describe_indexing(workspace: Workspace) -> str | None:
     """Describe how far the run that is under way is; None without one."""
     if _find_holder(workspace) != "running":
         return None
-    latest: list[RunRecord] = workspace.state_reader.read(lambda: workspace.runs.read(_NAMED), list)
-    running = next((one for one in latest if one.status == RUNNING and one.stage), None)
+    running = next((one for one in workspace.runs.read(_NAMED) if one.status == RUNNING and one.stage), None)
     step = None if running is None else running.step or f"at {running.stage}"
     return f"indexing is under way{f': {step}' if step else ''}"
 
@@ -251,8 +250,8 @@ def explain_absence(workspace: Workspace) -> NoIndexError:
 
 
 def _find_holder(workspace: Workspace) -> Literal["running", "killed"] | None:
-    """Return what became of the last run; None as well where that is not known, since the database is away."""
-    latest: list[RunRecord] = workspace.state_reader.read(lambda: workspace.runs.read(1), list)
+    """Return what became of the last run."""
+    latest = workspace.runs.read(1)
     if latest and latest[0].status == RUNNING:
         return "running"
     return "killed" if latest and latest[0].status == LOST else None

@@ -149,7 +149,7 @@ class DocumentReader:
             pending = self._changes.list_pending({} if corpus is None else corpus.revisions)
         except BackstoryError as error:
             reason, pending = str(error), []
-        is_run = workspace.state_reader.read(lambda: is_running(workspace.catalog.state), lambda: False)
+        is_run = is_running(workspace.catalog.state)
         if is_run or (watcher is not None and watcher.busy):
             state, reason = "indexing", reason or describe_indexing(workspace) or "indexing is under way"
         elif reason is not None:
@@ -157,7 +157,7 @@ class DocumentReader:
         elif version is None:
             state, reason = "idle", "nothing is indexed yet"
         else:
-            state, reason = "ready", workspace.state_reader.problem or None
+            state = "ready"
             if pending:
                 reason = f"changes pending for the next indexing: {len(pending)}"
             elif corpus is not None and mine is not None and len(corpus.documents) > len(mine.documents) == 0:
@@ -292,5 +292,5 @@ class DocumentReader:
         return self._list_notes(old)
 
     def _list_notes(self, age: str | None) -> list[str]:
-        indexing = describe_indexing(self._workspace)  # which asks the database
-        return list(filter(None, [indexing, age, *self._workspace.problems]))
+        indexing = describe_indexing(self._workspace)
+        return list(filter(None, [indexing, age, self._workspace.follower.problem]))

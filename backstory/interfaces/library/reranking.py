@@ -60,13 +60,11 @@ def rerank_hits(
     scores = np.array([[row["score"] for row in judged]])
     request = RerankRequest(digest([question], length=16), (part,), (part,), tuple(candidates), scores)
     key = {request.window_id: hash_request(reranker.id, request)}
-    state = workspace.state_reader
-    answer = state.read(lambda: workspace.judgements.get(key).get(request.window_id), lambda: None)
+    answer = workspace.judgements.get(key).get(request.window_id)
     if answer is None:
         [answer] = reranker.judge([request])
         if answer.note is None:
-            judgement = {request.window_id: (key[request.window_id], answer)}
-            state.read(lambda: workspace.judgements.put(judgement), lambda: None)
+            workspace.judgements.put({request.window_id: (key[request.window_id], answer)})
     if answer.note is not None:
         kept = f"the reranker's answer was {answer.note}; the hits stay in the order of the search"
         return list(found), False, [kept, *notes]

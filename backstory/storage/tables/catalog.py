@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 from uuid import uuid4
 
 from backstory.base.errors import ConflictError
-from backstory.base.telemetry import current_run
 from backstory.storage.schema import PARTITIONS
 from backstory.storage.state import Session, State
 
@@ -20,7 +19,6 @@ Entries: TypeAlias = Mapping[str, Mapping[str, "Entry"]]
 """Entries by table and partition."""
 Changes: TypeAlias = dict[Key, "Entry | None"]
 """Entries to write, or None for those to remove."""
-_Look: TypeAlias = Callable[[], None]
 
 _COUNTER: Final = ("", "")
 """Key of the row that counts the changes.
@@ -43,15 +41,10 @@ class Entry:
 
 
 class Catalog:
-    """The entries of one workspace, in memory. Any number of threads and processes may use it.
+    """The entries of one workspace, in memory. Any number of threads and processes may use it."""
 
-    While the database is away, ``read`` may call its second function, so that readers go on with what was read last.
-    """
-
-    def __init__(self, state: State, read: Callable[[_Look, _Look], None] | None = None) -> None:
+    def __init__(self, state: State) -> None:
         self.state = state
-        self._read = read
-        self._is_behind = False
         self._lock = threading.Lock()
         self._name = ""
         self._version = 0
@@ -71,12 +64,8 @@ class Catalog:
     def read_all(self, tables: Iterable[str]) -> dict[str, Mapping[str, Entry]]:
         """Return the entries of tables by table and partition, all as they are at one moment."""
         with self._lock:
-            # Whoever has written reads what was written, or fails.
-            if self._read is None or self._is_behind or current_run() is not None:
-                self._look()
-            else:
-                # What was read before is enough, if anything was.
-                self._read(self._look, lambda: None if self._name else self._look())
+            with self.state.reading() as session:
+                self._take_changes(session)
             return {table: self._entries.get(table, {}) for table in tables}
 
     def record(self, table: str, entries: Mapping[str, Entry | None]) -> None:
@@ -111,7 +100,6 @@ class Catalog:
         """
         changes: Changes = {}
         with self._lock, self.state.begin() as session:
-            self._is_behind = True
             self._take_changes(session)
             yield self._entries, changes
             lost = [] if seen is None else [key for key in changes if self._versions.get(key, 0) > seen]
@@ -132,11 +120,6 @@ class Catalog:
                 if entry is not None
             ]
             self.state.upsert(session, PARTITIONS, rows)
-
-    def _look(self) -> None:
-        with self.state.reading() as session:
-            self._take_changes(session)
-        self._is_behind = False
 
     def _take_changes(self, session: Session) -> None:
         """Bring the entries in memory up to date."""
