@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from backstory.base.errors import BackstoryError
-from backstory.operations.alerts.hooks import ATTEMPTS, post, run_command
+from backstory.operations.alerts.sending import ATTEMPTS, post, run_command
 from tests.errors import raises
 from tests.loopback import LoopbackServer, run_server
 
