@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
@@ -43,11 +41,6 @@ def copy_workspace(workspace: Workspace, target: str) -> Copied:
     database, for the state; or :data:`LOCAL`, for the folder of the workspace, to which both come that the settings
     keep elsewhere. The call waits for a run that is under way. One that was stopped goes on where it was. A database
     that holds state of other machines takes this one's up.
-
-    Raises:
-        InputError: The target is the folder, and the settings name nothing to copy from (code ``no_store``).
-        SettingsError: The target is no address that may be used, or holds a password or a key.
-        StateError: The store or a database cannot be used, or a file is absent (code ``missing_object``).
     """
     storage = workspace.settings.storage
     is_database = urlsplit(target).scheme in DATABASE_SCHEMES
@@ -56,7 +49,7 @@ def copy_workspace(workspace: Workspace, target: str) -> Copied:
             f"everything is in {workspace.root} already: storage of the settings names nothing to copy from",
             code="no_store",
         )
-    with _naming_target(target):
+    try:
         if is_database:
             require_database_address(target)
             require_extra(
@@ -65,6 +58,10 @@ def copy_workspace(workspace: Workspace, target: str) -> Copied:
             open_state(workspace.root, target, STATE).exists()
         elif target != LOCAL:
             target = clean_store_address(target)
+    except SettingsError as error:  # the address is not repeated, since it may hold a secret
+        raise SettingsError(f"--to, the address of the copy: {error}", code=error.code) from error
+    except StateError as error:
+        raise StateError(f"--to {target} cannot be used: {error}", code=error.code) from error
     with running(workspace.catalog.state, "backstory storage copy"):
         done = Copied()
         if not is_database and (target != LOCAL or storage.files is not None):
@@ -77,21 +74,9 @@ def copy_workspace(workspace: Workspace, target: str) -> Copied:
                 copy_state(workspace.open_state(part, source), workspace.open_state(part, to))
                 for part in WORKSPACE_PARTS
             ]
-            done = replace(
-                done, rows=sum(read for read, _ in moved), copied_rows=sum(copied for _, copied in moved)
-            )
+            read, copied = (sum(counts) for counts in zip(*moved, strict=True))
+            done = replace(done, rows=read, copied_rows=copied)
     return done
-
-
-@contextmanager
-def _naming_target(target: str) -> Iterator[None]:
-    """Say in errors that the address of the target is wrong; it is not repeated where it may hold a secret."""
-    try:
-        yield
-    except SettingsError as error:
-        raise SettingsError(f"--to, the address of the copy: {error}", code=error.code) from error
-    except StateError as error:
-        raise StateError(f"--to {target} cannot be used: {error}", code=error.code) from error
 
 
 def _copy_files(workspace: Workspace, target: str) -> Copied:

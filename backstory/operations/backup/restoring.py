@@ -10,6 +10,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -26,34 +27,25 @@ from backstory.storage.tables.catalog import Catalog
 from backstory.storage.tables.tables import Tables
 from backstory.storage.tables.views import write_views
 
-_ASIDE = "before-restore"
+_ASIDE: Final = "before-restore"
+_DAMAGED: Final = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 
 
 @dataclass(frozen=True)
 class Restored:
-    """A restored workspace.
-
-    Attributes:
-        root: Its folder.
-        files: Number of restored files.
-        aside: Folder to which the former content was moved; None if there was none.
-        left_out: What the backup does not hold, one sentence each.
-    """
+    """A restored workspace, and the folder to which the former content was moved, if there was any."""
 
     root: Path
     files: int
     aside: Path | None
     left_out: tuple[str, ...]
+    """What the backup does not hold, one sentence each."""
 
 
 def restore_backup(path: Path, into: Path | None = None, *, replace: bool = False) -> Restored:
     """Restore a backup into a folder, by default one in the current folder that is named as the workspace was.
 
-    With ``replace``, a folder that is not empty is moved aside. It is never deleted.
-
-    Raises:
-        InputError: The file is damaged or no backup, or the folder is not empty. The folder is then as before.
-        OSError: The folder cannot be written.
+    With ``replace``, a folder that is not empty is moved aside. It is never deleted. After an error, it is as before.
     """
     wanted = None if into is None else into.expanduser().absolute()
     building = (Path.cwd() if wanted is None else wanted.parent) / f".{path.name}.restoring"
@@ -63,7 +55,7 @@ def restore_backup(path: Path, into: Path | None = None, *, replace: bool = Fals
     building.mkdir(mode=0o700, parents=True)
     try:
         contents = _extract(path, building)
-        root = Path.cwd() / Path(contents.workspace).name if wanted is None else wanted
+        root = wanted or Path.cwd() / Path(contents.workspace).name
         _require_room(root, replace=replace)
         aside = _move_aside(root)
         building.rename(root)
@@ -79,12 +71,7 @@ def restore_backup(path: Path, into: Path | None = None, *, replace: bool = Fals
 
 
 def restore_from_store(address: str, into: Path | None = None, *, replace: bool = False) -> Restored:
-    """Restore a backup from a store, by its address; or by that of the store, for the last one there.
-
-    Raises:
-        InputError: There is none (code ``no_backup``), or it is damaged.
-        StateError: The store cannot be used.
-    """
+    """Restore a backup from a store, by its address; or by that of the store, for the last one there."""
     place, _, name = address.rpartition(f"/{FOLDER}/") if address.endswith(ENDING) else (address, "", "")
     store = open_store(place.rstrip("/"))
     names = [one for one in list_backups(store) if not name or one == f"{FOLDER}/{name}"]
@@ -108,58 +95,36 @@ def _require_room(root: Path, *, replace: bool) -> None:
 
 
 def _extract(path: Path, folder: Path) -> Contents:
-    """Extract a backup, and nothing outside of the folder, and compare every file with the list of contents."""
+    """Extract a backup, and nothing outside of the folder, and compare every file with its checksum."""
     if not hasattr(tarfile, "data_filter"):
-        raise InputError(
-            "this Python extracts files outside of a folder; restore with Python 3.11.4 or later",
-            code="old_python",
-        )
+        what = "this Python extracts files outside of a folder; restore with Python 3.11.4 or later"
+        raise InputError(what, code="old_python")
+    if not path.is_file():
+        raise InputError(f"there is no file {path}", code="absent_file")
+    listed = folder / CONTENTS_FILE
     try:
         with tarfile.open(path) as tar:
             tar.extractall(folder, filter="data")
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {path}", code="absent_file") from error
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(
-            f"{path} is not a whole backup ({error}); nothing was restored", code="damaged_backup"
-        ) from error
-    listed = folder / CONTENTS_FILE
-    try:
         contents = Contents.model_validate_json(listed.read_bytes())
-    except (FileNotFoundError, ValidationError) as error:
-        raise InputError(
-            f"{path} is not a whole backup: its list of contents is absent or damaged", code="damaged_backup"
-        ) from error
-    if contents.format != FORMAT:
-        raise InputError(
-            f"{path} has format {contents.format}, and this version of Backstory restores format {FORMAT}; install "
-            f"Backstory {contents.version}",
-            code="other_format",
+        listed.unlink()
+        damaged = next(
+            (name for name in contents.files if _hash(folder / name) != contents.files[name]), None
         )
-    listed.unlink()
-    _verify(path, folder, contents)
+    except (*_DAMAGED, ValidationError, FileNotFoundError) as error:
+        what = f"{path} is not a whole backup ({error}); nothing was restored"
+        raise InputError(what, code="damaged_backup") from error
+    if contents.format != FORMAT:
+        what = f"{path} has format {contents.format}, and this version of Backstory restores format {FORMAT}"
+        raise InputError(f"{what}; install Backstory {contents.version}", code="other_format")
+    if damaged:
+        what = f"{path} is damaged: {damaged} differs from its checksum; nothing was restored"
+        raise InputError(what, code="damaged_backup")
     return contents
 
 
-def _verify(path: Path, folder: Path, contents: Contents) -> None:
-    found = {
-        file.relative_to(folder).as_posix()
-        for file in folder.rglob("*")
-        if file.is_file() and not file.is_symlink()
-    }
-    for name in sorted(found ^ contents.files.keys()):
-        raise InputError(
-            f"{path} is damaged: {name} is {'not listed' if name in found else 'absent'}",
-            code="damaged_backup",
-        )
-    for name, expected in contents.files.items():
-        with (folder / name).open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        if sha256 != expected:
-            raise InputError(
-                f"{path} is damaged: {name} differs from its checksum; nothing was restored",
-                code="damaged_backup",
-            )
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _move_aside(root: Path) -> Path | None:

@@ -46,22 +46,15 @@ _OF_BACKSTORY: Final = ("data", "index", "reports", ".backstory", ".dagster")
 
 
 class Contents(BaseModel):
-    """What a backup holds.
-
-    Attributes:
-        format: Format of the backup.
-        version: Version of Backstory that wrote it.
-        workspace: Name of the workspace's folder.
-        made_at: Time of the backup by the clock of that machine, UTC.
-        files: SHA-256 of each file by its path in the workspace.
-        left_out: What is missing and why, one sentence each.
-    """
+    """What a backup holds: the SHA-256 of each file by its path, and what is missing and why, one sentence each."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: int
     version: str
+    """Version of Backstory that wrote it."""
     workspace: str
+    """Name of the workspace's folder."""
     made_at: str
     files: dict[str, str]
     left_out: tuple[str, ...]
@@ -69,25 +62,17 @@ class Contents(BaseModel):
 
 @dataclass(frozen=True)
 class Backup:
-    """A written backup.
-
-    Attributes:
-        place: The file, or the address in a store.
-        size: Its size in bytes.
-        files: Number of files in it.
-        holds_secret: Whether it holds the key of the pseudonyms.
-        holds_inputs: Whether it holds chats and posts.
-        left_out: What is missing and why, one sentence each.
-        removed: Number of earlier backups that were removed from the store.
-    """
+    """A written backup: its file, or its address in a store, and what it holds."""
 
     place: str
     size: int
     files: int
     holds_secret: bool
+    """Whether it holds the key of the pseudonyms."""
     holds_inputs: bool
     left_out: tuple[str, ...]
     removed: int = 0
+    """Number of earlier backups that were removed from the store."""
 
 
 def write_backup(
@@ -98,17 +83,8 @@ def write_backup(
     It holds the settings, the folder ``.backstory`` (key of the pseudonyms, archive, forgotten list), the tables with
     their catalog, the cache of vectors, the current snapshot, and the inputs if wanted, with any secrets among them.
     Reports, views and Dagster's history are left out. The tables are those of one moment. A damaged file of a table is
-    left out with its entry in the catalog; the first run after a restore rebuilds it.
-
-    The destination is a file that does not exist, ending in ``.tar.gz`` or ``.tar``; or a folder, in which the file is
-    named for the workspace and the time.
-
-    Raises:
-        InputError: The destination exists, lies in the workspace, or has another ending; or an input was cut while
-            it was read.
-        StateError: A part of the state is damaged.
-        ContractError: The documents are damaged, which hold tombstones and revisions that nothing else holds.
-        OSError: The file cannot be written.
+    left out with its entry in the catalog; the first run after a restore rebuilds it. Damaged documents are an error
+    (``ContractError``): they hold tombstones and revisions that nothing else holds.
     """
     path = _choose_path(workspace, destination)
     with exclusive_temporary(path) as temporary:
@@ -143,14 +119,9 @@ def write_backup(
             members.add_bytes(CONTENTS_FILE, listed)
         temporary.flush()
         publish(temporary_path(path), path)
-    return Backup(
-        place=str(path),
-        size=path.stat().st_size,
-        files=len(contents.files),
-        holds_secret=workspace.secret.relative_to(workspace.root).as_posix() in contents.files,
-        holds_inputs=inputs,
-        left_out=contents.left_out,
-    )
+    holds_secret = members.name_of(workspace.secret) in contents.files
+    size, files = path.stat().st_size, len(contents.files)
+    return Backup(str(path), size, files, holds_secret, inputs, contents.left_out)
 
 
 def write_to_store(
@@ -159,11 +130,6 @@ def write_to_store(
     """Write a backup without keys into a store, such as ``s3://bucket/prefix`` or ``file:///folder``.
 
     ``keep`` is how many backups of this workspace stay there, this one included; None for all.
-
-    Raises:
-        SettingsError: The address may not be used.
-        StateError: The store cannot be used.
-        BackstoryError: See :func:`write_backup`.
     """
     store = open_store(clean_store_address(address))
     name = f"{FOLDER}/{workspace.root.name}/{datetime.now(UTC).strftime(_TIME)}{ENDING}"
@@ -187,18 +153,20 @@ def _choose_path(workspace: Workspace, destination: Path) -> Path:
     if path.is_dir():
         path /= f"{workspace.root.name}-{datetime.now(UTC).strftime(_TIME)}{ENDING}"
     if not path.name.endswith((ENDING, ".tgz", ".tar")):
-        raise InputError(
-            f"{destination} does not end in .tar.gz or .tar; name such a file, or a folder that exists",
-            code="other_ending",
+        what, code = (
+            "does not end in .tar.gz or .tar; name such a file, or a folder that exists",
+            "other_ending",
         )
-    if path.resolve().is_relative_to(workspace.root.resolve()):
-        raise InputError(
-            f"{path} lies in the workspace, and would be lost with it; name another place",
-            code="inside_workspace",
+    elif path.resolve().is_relative_to(workspace.root.resolve()):
+        what, code = (
+            "lies in the workspace, and would be lost with it; name another place",
+            "inside_workspace",
         )
-    if not path.parent.is_dir():
-        raise InputError(f"the folder {path.parent} does not exist; create it first", code="absent_folder")
-    return path
+    elif not path.parent.is_dir():
+        what, code = "is in a folder that does not exist; create it first", "absent_folder"
+    else:
+        return path
+    raise InputError(f"{path} {what}", code=code)
 
 
 class _HashingReader:
@@ -222,83 +190,65 @@ class _Members:
         self.left_out: list[str] = []
         self._tar = tar
         self._root = root
-        self._folders: set[str] = set()
 
     def add_folder(self, folder: Path) -> None:
-        """Add a folder of inputs with everything in it, in order, unless it was added.
+        """Add a folder of inputs and what is in it, in order, but for files that were added before.
 
         A link that leads to another place in the same folder stays a link. Links out of it, and whatever is neither
         file nor folder, are left out and noted.
         """
-        name = self.name_of(folder)
-        if name in self._folders:
-            return
-        self._folders.add(name)
-        self._tar.addfile(_describe(name, folder.stat()))
-        for path in sorted(folder.iterdir()):
-            mode = path.lstat().st_mode
-            if stat.S_ISLNK(mode):
-                self._add_link(path)
-            elif stat.S_ISDIR(mode):
-                if path.parent != self._root or path.name not in _OF_BACKSTORY:
-                    self.add_folder(path)
-            elif stat.S_ISREG(mode):
+        for path in (folder, *sorted(folder.rglob("*"))):
+            name, status = self.name_of(path), path.lstat()
+            if name.partition("/")[0] in _OF_BACKSTORY:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                self._tar.addfile(_describe(name, status, tarfile.DIRTYPE))
+            elif stat.S_ISREG(status.st_mode):
                 self.add_file(path)
+            elif not stat.S_ISLNK(status.st_mode):
+                self.left_out.append(f"{name} is neither a file nor a folder")
+            elif (target := path.resolve()).is_relative_to(place := path.parent.resolve()):
+                described = _describe(name, status, tarfile.SYMTYPE)
+                described.linkname = os.path.relpath(target, place)
+                self._tar.addfile(described)
             else:
-                self.left_out.append(f"{self.name_of(path)} is neither a file nor a folder")
+                self.left_out.append(f"{name} is a link out of its folder; links are not followed")
 
     def add_file(self, path: Path, name: str = "") -> None:
-        """Add a file unless it was added; one that is a copy has a name of its own in the workspace.
-
-        Raises:
-            InputError: It became shorter meanwhile.
-        """
+        """Add a file unless it was added; one that is a copy has a name of its own in the workspace."""
         name = name or self.name_of(path)
-        if name in self.files:
-            return
-        with path.open("rb") as file:
-            described, reader = _describe(name, os.fstat(file.fileno())), _HashingReader(file)
-            try:
-                self._tar.addfile(described, reader)
-            except OSError as error:
-                if error.errno is not None:
-                    raise
-                raise InputError(
-                    f"{name} became shorter while it was read; start the backup again", code="changed_file"
-                ) from error
-        self.files[name] = reader.hash.hexdigest()
+        if name not in self.files:
+            with path.open("rb") as file:
+                self._add(_describe(name, os.fstat(file.fileno())), file)
 
     def add_bytes(self, name: str, content: bytes) -> None:
         """Add a member that is not a file of the workspace, or that was made for the backup."""
         described = tarfile.TarInfo(name)
         described.size, described.mode = len(content), 0o600
-        self._tar.addfile(described, io.BytesIO(content))
-        self.files[name] = hashlib.sha256(content).hexdigest()
+        self._add(described, io.BytesIO(content))
 
     def name_of(self, path: Path) -> str:
         """Return the path of a file in the workspace."""
         return path.relative_to(self._root).as_posix()
 
-    def _add_link(self, path: Path) -> None:
-        target = path.resolve()
-        if not target.is_relative_to(path.parent.resolve()):
-            self.left_out.append(f"{self.name_of(path)} is a link out of its folder; links are not followed")
-            return
-        described = _describe(self.name_of(path), path.lstat())
-        described.type, described.size = tarfile.SYMTYPE, 0
-        described.linkname = os.path.relpath(target, path.parent.resolve())
-        self._tar.addfile(described)
+    def _add(self, described: tarfile.TarInfo, file: IO[bytes]) -> None:
+        reader = _HashingReader(file)
+        try:
+            self._tar.addfile(described, reader)
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            what = f"{described.name} became shorter while it was read; start the backup again"
+            raise InputError(what, code="changed_file") from error
+        self.files[described.name] = reader.hash.hexdigest()
 
 
-def _describe(name: str, status: os.stat_result) -> tarfile.TarInfo:
+def _describe(name: str, status: os.stat_result, kind: bytes = tarfile.REGTYPE) -> tarfile.TarInfo:
     """Describe a member without its owner, since a restore belongs to whoever makes it."""
     described = tarfile.TarInfo(name)
-    described.mode = status.st_mode & 0o777
+    described.type, described.mode = kind, status.st_mode & 0o777
+    described.size = status.st_size if kind == tarfile.REGTYPE else 0
     described.mtime = int(status.st_mtime)  # it dates a chat without years
-    if stat.S_ISDIR(status.st_mode):
-        described.type = tarfile.DIRTYPE
-    else:
-        described.size = status.st_size
     return described
 
 
@@ -308,22 +258,22 @@ def _add_state(members: _Members, workspace: Workspace, *, keys: bool, scratch: 
     State of a server is added as the file that it would be on one machine. The catalog is copied first, and files never
     change, so that the tables are those of one moment.
     """
+    for path in sorted((workspace.root / ".backstory").rglob("[!.]*")):
+        is_kept = not path.is_relative_to(workspace.mirrors) and ".sqlite" not in path.name
+        if not keys and path.suffix == KEY_SUFFIX:
+            members.left_out.append(f"{path.name}, which no store is to hold; keep it yourself")
+        elif path.is_file() and not path.is_symlink() and is_kept:
+            members.add_file(path)
     with TemporaryDirectory(dir=scratch, prefix=".backstory-backup-") as folder:
-        for path in sorted((workspace.root / ".backstory").rglob("[!.]*")):
-            is_kept = not path.is_relative_to(workspace.mirrors) and ".sqlite" not in path.name
-            if not keys and path.suffix == KEY_SUFFIX:
-                members.left_out.append(f"{path.name}, which no store is to hold; keep it yourself")
-            elif path.is_file() and not path.is_symlink() and is_kept:
-                members.add_file(path)
         for part in (CATALOG, *(part for part in WORKSPACE_PARTS if part is not CATALOG)):
             copy = open_state(Path(folder), None, part)
             copy_state(workspace.open_state(part, workspace.settings.storage.database), copy)
-            if copy.exists() and part is CATALOG:
+            if not copy.exists():
+                continue
+            if part is CATALOG:
                 _add_tables(members, Tables(workspace.tables.store, Catalog(copy)))
             copy.close()
-            if copy.exists():
-                here = workspace.open_state(part, None)
-                members.add_file(Path(copy.place), members.name_of(Path(here.place)))
+            members.add_file(Path(copy.place), members.name_of(Path(workspace.open_state(part, None).place)))
 
 
 def _add_tables(members: _Members, tables: Tables) -> None:
@@ -332,13 +282,13 @@ def _add_tables(members: _Members, tables: Tables) -> None:
         if table == "documents" and damaged:
             raise ContractError(damaged[WHOLE], code="damaged_table")
         for key, name in names.items():
-            if key not in damaged:
-                content = tables.store.read(name)
-                if content is None:
-                    raise InputError(
-                        f"{name} was replaced while it was read; start the backup again", code="changed_file"
-                    )
-                members.add_bytes(f"data/{name}", content)
+            if key in damaged:
+                continue
+            content = tables.store.read(name)
+            if content is None:
+                what = f"{name} was replaced while it was read; start the backup again"
+                raise InputError(what, code="changed_file")
+            members.add_bytes(f"data/{name}", content)
         if damaged:
             tables.catalog.forget(table, damaged)
             members.left_out.append(f"{len(damaged)} partitions of {table}: {next(iter(damaged.values()))}")
@@ -346,42 +296,41 @@ def _add_tables(members: _Members, tables: Tables) -> None:
 
 def _add_index(members: _Members, workspace: Workspace) -> None:
     """Add the current snapshot; one that is damaged is left out, since the next run builds it again."""
+    damage: object = None
     try:
-        snapshot = open_current(workspace.index)  # as long as it is open, no run deletes it
+        with closing(open_current(workspace.index)) as snapshot:  # as long as it is open, no run deletes it
+            damage = find_damage(snapshot.folder, checksums=True)
+            for path in sorted(snapshot.folder.rglob("*")):
+                if path.is_file() and not damage:
+                    members.add_file(path)
     except SearchIndexError as error:
-        members.left_out.append(f"the search index, which the next run builds: {error}")
-        return
-    with closing(snapshot):
-        if damage := find_damage(snapshot.folder, checksums=True):
-            members.left_out.append(f"the search index, which the next run builds: {damage}")
-            return
-        for path in sorted(snapshot.folder.rglob("*")):
-            if path.is_file():
-                members.add_file(path)
+        damage = error
+    if damage:
+        members.left_out.append(f"the search index, which the next run builds: {damage}")
+    else:
         members.add_bytes(f"index/{CURRENT_FILE}", f"{snapshot.folder.name}\n".encode())
 
 
 def _add_inputs(members: _Members, workspace: Workspace) -> None:
-    folders = {
+    """Add the folders of inputs and of sources, and of the posts that were written: some may have been edited."""
+    places = {
         "chats": workspace.chats_dir,
         "posts": workspace.documents_dir,
-        "written posts": workspace.posts_dir,  # some may have been edited
+        "written posts": workspace.posts_dir,
     }
-    for name, folder in folders.items():
-        if not folder.is_relative_to(workspace.root) or folder.is_symlink():
-            members.left_out.append(
-                f"{name} lie in {folder}, which is not in the workspace; back them up yourself"
-            )
-        elif folder.is_dir():
-            members.add_folder(folder)
     for source in list_sources(workspace):
         if source.settings.is_remote:
             members.left_out.append(f"the copies of the source {source.name}; the next run fetches them")
-        elif not source.root.resolve().is_relative_to(workspace.root.resolve()):
+        else:
+            places[f"the files of the source {source.name}"] = source.root
+    root = workspace.root
+    for name, place in places.items():
+        is_inside = place.is_relative_to(root) and place.resolve().is_relative_to(root.resolve())
+        if place.is_symlink() or not is_inside:
             members.left_out.append(
-                f"the source {source.name} lies in {source.root}, which is not in the workspace; back it up yourself"
+                f"{name} lie in {place}, which is not in the workspace; back them up yourself"
             )
-        elif source.root.is_dir() and not source.root.is_symlink():
-            members.add_folder(source.root)
-        elif source.root.is_file():
-            members.add_file(source.root)
+        elif place.is_dir():
+            members.add_folder(place)
+        elif place.is_file():
+            members.add_file(place)
