@@ -13,7 +13,7 @@ from backstory.base.progress import show_progress
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
 from backstory.models.embeddings.protocol import Embedder, Task
-from backstory.operations.evaluation.comparison import cut_whole_texts, embed_windows, index_documents
+from backstory.operations.evaluation.comparison import embed_windows, index_documents
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
 from backstory.operations.evaluation.scoring import name_group
 from backstory.settings.models import Settings
@@ -93,11 +93,11 @@ def list_windows(labelled: LabelledSet, query_chunks: pl.DataFrame, embedder: Em
     transcripts = with_text.group_by(window_id="conversation_id", maintain_order=True).agg(
         transcript=pl.col("text").str.join("\n\n")
     )
+    cut = pl.Series("text", cut_to_input(transcripts["transcript"].to_list(), embedder))
     listed = query_chunks.group_by("window_id", maintain_order=True).agg("text")
     rows = (
         labelled.windows.select("window_id", pl.col("started_at").dt.epoch("us"))
-        .join(cut_whole_texts(labelled, embedder), on="window_id", how="left", maintain_order="left")
-        .join(transcripts, on="window_id", how="left", maintain_order="left")
+        .join(transcripts.with_columns(cut), on="window_id", how="left", maintain_order="left")
         .join(listed.rename({"text": "query_chunks"}), on="window_id", how="left", maintain_order="left")
         .select("window_id", "started_at", "text", "transcript", "query_chunks")
         .iter_rows()

@@ -1,11 +1,10 @@
-"""Scores the library and four baselines, which search once for each whole window, on one labelled set."""
+"""Scores the library and a baseline, which searches once for each whole window, on one labelled set."""
 
 from __future__ import annotations
 
 import tempfile
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,35 +28,25 @@ from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.models import Settings
 from backstory.storage.schema import CACHE
 from backstory.storage.state_places import open_state
-from backstory.text.chunking.cut import cut_chunks
 
 OWN: Final = "backstory"
-WHOLE_TEXT: Final = "whole window, one vector"
-WHOLE_MEAN: Final = "whole window, mean vector"
-WHOLE_KEYWORDS: Final = "whole window, keywords"
-WHOLE_FUSED: Final = "whole window, mean vector and keywords"
-METHODS: Final = (OWN, WHOLE_TEXT, WHOLE_MEAN, WHOLE_KEYWORDS, WHOLE_FUSED)
+BASELINE: Final = "whole window, keywords"
+METHODS: Final = (OWN, BASELINE)
 
 _DEPTH: Final = 10
 _BASELINE_HITS: Final = 100
-_FUSION_CONSTANT: Final = 60
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of the methods on one set.
-
-    Attributes:
-        name: Name of the set.
-        runs: ``window_id``, ``rank``, ``doc_id``, ``score``, ``method``: the ranked lists.
-        table: From :func:`backstory.operations.evaluation.scoring.compare_methods`.
-        figures: Counts and seconds of the stages.
-    """
+    """Scores of the methods on one set, from :func:`backstory.operations.evaluation.scoring.compare_methods`."""
 
     name: str
     runs: pl.DataFrame
+    """The ranked lists: ``window_id``, ``rank``, ``doc_id``, ``score``, ``method``."""
     table: pl.DataFrame
     figures: dict[str, int | float | str]
+    """Counts, and seconds of the stages."""
 
     def as_record(self) -> dict[str, Any]:
         """Return the comparison as JSON-serializable data."""
@@ -69,10 +58,6 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
 
     The same functions as in the pipeline chunk, embed, index and search the documents. Vectors are cached in the
     user's cache folder, so that a second evaluation embeds nothing.
-
-    Raises:
-        InputError: The folder is not a labelled set.
-        ModelError: The embedder failed.
     """
     labelled = read_labelled_set(folder)
     embedder = make_embedder(settings.embedding)
@@ -88,20 +73,15 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
             queries, hits = ask_windows(labelled, chunks, vectors, retrieval)
             own = rank_documents(chunks, queries, hits, retrieval)
             answered = time.perf_counter()
-            whole = cut_whole_texts(labelled, embedder)
-            texts = _embed(embedder, whole["text"].to_list(), cache, "query", "embedding baselines")
             window_ids, means = mean_vectors(chunks["window_id"], vectors)
-            ask = partial(ask_once, index, labelled.windows, as_of=retrieval.rag.as_of)
-            by_text = ask(whole["window_id"], texts)
-            by_mean = ask(window_ids, means)
-            by_keywords = ask(whole["window_id"], texts, whole["whole"])
-    lists = {
-        WHOLE_TEXT: by_text,
-        WHOLE_MEAN: by_mean,
-        WHOLE_KEYWORDS: by_keywords,
-        WHOLE_FUSED: _fuse_ranks(by_mean, by_keywords),
-    }
-    runs = pl.concat([own, *(_as_runs(ranked, method) for method, ranked in lists.items())])
+            said = labelled.messages.filter(pl.col("text").is_not_null())
+            whole = said.group_by(window_id="conversation_id").agg(pl.col("text").str.join("\n\n"))
+            texts = window_ids.to_frame("window_id").join(whole, on="window_id", maintain_order="left")[
+                "text"
+            ]
+            as_of = retrieval.rag.as_of
+            found = ask_once(index, labelled.windows, window_ids, means, texts, as_of=as_of)
+    runs = pl.concat([own, _as_runs(found, BASELINE)])
     scores = score_runs(runs, labelled.qrels, name=labelled.name, methods=METHODS)
     figures: dict[str, int | float | str] = {
         "documents": len(labelled.documents),
@@ -171,11 +151,7 @@ def ask_windows(
 def rank_documents(
     window_chunks: pl.DataFrame, queries: Queries, hits: pl.DataFrame, retrieval: Retrieval
 ) -> pl.DataFrame:
-    """Choose up to ten documents from the hits of each window, as the pipeline does.
-
-    Returns:
-        ``window_id``, ``rank``, ``doc_id``, ``score``, ``method``: the ranked lists.
-    """
+    """Choose up to ten documents from the hits of each window, as the pipeline does; return them as ranked lists."""
     budget = 2 * retrieval.context.max_tokens
     judged = _deepen(retrieval).judge(hits, window_chunks, queries.vectors_of, max_tokens=budget)
     chosen = (
@@ -184,27 +160,7 @@ def rank_documents(
         .agg(pl.col("rank").min(), pl.col("score").max())
         .sort("window_id", "rank")
     )
-    return _as_runs(_rank(chosen), OWN)
-
-
-def cut_whole_texts(labelled: LabelledSet, embedder: Embedder) -> pl.DataFrame:
-    """Return each window as one text, truncated to the embedder's input: ``window_id``, ``whole``, ``text``."""
-    whole = (
-        labelled.messages.filter(pl.col("text").is_not_null())
-        .group_by(window_id="conversation_id", maintain_order=True)
-        .agg(whole=pl.col("text").str.join("\n\n"))
-    )
-    spans = cut_chunks(
-        whole["whole"].to_list(),
-        max_tokens=embedder.max_input_tokens,
-        overlap_tokens=0,
-        counter=embedder,
-    )
-    beginnings = [
-        text[parts[0].start : parts[0].end] if parts else ""
-        for text, parts in zip(whole["whole"], spans, strict=True)
-    ]
-    return whole.with_columns(text=pl.Series(beginnings, dtype=pl.String))
+    return _as_runs(rank_distinct(chosen), OWN)
 
 
 def _embed(embedder: Embedder, texts: list[str], cache: EmbeddingCache, task: Task, label: str) -> Vectors:
@@ -229,8 +185,7 @@ def ask_once(
 ) -> pl.DataFrame:
     """Rank the best documents of each window by one vector, or by its keywords where they are given.
 
-    Returns:
-        ``window_id``, ``document_id``, ``rank``, ``score``.
+    Returns ``window_id``, ``document_id``, ``rank``, ``score``.
     """
     starts = windows.select("window_id", "started_at")
     queries = pl.DataFrame({"window_id": window_ids}).join(starts, on="window_id", maintain_order="left")
@@ -247,29 +202,15 @@ def ask_once(
 
 
 def rank_distinct(found: pl.DataFrame) -> pl.DataFrame:
-    """Rank each document of a window by its best place."""
-    return _rank(found.unique(["window_id", "document_id"], keep="first", maintain_order=True))
-
-
-def _fuse_ranks(*lists: pl.DataFrame) -> pl.DataFrame:
-    """Fuse ranked lists by reciprocal rank (Cormack, Clarke and Büttcher, SIGIR 2009)."""
-    return _rank(
-        pl.concat(lists)
-        .group_by("window_id", "document_id", maintain_order=True)
-        .agg(score=(1 / (_FUSION_CONSTANT + pl.col("rank"))).sum())
-        .sort(["window_id", "score", "document_id"], descending=[False, True, False])
-    )
-
-
-def _rank(documents: pl.DataFrame) -> pl.DataFrame:
-    """Number the documents of each window in their order."""
+    """Number the documents of each window in their order, each at its best place."""
+    distinct = found.unique(["window_id", "document_id"], keep="first", maintain_order=True)
     place = pl.int_range(1, pl.len() + 1).over("window_id").alias("rank")
-    return documents.select("window_id", "document_id", place, pl.col("score").cast(pl.Float64))
+    return distinct.select("window_id", "document_id", place, pl.col("score").cast(pl.Float64))
 
 
 def _as_runs(ranked: pl.DataFrame, method: str) -> pl.DataFrame:
-    """Add the columns of the runs to the first ten ranked documents of each window."""
+    """Return the first ten ranked documents of each window as ranked lists."""
     first = ranked.filter(pl.col("rank") <= _DEPTH)
-    return first.select("window_id", "rank", "score", doc_id="document_id", method=pl.lit(method)).select(
-        "window_id", "rank", "doc_id", "score", "method"
+    return first.select(
+        "window_id", "rank", pl.col("document_id").alias("doc_id"), "score", method=pl.lit(method)
     )

@@ -10,8 +10,7 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.base.ids import digest
 from backstory.storage.tables import schemas
-from backstory.storage.tables.contracts import conform
-from backstory.storage.tables.schemas import Documents
+from backstory.storage.tables.contracts import Table, conform, empty
 
 _TIME = pl.Datetime("us", "UTC")
 _COLUMNS: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
@@ -37,35 +36,23 @@ _MESSAGE_ID = (pl.col("window_id") + "#" + pl.col("msg_no").cast(pl.String)).ali
 
 @dataclass(frozen=True)
 class LabelledSet:
-    """The set in the library's own tables.
-
-    Attributes:
-        name: Name of the folder.
-        documents: Table ``documents``; ``document_id`` is the set's ``doc_id``.
-        messages: Table ``messages``; ``conversation_id`` is the window.
-        windows: Table ``windows``; ``window_id`` is the set's own.
-        qrels: ``window_id``, ``doc_id``, ``rel`` (1 or 2), ``topic``, and ``answer``, the words of the document that
-            must be shown, or null. Only the scorer uses it.
-        message_topics: ``message_id`` and ``topic``; None without ``msg_topics.parquet``.
-    """
+    """The set in the library's own tables. A conversation is one window, and ids are those of the set."""
 
     name: str
     documents: pl.DataFrame
     messages: pl.DataFrame
     windows: pl.DataFrame
     qrels: pl.DataFrame
+    """``window_id``, ``doc_id``, ``rel`` (1 or 2), ``topic``, and ``answer``: words that must be shown, or null."""
     message_topics: pl.DataFrame | None
+    """``message_id`` and ``topic``; None without ``msg_topics.parquet``."""
 
 
 def read_labelled_set(folder: Path) -> LabelledSet:
-    """Read a set of ``docs.parquet``, ``windows.parquet`` and ``qrels.parquet``.
+    """Read a set of ``docs.parquet``, ``windows.parquet`` and ``qrels.parquet``, in the order of the ids.
 
     ``msg_topics.parquet`` (``window_id``, ``msg_no``, ``topic``) may give the topics of messages, and a column
-    ``answer`` of ``qrels.parquet`` what a document must show. Windows and documents are in the order of their ids.
-
-    Raises:
-        InputError: A file or a column is absent, a window has no relevant document, or a label names an absent window
-            or document.
+    ``answer`` of ``qrels.parquet`` what a document must show.
     """
     docs, windows, qrels = (_read(folder, name) for name in ("docs", "windows", "qrels"))
     messages, starts = make_windows(windows)
@@ -75,28 +62,69 @@ def read_labelled_set(folder: Path) -> LabelledSet:
     topics = None
     if (folder / "msg_topics.parquet").is_file():
         topics = _read(folder, "msg_topics").select(_MESSAGE_ID, pl.col("topic").fill_null(""))
-    return LabelledSet(folder.name, _as_documents(docs), messages, starts, relevant, topics)
+    return LabelledSet(folder.name, _make_documents(docs), messages, starts, relevant, topics)
 
 
 def make_windows(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Make the tables ``messages`` and ``windows`` of rows as ``windows.parquet`` holds them."""
-    messages = _as_messages(rows)
-    starts = (
-        messages.group_by("conversation_id", maintain_order=True)
-        .agg(
-            started_at=pl.col("timestamp").min(),
-            ended_at=pl.col("timestamp").max(),
-            message_count=pl.len(),
-            message_ids=pl.col("message_id"),
-        )
-        .with_columns(
-            window_id="conversation_id",
+    messages = _fill(
+        schemas.Messages,
+        rows.sort("window_id", "timestamp", "msg_no").select(
+            _MESSAGE_ID,
+            "author",
+            "timestamp",
+            conversation_id="window_id",
+            local_time=pl.col("timestamp").dt.replace_time_zone(None),
             timezone=pl.lit("UTC"),
-            partition=pl.col("started_at").dt.strftime("%Y-%m-%d"),
-            token_count=pl.lit(0),
-        )
+            seq="msg_no",
+            text="message",
+            kind=pl.lit("message"),
+            source=pl.lit("windows.parquet"),
+            reactions=pl.lit([]),
+            edited=pl.lit(value=False),
+        ),
     )
-    return messages, conform(starts, schemas.Windows)
+    starts = messages.group_by(window_id="conversation_id", maintain_order=True).agg(
+        conversation_id=pl.col("conversation_id").first(),
+        started_at=pl.col("timestamp").min(),
+        ended_at=pl.col("timestamp").max(),
+        timezone=pl.col("timezone").first(),
+        partition=pl.col("timestamp").min().dt.strftime("%Y-%m-%d"),
+        message_count=pl.len(),
+        message_ids=pl.col("message_id"),
+        token_count=pl.lit(0),
+    )
+    return messages, _fill(schemas.Windows, starts)
+
+
+def _make_documents(docs: pl.DataFrame) -> pl.DataFrame:
+    contents = pl.struct("title", "text").map_elements(
+        lambda row: digest([row["title"] or "", row["text"] or ""]), return_dtype=pl.String
+    )
+    table = docs.sort("doc_id").select(
+        pl.col("doc_id").alias("document_id"),
+        pl.col("title", "text").fill_null(""),
+        pl.col("tags").fill_null([]),
+        revision=pl.lit("1"),
+        uri="doc_id",
+        slug="doc_id",
+        published_at="date",
+        date_origin=pl.when(pl.col("date").is_not_null()).then(pl.lit("stated")),
+        kind=pl.lit("post"),
+        tenant=pl.lit(""),
+        format=pl.lit("markdown"),
+        page_starts=pl.lit([], dtype=pl.List(pl.Int64)),
+        confidences=pl.lit([], dtype=pl.List(pl.Float64)),
+        chunker=pl.lit("markdown"),
+        content_hash=contents,
+        status=pl.lit("ok"),
+    )
+    return _fill(schemas.Documents, table)
+
+
+def _fill(model: type[Table], rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows as those of a table; columns that they lack are null."""
+    return conform(pl.concat([empty(model), rows], how="diagonal_relaxed"), model)
 
 
 def _check_references(
@@ -116,64 +144,12 @@ def _check_references(
 def _read(folder: Path, name: str) -> pl.DataFrame:
     path = folder / f"{name}.parquet"
     if not path.is_file():
-        raise InputError(
-            f"{path} is absent; a labelled set holds docs.parquet, windows.parquet and qrels.parquet",
-            code="absent_file",
-        )
+        what = f"{path} is absent; a labelled set holds docs.parquet, windows.parquet and qrels.parquet"
+        raise InputError(what, code="absent_file")
     frame, wanted = pl.read_parquet(path), dict(_COLUMNS[name])
     if "answer" in frame.columns:
         wanted["answer"] = pl.String
-    absent = [column for column in wanted if column not in frame.columns]
-    if absent:
-        raise InputError(
-            f"{path}: column {', '.join(absent)} is absent; found {', '.join(frame.columns)}",
-            code="absent_column",
-        )
+    if absent := wanted.keys() - set(frame.columns):
+        what = f"{path}: column {', '.join(sorted(absent))} is absent; found {', '.join(frame.columns)}"
+        raise InputError(what, code="absent_column")
     return frame.select(pl.col(column).cast(dtype) for column, dtype in wanted.items())
-
-
-def _as_documents(docs: pl.DataFrame) -> pl.DataFrame:
-    table = docs.sort("doc_id").with_columns(
-        document_id="doc_id",
-        revision=pl.lit("1"),
-        uri="doc_id",
-        title=pl.col("title").fill_null(""),
-        slug="doc_id",
-        published_at="date",
-        date_origin=pl.when(pl.col("date").is_not_null()).then(pl.lit("stated")),
-        tags=pl.col("tags").fill_null([]),
-        kind=pl.lit("post"),
-        tenant=pl.lit(""),
-        conversation_id=pl.lit(None, dtype=pl.String),
-        format=pl.lit("markdown"),
-        size=pl.col("text").str.len_bytes(),
-        encoding=pl.lit("utf-8"),
-        page_starts=pl.lit([], dtype=pl.List(pl.Int64)),
-        confidences=pl.lit([], dtype=pl.List(pl.Float64)),
-        chunker=pl.lit("markdown"),
-        text=pl.col("text").fill_null(""),
-        content_hash=pl.struct("title", "text").map_elements(
-            lambda row: digest([row["title"] or "", row["text"] or ""]), return_dtype=pl.String
-        ),
-        status=pl.lit("ok"),
-        error=pl.lit(None, dtype=pl.String),
-        unread=pl.lit(None, dtype=pl.String),
-    )
-    return conform(table, Documents)
-
-
-def _as_messages(windows: pl.DataFrame) -> pl.DataFrame:
-    table = windows.sort("window_id", "timestamp", "msg_no").with_columns(
-        _MESSAGE_ID,
-        conversation_id="window_id",
-        local_time=pl.col("timestamp").dt.convert_time_zone("UTC").dt.replace_time_zone(None),
-        timezone=pl.lit("UTC"),
-        seq="msg_no",
-        text="message",
-        kind=pl.lit("message"),
-        source=pl.lit("windows.parquet"),
-        reply_to=pl.lit(None, pl.String),
-        reactions=pl.lit([]),
-        edited=pl.lit(value=False),
-    )
-    return conform(table, schemas.Messages)
