@@ -19,9 +19,8 @@ import polars as pl
 
 from backstory.interfaces.cli.measures import give_answer
 from backstory.interfaces.library.library import Library
-from backstory.operations.evaluation.answers import score_answers
+from backstory.operations.evaluation.answers import LabelledQuestion, score_answers
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
-from backstory.operations.evaluation.question_set import LabelledQuestion
 
 WITH_EVIDENCE = "with evidence"
 WITHOUT_EVIDENCE = "without evidence"

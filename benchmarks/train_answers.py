@@ -24,8 +24,13 @@ from backstory.interfaces.library.answering import SnapshotComparison, SnapshotS
 from backstory.interfaces.library.corpus import CorpusReader
 from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.snapshots import Snapshots
-from backstory.operations.evaluation.answers import area_under_curve, share_words
-from backstory.operations.evaluation.question_set import Alternatives, LabelledQuestion, read_question_set
+from backstory.operations.evaluation.answers import (
+    Alternatives,
+    LabelledQuestion,
+    area_under_curve,
+    read_question_set,
+    share_words,
+)
 from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.evidence.logistic import LogisticModel
 from backstory.retrieval.evidence.shared_words import Values

@@ -15,9 +15,8 @@ from backstory.interfaces.cli.terminal import plain, plain_line, print_record, p
 
 if TYPE_CHECKING:
     from backstory.interfaces.library.library import Library
-    from backstory.operations.evaluation.answers import AnswerScores, GivenAnswer
+    from backstory.operations.evaluation.answers import AnswerScores, GivenAnswer, LabelledQuestion
     from backstory.operations.evaluation.comparison import Comparison
-    from backstory.operations.evaluation.question_set import LabelledQuestion
     from backstory.operations.learning.labels import Labels
     from backstory.operations.learning.learn import Lesson
 
@@ -91,8 +90,7 @@ def evaluate(
 
 def _print_answers(file: Path, workspace: Path | None, *, as_json: bool) -> None:
     """Ask a workspace the questions of a file, and print how good the answers are."""
-    from backstory.operations.evaluation.answers import score_answers
-    from backstory.operations.evaluation.question_set import read_question_set
+    from backstory.operations.evaluation.answers import read_question_set, score_answers
 
     questions = read_question_set(file)
     with open_library(workspace) as library:
@@ -118,7 +116,6 @@ def give_answer(library: Library, question: LabelledQuestion) -> GivenAnswer:
         found=tuple(hit.uri for hit in answer.hits),
         probability=max((hit.probability for hit in answer.hits), default=0.0),
         listed=tuple(entry.uri for entry in answer.documents),
-        not_found=answer.not_found,
         seconds=sum(answer.timings.to_dict().values()),
         tokens=answer.tokens,
         embedded_tokens=answer.embedded_tokens,

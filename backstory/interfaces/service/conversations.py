@@ -14,7 +14,7 @@ from backstory.interfaces.service.authentication import DESCRIBED, Access, Owner
 from backstory.interfaces.service.chat import make_history, refuse_conversation
 from backstory.interfaces.service.failures import ErrorBody
 from backstory.interfaces.service.service import Service
-from backstory.operations.evaluation.question_set import AskedBefore, LabelledQuestion
+from backstory.operations.evaluation.answers import AskedBefore, LabelledQuestion
 from backstory.retrieval.found import Result
 from backstory.storage.conversations import Conversation, Feedback, KeptTurn, Thumb
 from backstory.writing.answers.answer import UNSEARCHED

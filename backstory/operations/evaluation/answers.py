@@ -6,26 +6,107 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, Final
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from backstory.operations.evaluation.question_set import Alternatives, LabelledQuestion
+from backstory.base.errors import InputError
 from backstory.operations.evaluation.scoring import bound_mean, resample_windows
 from backstory.writing.answers.answer import Kind, Refusal
 
 ALL: Final = "all"
 """Name of the group of all questions."""
+Alternatives: TypeAlias = str | Annotated[tuple[str, ...], Field(min_length=1)]
+"""One text, or several of which one is enough."""
 
 _WORD: Final = re.compile(r"\w+")
 _SHARED_WORDS: Final = 3
 _SHARED_PART: Final = 0.5
 """Two sentences tell the same if they share a run of so many words, and of so great a part of the shorter one."""
 _CONFIDENCES: Final = {"low": 1.0, "medium": 2.0, "high": 3.0}
+_YES_OR_NO: Final = ("class", "unanswerable refused", "answerable refused")
 _Z: Final = 1.959964
 """The normal quantile of 97.5 %."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AskedBefore(_Record):
+    """An earlier question of the conversation, and its answer."""
+
+    question: str
+    answer: str
+
+
+class ExpectedPart(_Record):
+    """One of the things that a question asks for, and the sentences that tell it; none if the documents do not."""
+
+    text: str
+    quotes: tuple[Alternatives, ...]
+
+
+class LabelledQuestion(_Record):
+    """A question and what a good answer to it holds; what is not stated is not measured."""
+
+    question: str
+    history: tuple[AskedBefore, ...] = ()
+    """The conversation before it, oldest first."""
+    group: str = ""
+    """Name under which its figures are also shown apart."""
+    kind: Kind | None = None
+    answerable: bool | None = None
+    """Whether the documents answer it, at least in part."""
+    documents: tuple[Alternatives, ...] = ()
+    """Paths of the documents that answer it."""
+    quotes: tuple[Alternatives, ...] = ()
+    """Sentences of the documents that answer it. Those of ``parts`` count as well."""
+    parts: tuple[ExpectedPart, ...] = ()
+    items: tuple[str, ...] = ()
+    """Words that a complete list holds. A list question without items and quotes asks for its ``documents``."""
+    note: str = ""
+    """Why it is in the set; not measured."""
+
+    @model_validator(mode="after")
+    def _agree(self) -> LabelledQuestion:
+        if not self.question.strip():
+            raise ValueError("the question is blank")
+        if self.answerable is False and (self.documents or self.all_quotes() or self.items):
+            raise ValueError("a question that is not answerable has no documents, quotes or items")
+        return self
+
+    def all_quotes(self) -> tuple[Alternatives, ...]:
+        """Return the quotes of the question and of its parts."""
+        return (*self.quotes, *(quote for part in self.parts for quote in part.quotes))
+
+
+def read_question_set(file: Path) -> list[LabelledQuestion]:
+    """Read a set of questions: the fields of a :class:`LabelledQuestion` as a JSON object on each line of a file."""
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        what = f"{file} cannot be read as UTF-8 text ({error}); name a file with one question in JSON on each line"
+        raise InputError(what, code="unreadable_file") from error
+    questions = [_read_line(file, place, line) for place, line in enumerate(lines, start=1) if line.strip()]
+    if not questions:
+        what = f'{file} holds no question; write one on each line, such as {{"question": "…", "answerable": true}}'
+        raise InputError(what, code="blank_text")
+    return questions
+
+
+def _read_line(file: Path, line: int, text: str) -> LabelledQuestion:
+    try:
+        return LabelledQuestion.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = next((f"{name}: " for name in first["loc"][:1]), "")
+        what = f"{file}, line {line}: {field}{first['msg']}; write one JSON object on each line, with the fields "
+        raise InputError(what + ", ".join(LabelledQuestion.model_fields), code="invalid_line") from error
 
 
 @dataclass(frozen=True)
@@ -38,22 +119,7 @@ class GivenCitation:
 
 @dataclass(frozen=True, kw_only=True)
 class GivenAnswer:
-    """What the library answered to one question, as far as it is measured.
-
-    Attributes:
-        kind: The class that was told of the question.
-        refused: Why there is no answer; None if there is one.
-        confidence: ``high``, ``medium`` or ``low``.
-        text: The statements, joined.
-        citations: What they cite, in their order.
-        found: Paths of the documents of the hits, best first; a path may be there more than once.
-        probability: The highest probability of a hit; 0 without hits.
-        listed: Paths of the documents that the catalog named.
-        not_found: Parts of the question that are said to be missing.
-        seconds: Time of the answer, seconds of the clock.
-        tokens: Tokens that calls of a model read and wrote.
-        embedded_tokens: Tokens that the embedder read to compare sentences.
-    """
+    """What the library answered to one question, as far as it is measured."""
 
     kind: Kind
     refused: Refusal | None
@@ -61,29 +127,24 @@ class GivenAnswer:
     text: str = ""
     citations: tuple[GivenCitation, ...] = ()
     found: tuple[str, ...] = ()
+    """Paths of the documents of the hits, best first; a path may be there more than once."""
     probability: float = 0.0
+    """The highest probability of a hit."""
     listed: tuple[str, ...] = ()
-    not_found: tuple[str, ...] = ()
+    """Paths of the documents that the catalog named."""
     seconds: float = 0.0
     tokens: int = 0
+    """Tokens that calls of a model read and wrote."""
     embedded_tokens: int = 0
 
 
 @dataclass(frozen=True)
 class AnswerScores:
-    """How good the answers to a set of questions are.
-
-    Attributes:
-        table: ``group`` ("all", and each group of the set), ``measure``, ``questions`` (how many state what is
-            measured), ``mean``, and its 95 % interval ``low`` to ``high``. Measures that are yes or no for each
-            question have Wilson's interval (1927), the others a bootstrap interval over questions.
-        latency: Seconds of the clock, quantiles ``p50`` and ``p95`` over all questions.
-        tokens: Tokens of models of all answers together.
-        embedded_tokens: Tokens of the embedder of all answers together.
-    """
+    """How good the answers to a set of questions are: the rows of :func:`score_answers`, and what all cost together."""
 
     table: pl.DataFrame
     latency: Mapping[str, float]
+    """Seconds of the clock, quantiles ``p50`` and ``p95`` over all questions."""
     tokens: int
     embedded_tokens: int
 
@@ -100,8 +161,9 @@ class AnswerScores:
 def score_answers(questions: Sequence[LabelledQuestion], given: Sequence[GivenAnswer]) -> AnswerScores:
     """Compare the answers of questions, at least one, with what a good answer holds.
 
-    A question that does not state what a measure compares with does not count for it, and a measure that no question
-    counts for has no row.
+    The table has ``group`` ("all", and each group of the set), ``measure``, ``questions`` (how many state what is
+    measured), ``mean``, and its 95 % interval ``low`` to ``high``: Wilson's (1927) for what is yes or no for each
+    question, else a bootstrap over questions. A measure that no question counts for has no row.
     """
     scores = [score_answer(each, answer) for each, answer in zip(questions, given, strict=True)]
     groups = [ALL, *dict.fromkeys(question.group for question in questions if question.group)]
@@ -123,63 +185,41 @@ def score_answer(question: LabelledQuestion, given: GivenAnswer) -> dict[str, fl
     The documents of hits count once each, by their best place; those that a list of documents names come from the
     catalog, so such a question counts for lists alone. A citation is right if it shares a run of at least three words,
     and of half of the shorter one, with an expected sentence; so a copy of the sentence elsewhere is right as well.
-    Under ``documents`` it is right also if its document is expected. Precision is that of answers that cite. A refusal
-    says of every part that it is missing.
+    Under ``documents`` it is right also if its document is expected. Precision is that of answers that cite.
     """
-    asks_for_documents = _asks_for_documents(question)
-    searched = () if asks_for_documents else question.documents
-    listed = question.documents if asks_for_documents else ()
-    quotes, cited = question.all_quotes(), given.citations
+    is_list, cited, quotes = question.kind == "list", given.citations, question.all_quotes()
+    # What is asked for may be the documents themselves, and not what they say.
+    asks_for_documents = is_list and not (question.items or question.quotes)
+    searched, listed = ((), question.documents) if asks_for_documents else (question.documents, ())
     wanted = {uri for uris in question.documents for uri in _alternatives(uris)}
     found = list(dict.fromkeys(given.found))
-    rank = next((rank for rank, uri in enumerate(found, start=1) if uri in wanted), None)
+    ranks = [1 / rank for rank, uri in enumerate(found, start=1) if uri in wanted]
     # The catalog names the documents of a list; without it, the citations do.
     named = list(dict.fromkeys(given.listed or [place.uri for place in cited]))
     right = [_is_right(place, quotes) for place in cited]
-    missing = _list_missing(question, given)
-    told, untold = (
-        [place for place, part in enumerate(question.parts) if bool(part.quotes) is is_told]
-        for is_told in (True, False)
-    )
-    complete = [_is_among(uris, named) for uris in listed]
-    if question.items:
-        text = _join(given.text)
-        complete = [_join(item) in text for item in question.items]
+    right_or_near = [is_right or place.uri in wanted for place, is_right in zip(cited, right, strict=True)]
+    told = [part.quotes for part in question.parts if part.quotes]
+    text = _join(given.text)
+    complete = [_join(item) in text for item in question.items] or [_is_among(uris, named) for uris in listed]
     is_refused = float(given.refused is not None)
     return {
         "class": None if question.kind is None else float(given.kind == question.kind),
         "recall@5": _share([_is_among(uris, found[:5]) for uris in searched]),
         "recall@10": _share([_is_among(uris, found[:10]) for uris in searched]),
-        "reciprocal rank": (1 / rank if rank else 0.0) if searched else None,
+        "reciprocal rank": max(ranks, default=0.0) if searched else None,
         "citation precision, sentences": _share(right) if quotes else None,
-        "citation precision, documents": _share(
-            [place.uri in wanted or is_right for place, is_right in zip(cited, right, strict=True)]
-        )
-        if wanted
-        else None,
+        "citation precision, documents": _share(right_or_near) if wanted else None,
         "citation recall": _share([_is_cited(quote, given) for quote in quotes]),
         "unanswerable refused": is_refused if question.answerable is False else None,
         "answerable refused": is_refused if question.answerable is True else None,
-        "list completeness": _share(complete) if question.kind == "list" else None,
+        "list completeness": _share(complete) if is_list else None,
         "list precision": _share([uri in wanted for uri in named]) if listed else None,
-        "parts answered": _share(
-            [any(_is_cited(quote, given) for quote in question.parts[place].quotes) for place in told]
-        ),
-        "missing parts named": _share([place in missing for place in untold]),
-        "other parts named missing": _share([place in missing for place in told]),
+        "parts answered": _share([any(_is_cited(quote, given) for quote in part) for part in told]),
     }
-
-
-_YES_OR_NO: Final = ("class", "unanswerable refused", "answerable refused")
 
 
 def _alternatives(entry: Alternatives) -> tuple[str, ...]:
     return (entry,) if isinstance(entry, str) else entry
-
-
-def _asks_for_documents(question: LabelledQuestion) -> bool:
-    """Tell whether the documents themselves are what is asked for, and not what they say."""
-    return question.kind == "list" and bool(question.documents) and not (question.items or question.quotes)
 
 
 def _share(found: Sequence[bool]) -> float | None:
@@ -212,21 +252,6 @@ def share_words(one: str, other: str) -> bool:
     run = SequenceMatcher(None, *words, autojunk=False).find_longest_match().size
     shorter = min(map(len, words))
     return run >= max(min(_SHARED_WORDS, shorter), _SHARED_PART * shorter, 1)
-
-
-def _list_missing(question: LabelledQuestion, given: GivenAnswer) -> set[int]:
-    """List the places of the parts that an answer says are missing: to each text, the one part nearest by words."""
-    if given.refused is not None:
-        return set(range(len(question.parts)))
-    parts = [set(_split(part.text)) for part in question.parts]
-    named = set()
-    for text in given.not_found:
-        words = set(_split(text))
-        shared = [len(words & part) / len(words | part) if words else 0.0 for part in parts]
-        best = max(shared, default=0.0)
-        if best > 0 and shared.count(best) == 1:
-            named.add(shared.index(best))
-    return named
 
 
 def _tabulate(

@@ -33,11 +33,8 @@ def score_runs(
     2002). ``success@1`` is 1 if the first document is relevant, else 0.
 
     The runs have the columns ``method``, ``window_id``, ``rank`` (from 1) and ``doc_id``; the labels ``window_id``,
-    ``doc_id``, ``rel`` and ``topic``.
-
-    Returns:
-        ``method``, ``group``, ``window_id`` and one column per metric: a row for every method and every labelled
-        window. A window for which a method found nothing scores 0.
+    ``doc_id``, ``rel`` and ``topic``. There is a row for every method and every labelled window, with its ``group``. A
+    window for which a method found nothing scores 0.
     """
     labels = qrels.group_by("window_id", "doc_id").agg(pl.col("rel").max())
     ideal = (
@@ -65,19 +62,15 @@ def score_runs(
         .agg(covered=pl.col("topic").n_unique())
     )
     keys = ["method", "window_id"]
+    every = runs["method"].unique(maintain_order=True) if methods is None else pl.Series("method", methods)
     scores = (
-        (
-            runs.select("method").unique(maintain_order=True)
-            if methods is None
-            else pl.DataFrame({"method": methods})
-        )
+        every.to_frame()
         .join(totals, how="cross")
         .join(ranked, on=keys, how="left", maintain_order="left")
         .join(covered, on=keys, how="left", maintain_order="left")
         .with_columns(pl.col("found", "gain", "first", "covered").fill_null(0))
     )
-    windows = scores["window_id"].unique()
-    groups = {window_id: name_group(window_id, name) for window_id in windows}
+    groups = {window_id: name_group(window_id, name) for window_id in scores["window_id"].unique()}
     return scores.select(
         "method",
         pl.col("window_id").replace_strict(groups, return_dtype=pl.String).alias("group"),
@@ -93,14 +86,11 @@ def score_runs(
 def compare_methods(scores: pl.DataFrame, *, of: str, metrics: Sequence[str] = METRICS) -> pl.DataFrame:
     """Compare one method with the others, group by group, over the same windows.
 
-    Returns:
-        A row per group, method and metric: ``mean``, its 95 % bootstrap interval ``low`` to ``high``, and for
-        the other methods ``gain`` (mean of ``of`` minus theirs) with its paired interval ``gain_low`` to
-        ``gain_high``. Resamples are drawn over windows, 2,000 times, from a fixed seed.
+    There is a row per group, method and metric: ``mean``, its 95 % bootstrap interval ``low`` to ``high``, and for the
+    other methods ``gain`` (mean of ``of`` minus theirs) with its paired interval ``gain_low`` to ``gain_high``.
     """
     rows: list[tuple[object, ...]] = []
-    others = scores["method"].unique(maintain_order=True).to_list()
-    methods = [of, *sorted(method for method in others if method != of)]
+    methods = [of, *sorted(set(scores["method"]) - {of})]
     for (group,), part in scores.group_by("group", maintain_order=True):
         for metric in metrics:
             table = part.pivot(on="method", index="window_id", values=metric)

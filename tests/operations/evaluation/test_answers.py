@@ -10,12 +10,13 @@ from backstory.operations.evaluation.answers import (
     AnswerScores,
     GivenAnswer,
     GivenCitation,
+    LabelledQuestion,
     area_under_curve,
+    read_question_set,
     score_answer,
     score_answers,
     share_words,
 )
-from backstory.operations.evaluation.question_set import LabelledQuestion, read_question_set
 from tests.errors import raises
 
 COST = "It took one weekend and 94 pounds."
@@ -92,7 +93,7 @@ def test_a_list_is_complete_with_its_items_or_else_with_its_documents() -> None:
     assert score_answer(ask(kind="lookup", documents=["a"]), give(listed=("a",)))["list completeness"] is None
 
 
-def test_parts_are_answered_or_named_as_missing() -> None:
+def test_a_part_is_answered_by_a_citation_of_one_of_its_sentences() -> None:
     question = ask(
         documents=["a"],
         parts=[
@@ -101,20 +102,13 @@ def test_parts_are_answered_or_named_as_missing() -> None:
             {"text": "who built the ring", "quotes": []},
         ],
     )
-    scores = score_answer(question, give(("a", COST), not_found=("who built it", "the filter: how often")))
-    assert scores["parts answered"] == 0.5
-    assert scores["missing parts named"] == 1.0
-    assert scores["other parts named missing"] == 0.5
-    assert scores["citation recall"] == 0.5
-    # A text that shares no word with a part names none.
-    assert score_answer(question, give(("a", COST), not_found=("roof",)))["missing parts named"] == 0.0
-    refused = score_answer(question, refuse())
-    assert refused["parts answered"] == 0.0
-    assert refused["missing parts named"] == refused["other parts named missing"] == 1.0
+    scores = score_answer(question, give(("a", COST)))
+    assert (scores["parts answered"], scores["citation recall"]) == (0.5, 0.5)
+    assert score_answer(question, refuse())["parts answered"] == 0.0
 
 
 def test_what_a_question_does_not_state_counts_for_nothing() -> None:
-    assert set(score_answer(ask(), give(("a", COST), found=("a",), not_found=("x",))).values()) == {None}
+    assert set(score_answer(ask(), give(("a", COST), found=("a",))).values()) == {None}
     scores = score_answers([ask()], [give(seconds=2.0, tokens=7, embedded_tokens=9)])
     assert scores.table.is_empty()
     assert scores.table.columns == ["group", "measure", "questions", "mean", "low", "high"]
