@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from backstory.pipeline.chats.leaks import find_privacy_breaches
+from backstory.pipeline.chats.leaks import find_leaks
 from backstory.pipeline.stages.messages import MessagesStage, find_partitions
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import open_workspace
@@ -54,7 +54,7 @@ def main() -> None:
         steps: tuple[tuple[str, Callable[[], object] | None], ...] = (
             ("find_partitions", None),
             ("messages", lambda: MessagesStage(RunResources(workspace), partitions).build()),
-            ("real names", lambda: find_privacy_breaches(workspace, partitions)),
+            ("real names", lambda: find_leaks(workspace, "messages", partitions)),
         )
         for name, step in steps:
             if step is not None:

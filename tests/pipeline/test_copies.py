@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
+from backstory.base.ids import WRITTEN_PREFIX
 from backstory.index.snapshot import current_version
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.pages.report.window_page import write_window_page
@@ -121,8 +122,12 @@ def copy_everywhere(workspace: Workspace, text: str, elsewhere: Path) -> Copies:
     build_site(workspace)
     build_site(workspace, elsewhere / "public")
     workspace.dumps.mkdir()
-    (workspace.dumps / "one.txt").write_text(f"Before.\n{text}\n", encoding="utf-8")
-    (workspace.dumps / "two.txt").write_text("Nothing of it.\n", encoding="utf-8")
+    written = pl.col("text").str.contains(text, literal=True) & pl.col("uri").str.starts_with(WRITTEN_PREFIX)
+    quoting = workspace.tables.read("documents").filter(written)["uri"][0]
+    with Library.open(workspace.root) as library:
+        library.dump(quoting, workspace.dumps / "one.md")
+        library.dump("backup-disk.md", workspace.dumps / "two.md")
+    assert text in (workspace.dumps / "one.md").read_text(encoding="utf-8")
     (workspace.posts_dir / "2025-03-14-some.draft.md").write_text(text, encoding="utf-8")
     judged = replace(RATED, topics=(Topic(text, ()), *RATED.topics[1:]))
     workspace.judgements.put({"of-a-window-that-is-gone": ("asked", judged)})
@@ -145,7 +150,7 @@ def test_what_is_removed_is_in_no_file_or_the_file_is_named(
     assert list_holding(made, GONE) == set()
     assert made.judgements.count() == 0
     assert not list((made.root / "reports").iterdir())
-    assert (made.dumps / "two.txt").is_file()
+    assert (made.dumps / "two.md").is_file()
     for path in copies.all:
         assert str(path) in result.output
         assert path.exists()
@@ -229,21 +234,19 @@ def test_a_deleted_document_leaves_pages_and_dumped_texts(made: Workspace, tmp_p
     build_site(made)
     with Library.open(made.root) as library:
         library.dump("backup-disk.md", tmp_path / "dumped.txt")
-    made.dumps.mkdir()
-    (made.dumps / "disk.txt").write_text(text, encoding="utf-8")
+        made.dumps.mkdir()
+        library.dump("backup-disk.md", made.dumps / "disk.md")
     (made.documents_dir / "backup-disk.md").unlink()
     result = run_command("run", "-w", str(made.root))
     assert result.exit_code == 0, result.output
     # The tables keep the last text of a deleted document, so that its history can be told.
     assert {path.split("/")[0] for path in list_holding(made, text)} <= {"data"}
     assert not list(made.root.glob("site/*.html"))
-    assert not (made.dumps / "disk.txt").exists()
+    assert not (made.dumps / "disk.md").exists()
     assert str(tmp_path / "dumped.txt") in result.output
 
 
-def test_a_dumped_text_that_holds_nothing_of_what_is_dropped_is_not_named(
-    made: Workspace, tmp_path: Path
-) -> None:
+def test_a_dumped_document_is_named_when_it_is_dropped_itself(made: Workspace, tmp_path: Path) -> None:
     with Library.open(made.root) as library:
         library.dump("backup-disk.md", tmp_path / "disk.txt")
     assert run_command(*shorter(made), "-w", str(made.root)).exit_code == 0

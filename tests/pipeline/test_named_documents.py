@@ -15,10 +15,10 @@ from backstory.interfaces.pages.site.links import collect_links
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.operations.forgetting.forget import forget
 from backstory.operations.learning.labels import Places
-from backstory.pipeline.chats.leaks import make_discretion
 from backstory.pipeline.chats.named_documents import (
     DocumentView,
     find_shown_names,
+    make_discretion,
     read_named_documents,
     record_named_documents,
 )

@@ -8,7 +8,7 @@ import pytest
 
 from backstory.base.errors import SettingsError
 from backstory.operations.inspection.preview import preview_run
-from backstory.pipeline.chats.leaks import find_privacy_breaches
+from backstory.pipeline.chats.leaks import find_leaks
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.errors import raises
@@ -59,7 +59,7 @@ def test_messages_of_an_excluded_person_are_in_no_table(made: Workspace, name: s
         before.filter((pl.col("author") != ada) | pl.col("author").is_null()).with_columns(left["seq"])
     )
     assert "4 of its messages are left out" in workspace.tables.read("sources")["reason"][0]
-    assert find_privacy_breaches(workspace).is_empty()
+    assert find_leaks(workspace, "messages").is_empty()
 
 
 def test_excluding_after_a_run_equals_excluding_before_it(made: Workspace, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_the_archive_of_a_kept_conversation_loses_the_messages(made: Workspace) 
 
     assert not left["text"].str.contains("irrigation").any()
     assert left["text"].str.contains("frost").any()
-    assert find_privacy_breaches(workspace).is_empty()
+    assert find_leaks(workspace, "messages").is_empty()
 
 
 def test_a_name_under_which_nobody_wrote_is_warned_about(
@@ -136,13 +136,13 @@ def test_contact_data_becomes_markers_and_ids_stay(made: Workspace) -> None:
     write(made, "15/03/2025, 19:00 - Ben Okri: ask ann@example.org or 030 901820\n")
     before = read(made)
     workspace = configure(made, "{scrub: [email, phone], phone_region: de}")
-    assert set(find_privacy_breaches(workspace)["column"]) == {"text"}
+    assert set(find_leaks(workspace, "messages")["column"]) == {"text"}
 
     after = read(workspace)
 
     assert after["text"][-1] == "ask [email] or [phone]"
     assert after.drop("text").equals(before.drop("text"))
-    assert find_privacy_breaches(workspace).is_empty()
+    assert find_leaks(workspace, "messages").is_empty()
 
 
 def test_the_check_finds_messages_of_days_that_were_not_made_again(made: Workspace) -> None:
@@ -151,9 +151,9 @@ def test_the_check_finds_messages_of_days_that_were_not_made_again(made: Workspa
 
     read(made, days[-1:])
 
-    assert set(find_privacy_breaches(made)["column"]) == {"author"}
+    assert set(find_leaks(made, "messages")["column"]) == {"author"}
     read(made)
-    assert find_privacy_breaches(made).is_empty()
+    assert find_leaks(made, "messages").is_empty()
 
 
 def test_a_preview_tells_what_would_be_left_out(made: Workspace) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from backstory.ingest.chats.archive import read_archive
 from backstory.ingest.privacy.erasure_list import Forgotten, write_forgotten
-from backstory.pipeline.chats.leaks import find_privacy_breaches
+from backstory.pipeline.chats.leaks import find_leaks
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.workspaces import CHAT, SETTINGS, build_table, write_workspace
@@ -93,7 +93,7 @@ def test_an_opt_out_outlasts_the_export_that_held_it(kept: Workspace) -> None:
     for lines in (LINES, [*LINES, EARLIER_ON]):
         write(kept, lines)
         assert read(kept).equals(without)
-        assert find_privacy_breaches(open_workspace(kept.root)).is_empty()
+        assert find_leaks(open_workspace(kept.root), "messages").is_empty()
 
     write(kept, [*LINES, ON])
     assert read(kept)["message_id"].to_list() == before["message_id"].to_list()

@@ -175,7 +175,6 @@ def test_who_is_named_beside_a_conversation_keeps_a_chosen_name() -> None:
 
 def test_a_withdrawn_name_is_looked_for_as_a_word(named: Path, tmp_path: Path) -> None:
     workspace = open_with(shutil.copytree(named, tmp_path / "workspace"))
-    workspace.dumps.mkdir()
     texts = {
         "Ask Al.": True,
         "_Al_ knows": True,
@@ -184,9 +183,9 @@ def test_a_withdrawn_name_is_looked_for_as_a_word(named: Path, tmp_path: Path) -
         "我问王芳了": True,
     }
     for number, text in enumerate(texts):
-        (workspace.dumps / f"{number}.txt").write_text(text, encoding="utf-8")
+        (workspace.posts_dir / f"{number}.draft.md").write_text(text, encoding="utf-8")
     assert clear_copies_of_names(workspace, ["Al", "王芳"]) is not None
-    left = [(workspace.dumps / f"{number}.txt").exists() for number in range(len(texts))]
+    left = [(workspace.posts_dir / f"{number}.draft.md").exists() for number in range(len(texts))]
     assert left == [not is_named for is_named in texts.values()]
 
 

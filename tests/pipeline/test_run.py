@@ -10,7 +10,7 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import SettingsError, WorkspaceError
-from backstory.pipeline.chats.leaks import find_privacy_breaches
+from backstory.pipeline.chats.leaks import find_leaks
 from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.contracts import keeps_contract
@@ -79,7 +79,7 @@ def test_no_real_name_is_anywhere_in_the_workspace_but_the_export(made_workspace
     for table in TABLES:
         text = str(made_workspace.tables.read(table).to_dicts())
         assert not any(name in text for name in NAMES), table
-    assert find_privacy_breaches(made_workspace).is_empty()
+    assert find_leaks(made_workspace, "messages").is_empty()
 
 
 def test_pseudonyms_can_be_switched_off(make_workspace: Callable[..., Workspace]) -> None:
@@ -270,7 +270,7 @@ def test_names_of_one_phone_become_the_pseudonyms_of_the_other(workspace: Worksp
     reasons = workspace.tables.read("sources", ["conversations"])["reason"].drop_nulls()
     assert len(reasons) == 1
     assert "people with another name here: 1" in reasons[0]
-    assert find_privacy_breaches(workspace).is_empty()
+    assert find_leaks(workspace, "messages").is_empty()
 
 
 def test_an_entry_of_the_overrides_without_a_file_is_warned_about(

@@ -266,8 +266,9 @@ class DocumentReader:
 
         text = self.text(document, pages)
         dumped = dump_text(text, Path(path), roots=roots, replace=replace)
-        # A written post escapes its quotations of messages.
-        record_copy(self._workspace, Path(path), is_text=not is_written(text.document.uri))
+        # A written post quotes messages and documents.
+        shown = "" if is_written(text.document.uri) else text.document.document_id
+        record_copy(self._workspace, Path(path), shown)
         return dumped
 
     @cached_property

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Final
 
 import polars as pl
@@ -21,13 +21,22 @@ from backstory.base.ids import WRITTEN_PREFIX, digest, digest_json, is_written
 from backstory.base.wording import inflect, name_some
 from backstory.ingest.documents.written import is_of_source
 from backstory.ingest.privacy.erasure_list import read_forgotten
+from backstory.ingest.privacy.leaks import find_naming_texts
+from backstory.ingest.privacy.personal_data import scrub
 from backstory.ingest.sources.web_address import list_link_places, make_linker
 from backstory.pipeline.chats.member_names import MemberNames
-from backstory.pipeline.chats.people import People, hash_names, read_people
+from backstory.pipeline.chats.people import (
+    People,
+    read_agreed_names,
+    read_hash_of_names,
+    read_names,
+    read_people,
+)
 from backstory.pipeline.incremental.partitions import content_of
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE
+from backstory.text.people import Discretion, FindLeaks, ShowText, find_no_leaks
 from backstory.writing.post_files import inspect_file
 
 _NAMED: Final = "names in documents"
@@ -35,6 +44,8 @@ _SEARCHED: Final = "documents searched for names"
 _VERSION: Final = "3"
 """Changes when the search finds other names in the same text."""
 _LISTED: Final = 5
+_CONTACTS: Final = ("email", "phone")
+_SHOWN_TEXTS: Final = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -151,7 +162,7 @@ def _describe_search(workspace: Workspace) -> str:
     return digest(
         [
             _VERSION,
-            hash_names(workspace),
+            read_hash_of_names(workspace),
             read_forgotten(workspace.forgotten).fingerprint,
             *list_link_places(workspace),
         ]
@@ -255,11 +266,8 @@ def list_unlinked(workspace: Workspace) -> list[str]:
 
 def list_hidden_names(workspace: Workspace) -> list[str]:
     """List the real names that posts and tables must not hold: all but those that kept documents show."""
-    settings = workspace.settings
-    names: list[str] = workspace.last_reading.read_names(
-        workspace.chats_dir, settings.conversations
-    ).to_list()
-    if settings.privacy.documents != "keep":
+    names = read_names(workspace)
+    if workspace.settings.privacy.documents != "keep":
         return names
     shown = {
         person
@@ -268,6 +276,55 @@ def list_hidden_names(workspace: Workspace) -> list[str]:
     }
     members = MemberNames(workspace)
     return [name for name in names if members.identify(members.finder.person(name)) not in shown]
+
+
+def make_leak_finder(workspace: Workspace) -> FindLeaks:
+    """Make the function that finds the texts of models that hold a real name.
+
+    The names are read from the exports, which alone hold them, before the function is returned, so that any thread may
+    call it. Where no author is hidden, it finds nothing.
+    """
+    if not workspace.settings.privacy.pseudonyms:
+        return find_no_leaks
+    names = list_hidden_names(workspace)
+    agreed = read_agreed_names(workspace)
+    return lambda texts: find_naming_texts(texts, names, agreed)
+
+
+def make_discretion(workspace: Workspace) -> Discretion:
+    """Make what a post may say about people, by the settings; see :func:`make_leak_finder`."""
+    privacy = workspace.settings.privacy
+    find_leaks = make_leak_finder(workspace)
+    scrub_text = partial(_scrub_contacts, region=privacy.phone_region)
+
+    def find_contacts_and_leaks(texts: Sequence[str]) -> Collection[str]:
+        return {*find_leaks(texts), *(text for text in texts if scrub_text(text) != text)}
+
+    if privacy.documents == "reject":
+        return Discretion(find_contacts_and_leaks, rule=privacy.documents)
+    return Discretion(find_leaks, make_contact_scrub(workspace), privacy.documents)
+
+
+def make_contact_scrub(workspace: Workspace) -> Callable[[str], str]:
+    """Make what puts markers in place of the contact data of a text that readers see, if the settings ask for it."""
+    privacy = workspace.settings.privacy
+    return partial(_scrub_contacts, region=privacy.phone_region) if privacy.documents == "replace" else str
+
+
+def make_page_view(workspace: Workspace, conversations: Mapping[str, str]) -> ShowText:
+    """Make what shows a text of a document on a page: with the names that readers see, and without contact data."""
+    view = DocumentView(workspace)
+    scrub_text = make_contact_scrub(workspace)
+
+    @lru_cache(maxsize=_SHOWN_TEXTS)  # the windows of a chat find the same documents
+    def show(conversation: str, document_id: str, text: str) -> str:
+        return scrub_text(view.show(conversation, document_id, text))
+
+    return lambda window_id, document_id, text: show(conversations[window_id], document_id, text)
+
+
+def _scrub_contacts(text: str, *, region: str | None) -> str:
+    return str(scrub(pl.Series([text]), _CONTACTS, region)[0])
 
 
 def find_shown_names(workspace: Workspace) -> pl.DataFrame:

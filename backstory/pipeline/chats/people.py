@@ -129,7 +129,6 @@ def find_people(workspace: Workspace, read: ExportRead, messages: pl.DataFrame) 
             names = assign_names(list(people), words[language], agreed)
             rows = [(person, name, people[person].isoformat()) for person, name in names.items()]
             entries[conversation] = Entry(language, json.dumps(rows), len(rows))
-    everybody = "" if not workspace.settings.privacy.pseudonyms else _hash_names(workspace, read)
     return FoundPeople(
         frozenset(read_agreed_names(workspace)) - {*agreed.values()},
         {
@@ -137,7 +136,7 @@ def find_people(workspace: Workspace, read: ExportRead, messages: pl.DataFrame) 
             _WORDS: {language: Entry("", json.dumps(known), len(known)) for language, known in words.items()},
             _AGREED: {
                 _SHOWN: Entry("", json.dumps(agreed, sort_keys=True), len(agreed)),
-                _REAL: Entry("", everybody, len(read.names)),
+                _REAL: Entry("", hash_names(workspace), len(read.names)),
             },
         },
     )
@@ -177,8 +176,23 @@ def read_people(workspace: Workspace) -> People:
     )
 
 
+def read_names(workspace: Workspace) -> list[str]:
+    """Read the real names of all people from the exports, which alone hold them."""
+    return workspace.last_reading.read_names(workspace.chats_dir, workspace.settings.conversations).to_list()
+
+
 def hash_names(workspace: Workspace) -> str:
-    """Return a keyed hash of all real names that the last reading of the exports found."""
+    """Return a keyed hash of all real names, as the exports give them now; empty if they are not hidden."""
+    if not workspace.settings.privacy.pseudonyms:
+        return ""
+    secret, names = workspace.load_secret(), read_names(workspace)
+    aliases = workspace.last_reading.read_aliases(workspace.chats_dir, workspace.settings.conversations)
+    named = [*names, *(f"{alias} of {name}" for alias, name in sorted(aliases.items()))]
+    return digest([code_version("messages"), *(make_pseudonym(name, secret) for name in named)])
+
+
+def read_hash_of_names(workspace: Workspace) -> str:
+    """Return the keyed hash of all real names that the last reading of the exports found."""
     known = workspace.catalog.read(_AGREED).get(_REAL)
     return "" if known is None else known.content
 
@@ -257,12 +271,6 @@ def _find_agreed(workspace: Workspace, read: ExportRead) -> dict[str, str]:
             )
         agreed[person] = name.shown
     return agreed
-
-
-def _hash_names(workspace: Workspace, read: ExportRead) -> str:
-    secret = workspace.load_secret()
-    named = [*read.names, *(f"{alias} of {name}" for alias, name in sorted(read.aliases.items()))]
-    return digest([code_version("messages"), *(make_pseudonym(name, secret) for name in named)])
 
 
 def _choose_languages(messages: pl.DataFrame) -> dict[str, str]:

@@ -15,7 +15,7 @@ import polars as pl
 
 from backstory.index.graph import GOOD_RECALL, REMEDY
 from backstory.index.snapshot import current_version, read_manifest
-from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_names, find_privacy_breaches
+from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_leaks
 from backstory.pipeline.chats.named_documents import find_shown_names
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.workspace import Workspace
@@ -97,7 +97,7 @@ def _real_names(table: str) -> Check:
     return Check(
         table=table,
         name="real_names",
-        find=lambda workspace, partitions: find_names(workspace, table, partitions),
+        find=lambda workspace, partitions: find_leaks(workspace, table, partitions),
         what="cells that hold an author's real name",
         example="column {column} of window {window_id}" if table in PARTITIONED else "column {column}",
         remedy="Look for the name in the documents of its context and in the prompt of the writer."
@@ -210,7 +210,7 @@ CHECKS: Final = (
     Check(
         table="messages",
         name="real_names",
-        find=find_privacy_breaches,
+        find=lambda workspace, partitions: find_leaks(workspace, "messages", partitions),
         what="cells that hold what must not be there (a real name, a message of someone who opted out, contact data)",
         example="column {column} of message {message_id}",
         remedy="Run `backstory run` without --from and --to to rebuild every day.",

@@ -258,7 +258,7 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     keys = partition_keys(reading.messages, workspace.settings.partitions.grain)
     days = keys.unique().sort()
     # Days that hold names of people who joined later are made again, also outside of the range of the run.
-    named = find_former_names(workspace, reading.names)
+    named = find_former_names(workspace)
     if named and workspace.feeds_back:  # later windows were given the posts about these days
         named |= {key for key in workspace.tables.keys("messages") if key > min(named)}
     partitions = sorted({*partitions, *named})

@@ -13,8 +13,7 @@ from backstory.base.ids import digest
 from backstory.base.wording import name_some
 from backstory.ingest.sources.web_address import list_link_places
 from backstory.models.usage import Usage
-from backstory.pipeline.chats.leaks import make_discretion
-from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
+from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld, make_discretion
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.history.spending import estimate_cost, find_price
 from backstory.pipeline.incremental.fingerprints import hash_dependencies

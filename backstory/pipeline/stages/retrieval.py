@@ -13,13 +13,13 @@ from backstory.base.ids import digest_json
 from backstory.base.progress import show_progress
 from backstory.index.request import Filters, describe_unknown_settings
 from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
-from backstory.pipeline.chats.leaks import make_leak_finder
 from backstory.pipeline.chats.model_view import ModelView
 from backstory.pipeline.chats.named_documents import (
     DocumentView,
     describe_named_documents,
     hash_named_documents,
     hash_sent_documents,
+    make_leak_finder,
     record_named_documents,
 )
 from backstory.pipeline.chats.people import read_people, show_chunks, show_messages
