@@ -15,7 +15,7 @@ import pytest
 from backstory import run_pipeline
 from backstory.base.errors import StateError
 from backstory.interfaces.cli.run import describe_cost, exit_code
-from backstory.operations.forgetting.forget import forget
+from backstory.operations.forgetting import forget
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.run.differences import PostDifferences
 from backstory.pipeline.run.estimate import estimate_run

@@ -13,7 +13,7 @@ from backstory.ingest.sources.web_address import make_linker
 from backstory.interfaces.pages.site.addresses import address_post
 from backstory.interfaces.pages.site.links import collect_links
 from backstory.interfaces.pages.site.reading import read_library
-from backstory.operations.forgetting.forget import forget
+from backstory.operations.forgetting import forget
 from backstory.operations.learning.labels import Places
 from backstory.pipeline.chats.named_documents import (
     DocumentView,

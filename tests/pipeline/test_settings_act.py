@@ -12,7 +12,7 @@ from backstory import run_pipeline
 from backstory.index.graph import VssGraph
 from backstory.index.milvus import Collection, is_served
 from backstory.index.snapshot import current_version, read_manifest
-from backstory.operations.forgetting.forget import forget
+from backstory.operations.forgetting import forget
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.milvus import serve_milvus

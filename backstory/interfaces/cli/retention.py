@@ -21,7 +21,7 @@ from backstory.settings.yaml_file import read_settings
 
 if TYPE_CHECKING:
     from backstory.ingest.privacy.erasure_list import Kind
-    from backstory.operations.forgetting.forget import Forgetting
+    from backstory.operations.forgetting import Forgetting
 
 
 def backup(
@@ -194,7 +194,7 @@ def forget(
     given = [(kind, name) for kind, name in named.items() if name]
     if len(given) != 1:
         raise InputError("give one of --conversation, --member and --document")
-    from backstory.operations.forgetting.forget import forget as forget_everywhere
+    from backstory.operations.forgetting import forget as forget_everywhere
 
     [(kind, name)] = given
     done = forget_everywhere(open_workspace(workspace), kind, name)

@@ -24,7 +24,7 @@ from backstory.ingest.privacy.folding import UNSPACED
 from backstory.pipeline.chats.stored_messages import find_replaced, read_intact_messages
 from backstory.pipeline.incremental.fingerprints import list_post_folders
 from backstory.pipeline.rendered_pages import EXPORT_MARK, list_site_pages, remove_pages
-from backstory.pipeline.run.cache_use import list_drafted, list_windows
+from backstory.pipeline.run.cache_use import drop_unused
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.conversations import ConversationStore, KeptTurn
 from backstory.storage.tables.catalog import Entry
@@ -131,9 +131,7 @@ def drop_unused_answers(workspace: Workspace) -> None:
     Called when every table is made: what a model was shown of a dropped row is shown to it no more.
     """
     if _ANSWERS in workspace.catalog.read(_COPIES):
-        workspace.drafts.keep_only(list_drafted(workspace), "owner")
-        workspace.judgements.keep_only(list_windows(workspace), "owner")
-        workspace.cache.compact()
+        drop_unused(workspace)
         workspace.catalog.forget(_COPIES, [_ANSWERS])
 
 

@@ -68,28 +68,29 @@ def prune_caches(workspace: Workspace) -> Pruning:
         )
     with running(workspace.catalog.state, "the pruning of caches"):
         before = measure_caches(workspace)
-        vectors = workspace.embeddings.keep_only(list_keys(workspace, [workspace.embedder.id]), "key")
-        drafts = workspace.drafts.keep_only(list_drafted(workspace), "owner")
-        judgements = workspace.judgements.keep_only(list_windows(workspace), "owner")
-        workspace.cache.compact()
+        dropped = drop_unused(workspace, [workspace.embedder.id])
         after = measure_caches(workspace)
-    return Pruning(vectors, drafts, judgements, max(0, before.total_bytes - after.total_bytes))
+    return Pruning(*dropped, max(0, before.total_bytes - after.total_bytes))
 
 
-def list_windows(workspace: Workspace) -> set[bytes]:
-    """List the ids of all windows, as owners of judgements."""
-    return {window_id.encode() for window_id in workspace.tables.read("windows")["window_id"]}
+def drop_unused(workspace: Workspace, spaces: Iterable[str] | None = None) -> tuple[int, int, int]:
+    """Delete the drafts and judgements that the tables do not use, and the vectors but those of some spaces, if given.
 
-
-def list_drafted(workspace: Workspace) -> set[bytes]:
-    """List what the drafts that are of use were made from: contexts of posts, and revisions of documents."""
+    It returns how many vectors, drafts and judgements were deleted.
+    """
     documents = workspace.tables.read("documents").filter(pl.col("status") == "ok")
     # Each window keeps the drafts of the context that its post was written from.
-    kept = (*workspace.tables.read("posts")["context_hash"], *documents["revision"])
-    return {one.encode() for one in kept}
+    drafted = [*workspace.tables.read("posts")["context_hash"], *documents["revision"]]
+    drafts = workspace.drafts.keep_only({one.encode() for one in drafted}, "owner")
+    windows = workspace.tables.read("windows")["window_id"]
+    judgements = workspace.judgements.keep_only({one.encode() for one in windows}, "owner")
+    keys = None if spaces is None else _list_keys(workspace, spaces)
+    vectors = 0 if keys is None else workspace.embeddings.keep_only(keys, "key")
+    workspace.cache.compact()
+    return vectors, drafts, judgements
 
 
-def list_keys(workspace: Workspace, spaces: Iterable[str]) -> set[bytes]:
+def _list_keys(workspace: Workspace, spaces: Iterable[str]) -> set[bytes]:
     """List the keys of the vectors of all texts in the tables."""
     queries = workspace.tables.read("window_chunks")["text"].unique()
     chunks = workspace.tables.read("document_chunks")

@@ -15,7 +15,7 @@ from backstory.ingest.sources.roots import add_source, list_sources, read_record
 from backstory.ingest.sources.web_address import make_linker
 from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.operations.backup.writing import write_backup
-from backstory.operations.forgetting.forget import forget
+from backstory.operations.forgetting import forget
 from backstory.operations.inspection.preview import preview_run
 from backstory.pipeline.run.pending import fingerprint_documents
 from backstory.pipeline.workspace import Workspace, open_workspace

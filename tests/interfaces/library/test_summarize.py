@@ -9,7 +9,7 @@ import pytest
 from backstory.base.errors import BudgetExhaustedError, InputError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Summary
-from backstory.operations.forgetting.forget import forget
+from backstory.operations.forgetting import forget
 from backstory.pipeline.run.cache_use import prune_caches
 from backstory.pipeline.workspace import open_workspace
 from tests.errors import raises

@@ -12,7 +12,7 @@ from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.opening import ServiceFolder
 from backstory.interfaces.service.service import ServiceLimits
-from backstory.operations.forgetting.forget import forget
+from backstory.operations.forgetting import forget
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.conversations import Feedback
 from tests.errors import raises

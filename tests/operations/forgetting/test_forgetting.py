@@ -12,8 +12,7 @@ from backstory.ingest.chats.archive import read_archive
 from backstory.ingest.privacy.erasure_list import Kind, read_forgotten
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.models.reranker import Topic
-from backstory.operations.forgetting.forget import Forgetting, forget
-from backstory.operations.forgetting.traces import Wanted, find_left
+from backstory.operations.forgetting import Forgetting, Wanted, find_left, forget
 from backstory.pipeline.chats.copies import pick_parts
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace

@@ -12,7 +12,7 @@ from backstory import run_pipeline
 from backstory.base.errors import WorkspaceError
 from backstory.ingest.privacy.erasure_list import KEY_SUFFIX, Forgotten, read_forgotten, write_forgotten
 from backstory.ingest.privacy.fingerprints import find_known_messages, sign_messages, unpack
-from backstory.operations.forgetting.forget import forget
+from backstory.operations.forgetting import forget
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.errors import raises
 from tests.interfaces.cli.invocation import run as run_command

@@ -8,7 +8,7 @@ import pytest
 from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import ShouldBe
-from backstory.operations.forgetting.forget import forget
+from backstory.operations.forgetting import forget
 from backstory.operations.learning.corrections import (
     Place,
     keep_corrections,

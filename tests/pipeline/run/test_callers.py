@@ -8,7 +8,7 @@ import pytest
 from backstory import Library, run_pipeline
 from backstory.base import telemetry
 from backstory.index.snapshot import current_version
-from backstory.operations.forgetting.forget import forget
+from backstory.operations.forgetting import forget
 from backstory.pipeline.history.history import BY_COMMAND, BY_DAGSTER, BY_LIBRARY, BY_LIBRARY_FACE
 from backstory.pipeline.run.runner import build_tables
 from backstory.pipeline.workspace import Workspace, open_workspace

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict
@@ -30,21 +31,22 @@ from backstory.ingest.privacy.erasure_list import (
 from backstory.ingest.privacy.names import normalize_name
 from backstory.ingest.privacy.pseudonyms import Pseudonyms
 from backstory.ingest.sources.roots import locate_document
-from backstory.operations.forgetting.traces import Wanted, find_holding_posts, find_left
 from backstory.operations.learning.corrections import keep_corrections
-from backstory.pipeline.chats.copies import find_stale_copies, pick_parts
+from backstory.pipeline.chats.copies import find_holding_posts, find_stale_copies, pick_parts
 from backstory.pipeline.chats.exports_reading import put_as_stored, read_chats
 from backstory.pipeline.history.history import BY_LIBRARY
 from backstory.pipeline.rendered_pages import remove_pages
-from backstory.pipeline.run.cache_use import list_drafted, list_keys, list_windows
+from backstory.pipeline.run.cache_use import drop_unused
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import execute_run, list_tables
 from backstory.pipeline.stages.post_folder import list_post_files
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.state import State
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.turns import running
 
-_NAMED = 10
+_NAMED: Final = 10
+_ROWS_AT_ONCE: Final = 10_000
 
 
 class Forgetting(BaseModel):
@@ -76,20 +78,32 @@ class Forgetting(BaseModel):
 
 
 @dataclass(frozen=True)
-class _Target:
-    """The thing to forget, with its names in tables and files.
+class Wanted:
+    """The texts and ids to search for.
 
-    Attributes:
-        kind: Whether it is a conversation, a member or a document.
-        names: Names to add to the list of forgotten things.
-        ids: Its ids in the tables: conversation ids, pseudonyms of a member, or document uris.
-        inputs: Files of the user that hold it, relative to the workspace.
+    ``parts`` must not occur anywhere, not even inside longer text; ``conversations`` not in a column
+    ``conversation_id``, but maybe as words elsewhere.
+    """
+
+    parts: frozenset[str]
+    conversations: frozenset[str]
+
+    def is_in(self, text: str) -> bool:
+        """Return whether a text holds one of the parts."""
+        return any(part in text for part in self.parts)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The thing to forget: the names to add to the list, its ids in the tables, and the user's files that hold it.
+
+    The ids are those of conversations, pseudonyms of a member, or uris of documents.
     """
 
     kind: Kind
     names: frozenset[str]
     ids: frozenset[str]
-    inputs: tuple[str, ...] = field(default=())
+    inputs: tuple[str, ...]
 
 
 def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
@@ -116,26 +130,21 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     rows = _read_rows(workspace, target)
     wanted = _choose_wanted(workspace, target, rows)
     windows = set(workspace.tables.read("windows")["window_id"])
-    made, of_people = find_holding_posts(workspace, wanted)
-    forgotten = _add_texts(
-        workspace, target, rows, read_forgotten(workspace.forgotten).add(kind, target.names)
-    )
+    forgotten = read_forgotten(workspace.forgotten).add(kind, target.names)
+    forgotten = _add_texts(workspace, target, rows, forgotten)
+    posts = find_holding_posts(workspace, wanted.is_in)
     # A post that a person has edited is theirs: it stays, and is no document any more.
+    of_people = [path for path, state in posts.items() if state == "edited"]
     forgotten = forgotten.add("document", [f"{WRITTEN_PREFIX}{name_of(path)}" for path in of_people])
     write_forgotten(workspace.forgotten, forgotten)
     _clean_archive(workspace, target, forgotten)
-    for path in made:
+    for path in posts.keys() - of_people:
         path.unlink()  # the run writes it anew if its window is still there
     reports = remove_pages(workspace.root)
     if any(workspace.tables.keys(table) for table in TABLES):
         fresh = open_workspace(workspace.root, accept_removals=True, keys=workspace.keys)
-        run = Run(
-            workspace.tables.keys("messages"),
-            list_tables(fresh),
-            BY_LIBRARY,
-            isolates_failures=False,
-            checks=False,
-        )
+        days = workspace.tables.keys("messages")
+        run = Run(days, list_tables(fresh), BY_LIBRARY, isolates_failures=False, checks=False)
         execute_run(fresh, run, holds_lock=True)
     workspace.tables.collect(timedelta(0))
     workspace.catalog.state.compact()
@@ -145,25 +154,63 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
 
     left_windows = set(workspace.tables.read("windows")["window_id"])
     wanted = replace(wanted, parts=wanted.parts | (windows - left_windows))
-    _, left = find_holding_posts(workspace, wanted)
-    keys = list_keys(workspace, workspace.embeddings.count_by_owner())
-    workspace.judgements.keep_only(list_windows(workspace), "owner")
+    held = [path for path, state in find_holding_posts(workspace, wanted.is_in).items() if state == "edited"]
     keep_corrections(workspace.state, left_windows, set(workspace.tables.read("documents")["document_id"]))
-    # No later prompt contains the forgotten thing, so no run can use these drafts.
-    workspace.drafts.keep_only(list_drafted(workspace), "owner")
-    vectors = workspace.embeddings.keep_only(keys, "key")
-    workspace.cache.compact()
+    # No later prompt contains the forgotten thing, so no run can use what is dropped.
+    vectors, _, _ = drop_unused(workspace, workspace.embeddings.count_by_owner())
     return Forgetting(
         rows=len(rows),
         vectors=vectors,
         reports=reports,
         wanted=len(wanted.parts) + len(wanted.conversations),
         left=find_left(workspace, wanted),
-        inputs=tuple(dict.fromkeys([*target.inputs, *map(name_of, left)])),
+        inputs=tuple(dict.fromkeys([*target.inputs, *map(name_of, held)])),
         open_snapshots=tuple(old),
         copies=tuple(find_stale_copies(workspace)),
         has_history=workspace.dagster_home.is_dir(),
     )
+
+
+def find_left(workspace: Workspace, wanted: Wanted) -> dict[str, int]:
+    """Query all tables and the state for texts and ids; return how many of them each table still holds."""
+    found: dict[str, set[str]] = {}
+    for name in TABLES:
+        for column in workspace.tables.read(name).iter_columns():
+            texts = column.explode() if column.dtype == pl.List(pl.String) else column
+            if texts.dtype == pl.String:
+                found.setdefault(name, set()).update(_search(texts, wanted))
+    for state in (workspace.catalog.state, workspace.state, workspace.cache):
+        for name, texts in _read_texts(state):
+            found.setdefault(name, set()).update(_search(texts, wanted))
+    return {name: len(hits) for name, hits in found.items() if hits}
+
+
+def _read_texts(state: State) -> Iterator[tuple[str, pl.Series]]:
+    """Yield the texts of each table of a database with the name of the table."""
+    if not state.exists():
+        return
+    with state.reading() as session:
+        for table in state.part.tables:
+            rows = session.execute(f"SELECT * FROM {table.name}")  # noqa: S608 - a name of its own
+            while some := rows.fetchmany(_ROWS_AT_ONCE):
+                texts = [text for row in some for value in row if (text := _as_text(value)) is not None]
+                yield table.name, pl.Series(texts, dtype=pl.String)
+
+
+def _as_text(value: object) -> str | None:
+    """Return a text, or what is text of bytes, since drafts and judgements are stored so; None for a number."""
+    if isinstance(value, bytes):
+        return value.decode(errors="ignore")
+    return value if isinstance(value, str) else None
+
+
+def _search(texts: pl.Series, wanted: Wanted) -> set[str]:
+    distinct = texts.drop_nulls().unique()
+    is_id = texts.name == "conversation_id"
+    hits = set(distinct.filter(distinct.is_in(list(wanted.conversations)))) if is_id else set()
+    if wanted.parts and distinct.str.contains_any(list(wanted.parts)).any():
+        hits |= set(distinct.str.extract_many(list(wanted.parts), overlapping=True).explode().drop_nulls())
+    return hits
 
 
 def _find_conversation(workspace: Workspace, name: str) -> _Target:
@@ -193,16 +240,9 @@ def _find_conversation(workspace: Workspace, name: str) -> _Target:
 
 def _find_member(workspace: Workspace, name: str) -> _Target:
     read, _ = read_chats(workspace)
-    secret = _load_secret(workspace)
-    pseudonyms = (
-        None
-        if secret is None
-        else Pseudonyms(read.messages, secret, aliases=read.aliases, other_names=read.unread_authors)
-    )
-
-    def identify(written: str) -> str:
-        return read.aliases.get(written, written) if pseudonyms is None else pseudonyms.of(written)
-
+    identify: Callable[[str], str] = lambda written: read.aliases.get(written, written)  # noqa: E731
+    if secret := _load_secret(workspace):
+        identify = Pseudonyms(read.messages, secret, aliases=read.aliases, other_names=read.unread_authors).of
     wanted = normalize_name(name)
     people = {normalize_name(written): identify(written) for written in read.names}
     found = {person for written, person in people.items() if wanted == written or name == person}
@@ -291,11 +331,10 @@ def _choose_wanted(workspace: Workspace, target: _Target, rows: pl.DataFrame) ->
     # Written posts are rebuilt, so their texts do not count as remaining.
     documents = documents.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
     others = [*messages["text"].drop_nulls(), *documents["text"], *documents["title"]]
-    is_member = target.kind == "member"
-    return Wanted(
-        pick_parts(texts, others) | ids | (target.ids if is_member else frozenset()),
-        target.ids if not is_member else frozenset(),
-    )
+    pieces = pick_parts(texts, others) | ids
+    if target.kind == "member":
+        return Wanted(pieces | target.ids, frozenset())
+    return Wanted(pieces, target.ids)
 
 
 def _clean_archive(workspace: Workspace, target: _Target, forgotten: Forgotten) -> None:
@@ -311,9 +350,7 @@ def _clean_archive(workspace: Workspace, target: _Target, forgotten: Forgotten) 
 
 
 def _load_secret(workspace: Workspace) -> bytes | None:
-    if not workspace.settings.privacy.pseudonyms:
-        return None
-    return workspace.load_secret()
+    return workspace.load_secret() if workspace.settings.privacy.pseudonyms else None
 
 
 def _list(names: Iterable[str]) -> str:
