@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
@@ -20,25 +20,17 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def running(
-    state: State,
-    by: str,
-    while_waiting: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext(),
-    *,
-    days: Sequence[str] = (),
-) -> Iterator[None]:
+def running(state: State, by: str, *, days: Sequence[str] = ()) -> Iterator[None]:
     """Allow one run over the tables of a workspace at a time; the others wait, and log for whom.
 
-    Runs over different days, each of which names its own, may go on at once. What is to be done while waiting is
-    entered before, and left after it.
+    Runs over different days, each of which names its own, may go on at once.
     """
     with ExitStack() as held:
         if not _take(held, state, by, days, wait=False):
             held.close()
             holder = state.find_holder(_RUN) or "another run"
             logger.warning("waiting for %s: a workspace allows one run at a time over the same days", holder)
-            with while_waiting(holder):
-                _take(held, state, by, days, wait=True)
+            _take(held, state, by, days, wait=True)
             logger.info("the wait for %s has ended", holder)
         yield
 

@@ -1,19 +1,20 @@
-"""The record of one run, as the history stores it and the table ``runs`` shows it."""
+"""The record of one run, as the state stores it and the table ``runs`` shows it."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
 from backstory.base.errors import StoppedError
 from backstory.base.wording import write_duration
 from backstory.models.failures import hide_quotes
+from backstory.storage.schema import RUNS
 from backstory.storage.state import NO_LIMIT, Session
 from backstory.storage.tables.schemas import Runs
 
@@ -21,29 +22,24 @@ RUNNING: Final = "running"
 SUCCEEDED: Final = "succeeded"
 FAILED: Final = "failed"
 STOPPED: Final = "stopped"
-WAITING: Final = "waiting"
 LOST: Final = "lost"
 UNSUCCESSFUL: Final = (FAILED, LOST, STOPPED)
 """How runs end that a person should look at."""
 
+STALLED_SECONDS: Final = 600.0
+"""Time without progress after which a run may hang."""
+
 _PURPOSES: Final = ("embedding", "rerank", "writing")
 """The purposes of models of which the table ``runs`` has columns."""
-_OTHER_NAMES: Final = {"embedding_tokens_in": "embedding_tokens", "rerank_texts": "rerank_windows"}
-"""Columns that are not called by the purpose and the figure."""
+_FIGURES: Final = {"embedding_tokens": "embedding_tokens_in", "rerank_windows": "rerank_texts"}
+"""Purpose and figure of the columns that are not called by these."""
+_MOMENTS: Final = ("started_at", "heartbeat_at", "ended_at")
 
 
-@dataclass(frozen=True)
-class ModelUsage:
-    """What a run used of one model.
+class ModelUsage(NamedTuple):
+    """What a run used of one model: 0 ``calls`` if it is local, no ``cost`` if calls have no price.
 
-    Attributes:
-        model: Name of the model.
-        calls: Calls of a service; 0 for a local model.
-        texts: Texts that were embedded, windows that were reranked, or drafts that were written.
-        tokens_in: Tokens that the model read.
-        tokens_out: Tokens that the model wrote.
-        cached: Texts whose vectors were in the cache.
-        cost: Estimated cost; None if calls were made for which there is no price.
+    ``texts`` were embedded, judged or written; ``cached`` are those whose vectors were known.
     """
 
     model: str | None = None
@@ -59,10 +55,8 @@ class ModelUsage:
 class RunRecord:
     """One run, with times in seconds since 1970; :class:`~backstory.storage.tables.schemas.Runs` describes the fields.
 
-    Attributes:
-        process: Id of the process.
-        step: What it does inside the stage, such as how many texts it has embedded; None if that is not known.
-        usage: What it used, by purpose.
+    ``process`` is the id of the process, ``step`` what it does inside the stage, as far as that is known, and ``usage``
+    what it used by purpose.
     """
 
     run_id: str
@@ -105,55 +99,35 @@ class RunRecord:
 
     def as_row(self) -> dict[str, Any]:
         """Return the row of the table ``runs``."""
-        stored = asdict(self)
-        row = {
-            **stored,
-            **{name: _moment(stored[name]) for name in ("started_at", "heartbeat_at", "ended_at")},
-            "seconds": round(self.seconds, 3),
-            "cost": self.cost,
-        }
+        row = {**vars(self), "seconds": round(self.seconds, 3), "cost": self.cost}
+        for name in _MOMENTS:
+            row[name] = None if row[name] is None else datetime.fromtimestamp(row[name], UTC)
         for purpose in _PURPOSES:
-            for figure, value in asdict(self.usage.get(purpose, ModelUsage())).items():
-                name = f"{purpose}_{figure}"
-                row[_OTHER_NAMES.get(name, name)] = value
-        return {name: row[name] for name in Runs.schema}
+            used = self.usage.get(purpose, ModelUsage())
+            row |= {f"{purpose}_{figure}": value for figure, value in used._asdict().items()}
+        return {name: row[_FIGURES.get(name, name)] for name in Runs.schema}
 
 
 _SUM_USAGE: Final = (
     "SELECT run_id, purpose, max(model), sum(calls), sum(texts), sum(tokens_in), sum(tokens_out), sum(cached), "
-    "CASE WHEN sum(unpriced) > 0 THEN NULL ELSE sum(cost) END FROM usage"
+    "CASE WHEN sum(unpriced) > 0 THEN NULL ELSE sum(cost) END FROM usage WHERE expires_at <= ?"
 )
-_COLUMNS: Final = tuple(one.name for one in fields(RunRecord) if one.name != "usage")
-
-
-def insert_record(session: Session, record: RunRecord) -> None:
-    """Store a record, without its usage."""
-    marks = ", ".join("?" * len(_COLUMNS))
-    changes = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[1:])
-    session.execute(
-        f"INSERT INTO runs ({', '.join(_COLUMNS)}) VALUES ({marks}) "  # noqa: S608 - names of fields
-        f"ON CONFLICT (run_id) DO UPDATE SET {changes}",
-        [getattr(record, name) for name in _COLUMNS],
-    )
 
 
 def read_records(
     session: Session, where: str = "1 = 1", parameters: Sequence[object] = (), limit: int = NO_LIMIT
 ) -> list[RunRecord]:
     """Read records, the latest first. ``where`` is a condition in SQL on the table ``runs``."""
-    rows = session.execute(
-        f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE {where} ORDER BY started_at DESC, run_id LIMIT ?",  # noqa: S608
-        [*parameters, limit],
-    ).fetchall()
-    usage: dict[str, dict[str, ModelUsage]] = defaultdict(dict)
-    chosen = f"SELECT run_id FROM runs WHERE {where}"  # noqa: S608 - conditions are constants of this room
+    chosen = f"FROM runs WHERE {where} ORDER BY started_at DESC, run_id LIMIT ?"
+    rows = session.execute(f"SELECT {', '.join(RUNS.names)} {chosen}", [*parameters, limit]).fetchall()
     found = session.execute(
-        f"{_SUM_USAGE} WHERE expires_at <= ? AND run_id IN ({chosen}) GROUP BY run_id, purpose",
-        (time.time(), *parameters),
+        f"{_SUM_USAGE} AND run_id IN (SELECT run_id {chosen}) GROUP BY run_id, purpose",
+        [time.time(), *parameters, limit],
     )
+    usage: dict[str, dict[str, ModelUsage]] = defaultdict(dict)
     for run_id, purpose, *figures in found:
         usage[run_id][purpose] = ModelUsage(*figures)
-    records = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
+    records = [dict(zip(RUNS.names, row, strict=True)) for row in rows]
     return [RunRecord(**record, usage=usage.get(record["run_id"], {})) for record in records]
 
 
@@ -163,81 +137,50 @@ def to_frame(records: Sequence[RunRecord]) -> pl.DataFrame:
     return pl.DataFrame([record.as_row() for record in ordered], schema=Runs.schema, orient="row")
 
 
-def _moment(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+class RunEnd(NamedTuple):
+    """How a run ended, why it did not succeed, without names of people and files, and whether it made anything."""
 
-
-@dataclass(frozen=True)
-class RunEnd:
-    """How a run ended.
-
-    Attributes:
-        changed: Whether it made anything.
-        failures: Number of failures.
-        failure: Why it failed or stopped, in a sentence that names no person and no file; None if it succeeded.
-        stopped: Whether it was stopped in order, by a budget, a limit or a person.
-    """
-
-    changed: bool = False
-    failures: int = 0
+    status: str = SUCCEEDED
     failure: str | None = None
-    stopped: bool = False
-
-    @property
-    def status(self) -> str:
-        """The status of the run in the history."""
-        if self.failures:
-            return FAILED
-        return STOPPED if self.stopped else SUCCEEDED
+    failures: int = 0
+    changed: bool = False
 
 
-def describe_error(error: BaseException) -> str:
-    """Describe an error in a sentence that names no person and no file, for a record that is kept.
+def end_of(error: BaseException) -> RunEnd:
+    """Return the end of a run that an error ended.
 
     The messages of a stop hold settings, partitions and counts only, once what a service said is hidden. Others may
     hold names of files or people.
     """
     if isinstance(error, StoppedError):
-        return hide_quotes(str(error))
+        return RunEnd(STOPPED, hide_quotes(str(error)))
     if isinstance(error, KeyboardInterrupt):
-        return "a person interrupted it"
-    return f"{type(error).__name__}; the output of the run says what and where"
-
-
-def end_of(error: BaseException) -> RunEnd:
-    """Return the end of a run that an error ended."""
-    stopped = isinstance(error, StoppedError | KeyboardInterrupt)
-    return RunEnd(failures=int(not stopped), failure=describe_error(error), stopped=stopped)
-
-
-STALLED_SECONDS: Final = 600.0
-"""Time without progress after which a run may hang."""
+        return RunEnd(STOPPED, "a person interrupted it")
+    return RunEnd(FAILED, f"{type(error).__name__}; the output of the run says what and where", failures=1)
 
 
 def describe_status(record: RunRecord, now: float | None = None) -> str:
     """Describe where a run stands or how it ended, and what to do."""
-    name = f"run {record.run_id[:8]} ({record.by})"
+    name, place = f"run {record.run_id[:8]} ({record.by})", _place(record)
     idle = write_duration((time.time() if now is None else now) - record.heartbeat_at)
     match record.status:
         case "running" if is_stalled(record, now):
             return (
-                f"{name} is {_place(record)}, no progress for {idle}, and its process {record.process} is there: it "
-                f"waits, works at one long step, or hangs. If it hangs, end it with `kill {record.process}`; finished "
-                "work is kept, and `backstory run` resumes"
+                f"{name} is {place}, no progress for {idle}, and its process {record.process} is there: it waits, "
+                f"works at one long step, or hangs. If it hangs, end it with `kill {record.process}`; finished work is "
+                "kept, and `backstory run` resumes"
             )
         case "running":
-            return f"{name} is {_place(record)}, last progress {idle} ago"
+            return f"{name} is {place}, last progress {idle} ago"
         case "lost":
             return (
-                f"{name} was {_place(record)}, no progress for {idle}: its process was killed, or the machine "
-                "restarted. Finished work is kept; `backstory run` resumes"
+                f"{name} was {place}, no progress for {idle}: its process was killed, or the machine restarted. "
+                "Finished work is kept; `backstory run` resumes"
             )
-        case "waiting":
-            return f"{name} waits {_place(record)}: {record.failure}"
-        case "stopped" | "failed":
-            return f"{name} {record.status} {_place(record)}: {record.failure}"
+        case "succeeded":
+            return f"{name} succeeded after {write_duration(record.seconds)}"
         case _:
-            return f"{name} {record.status} after {write_duration(record.seconds)}"
+            return f"{name} {record.status} {place}: {record.failure}"
 
 
 def is_stalled(record: RunRecord, now: float | None = None) -> bool:
@@ -248,9 +191,11 @@ def is_stalled(record: RunRecord, now: float | None = None) -> bool:
 
 def find_trouble(records: Sequence[RunRecord], now: float | None = None) -> list[RunRecord]:
     """Choose the runs that a person should look at: those that hang, and the latest ended one if it did not succeed."""
-    ended = next((record for record in records if record.ended_at is not None), None)
-    stalled = [record for record in records if is_stalled(record, now)]
-    return stalled + ([ended] if ended is not None and ended.status in UNSUCCESSFUL else [])
+    latest = [record for record in records if record.ended_at is not None][:1]
+    return [
+        *(record for record in records if is_stalled(record, now)),
+        *(record for record in latest if record.status in UNSUCCESSFUL),
+    ]
 
 
 def describe_trouble(record: RunRecord, now: float | None = None) -> str:

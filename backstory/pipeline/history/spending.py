@@ -12,17 +12,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
-from datetime import time as day_time
+from datetime import date, datetime, timedelta
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import BudgetExhaustedError, SettingsError
 from backstory.models.usage import Settle, Usage
-from backstory.settings.models import BudgetSettings, CostSettings, ModelPrice
+from backstory.settings.models import CostSettings, ModelPrice
 from backstory.storage.state import Session, State
 
 OUTSIDE_RUNS: Final = ""
@@ -44,16 +43,8 @@ _ROUNDING: Final = 1e-9
 _POLL_SECONDS: Final = 0.02
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where usage is counted.
-
-    Attributes:
-        run_id: The run, or :data:`OUTSIDE_RUNS`.
-        day: Day in the zone of the budgets, YYYY-MM-DD.
-        purpose: What the model is used for, such as ``embedding``.
-        model: Name of the model.
-    """
+class Place(NamedTuple):
+    """Where usage is counted: run or :data:`OUTSIDE_RUNS`, day in the zone of the budgets, purpose, and model."""
 
     run_id: str
     day: str
@@ -61,8 +52,7 @@ class Place:
     model: str
 
 
-@dataclass(frozen=True)
-class _Account:
+class _Account(NamedTuple):
     """One limit, and what counts against it: ``spent`` for good, ``held`` as long as calls are under way."""
 
     period: str
@@ -106,14 +96,17 @@ class Spending:
         If only the reservations of other calls are in the way, it waits until those calls have ended.
         """
         reservation = uuid4().hex
-        while not self._try_to_reserve(reservation, place, most, seconds):
+        while True:
+            with self._state.begin() as session:
+                if self._find_room(session, place, most):
+                    self.add(session, place, most, reservation=reservation, expires=time.time() + seconds)
+                    break
             threading.Event().wait(_POLL_SECONDS)
 
         def settle(used: Usage) -> None:
             with self._state.begin() as session:
                 session.execute("DELETE FROM usage WHERE reservation = ?", (reservation,))
-                self.add(session, place, used)
-            cost, unpriced = self._price(place.model, used)
+                cost, unpriced = self.add(session, place, used)
             with self._lock:
                 self._calls += used.calls
                 self._cost += cost
@@ -130,16 +123,20 @@ class Spending:
         cached: int = 0,
         reservation: str = "",
         expires: float = 0.0,
-    ) -> None:
-        """Add usage to that of a place, or that of a reservation, which expires at a time in seconds since 1970."""
+    ) -> tuple[float, int]:
+        """Add usage to that of a place, or that of a reservation, which expires at a time in seconds since 1970.
+
+        It returns the cost, and the number of calls that have no price.
+        """
         cost, unpriced = self._price(place.model, used)
         counted = {**asdict(used), "cached": cached, "cost": cost, "unpriced": unpriced}
         sums = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in counted)
         session.execute(
             f"INSERT INTO usage VALUES ({', '.join('?' * (6 + len(counted)))}) "  # noqa: S608 - names are constants
             f"ON CONFLICT (run_id, day, purpose, model, reservation) DO UPDATE SET {sums}",
-            (place.run_id, place.day, place.purpose, place.model, reservation, expires, *counted.values()),
+            (*place, reservation, expires, *counted.values()),
         )
+        return cost, unpriced
 
     def describe_left(self, run_id: str) -> str | None:
         """Describe what is left of the budgets, such as ``run: 12 calls; day: 0.40 USD``; None without a budget."""
@@ -149,13 +146,6 @@ class Spending:
                 rest = max(account.limit - account.spent - account.held, 0)
                 left.setdefault(account.period, []).append(self._show(account.unit, rest, digits=4))
         return "; ".join(f"{period}: {', '.join(parts)}" for period, parts in left.items()) or None
-
-    def _try_to_reserve(self, reservation: str, place: Place, most: Usage, seconds: float) -> bool:
-        with self._state.begin() as session:
-            room = self._find_room(session, place, most)
-            if room:
-                self.add(session, place, most, reservation=reservation, expires=time.time() + seconds)
-        return room
 
     def _find_room(self, session: Session, place: Place, wanted: Usage) -> bool:
         """Return whether there is room now; if not, there may be when other calls have been settled.
@@ -198,7 +188,7 @@ class Spending:
         whole, again = f"a run, {self._show(unit, limit)}", "to go on"
         if account.period == "day":
             whole = f"the day {day}, {self._show(unit, limit)}"
-            again = f"from {_next_midnight(day, self._zone):%Y-%m-%d %H:%M} {self._zone} on"
+            again = f"from {date.fromisoformat(day) + timedelta(days=1)} 00:00 {self._zone} on"
         return (
             f"the budget of {whole} (costs.{account.period}.{unit}), is used up: {so_far}; finished work is kept, so "
             f"run the same command again {again}, or raise the budget"
@@ -217,14 +207,7 @@ class Spending:
 
 @dataclass(frozen=True)
 class ModelMeter:
-    """Counts the calls of one model for whichever run is under way.
-
-    Attributes:
-        spending: Where they are counted.
-        purpose: What the model is used for.
-        model: Its name.
-        current_run: Gives the id of the run that is under way.
-    """
+    """Counts the calls of one model for whichever run is under way, whose id ``current_run`` gives."""
 
     spending: Spending
     purpose: str
@@ -241,11 +224,6 @@ class ModelMeter:
 
     def _place(self) -> Place:
         return Place(self.current_run(), self.spending.today(), self.purpose, self.model)
-
-
-def _next_midnight(day: str, zone: str) -> datetime:
-    following = datetime.fromisoformat(day).date() + timedelta(days=1)
-    return datetime.combine(following, day_time(0), ZoneInfo(zone))
 
 
 def find_price(settings: CostSettings, model: str) -> ModelPrice | None:
@@ -265,8 +243,7 @@ def estimate_cost(price: ModelPrice | None, used: Usage) -> float | None:
 
 def require_price(settings: CostSettings, model: str) -> None:
     """Check that a budget of money can be kept. A model without a price is then an error (code ``no_price``)."""
-    budgets: Mapping[str, BudgetSettings] = {"run": settings.run, "day": settings.day}
-    limited = [f"costs.{name}.money" for name, budget in budgets.items() if budget.money is not None]
+    limited = [f"costs.{name}.money" for name in ("run", "day") if getattr(settings, name).money is not None]
     if limited and find_price(settings, model) is None:
         raise SettingsError(
             f"{SETTINGS_FILE}: {' and '.join(limited)} cannot be kept, since {model} has no price in "

@@ -12,7 +12,7 @@ from backstory.base.wording import name_some
 from backstory.pipeline.checks.cases import CheckResult
 from backstory.pipeline.checks.checks import Check
 from backstory.pipeline.history.history import BY_COMMAND
-from backstory.pipeline.history.record import RunEnd
+from backstory.pipeline.history.record import FAILED, STOPPED, SUCCEEDED, RunEnd
 from backstory.pipeline.incremental.report import UNREAD_STATUSES, StageResult
 from backstory.pipeline.run.differences import Differences
 from backstory.pipeline.run.plan import ALL_TABLES
@@ -143,12 +143,8 @@ class Run:
         """How the run ended, without the reasons of failures, which may name people and files."""
         failed = next((places[0][0] for places in self._causes.values()), None)
         why = f"{failed}: partitions failed; the output of the run says which and why" if failed else None
-        return RunEnd(
-            changed=self.computed > 0,
-            failures=len(self._causes),
-            failure=why or self.stopped,
-            stopped=self.stopped is not None,
-        )
+        status = FAILED if failed else STOPPED if self.stopped else SUCCEEDED
+        return RunEnd(status, why or self.stopped, len(self._causes), self.computed > 0)
 
     def total(self, figure: str) -> int:
         """Add up a figure that stages count, such as ``embedding_tokens``; 0 if no stage counts it."""

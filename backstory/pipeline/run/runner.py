@@ -29,6 +29,7 @@ from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.partitions import partition_key
 from backstory.storage.tables.schemas import Sources
 from backstory.storage.tables.tables import WHOLE
+from backstory.storage.turns import running
 
 logger = logging.getLogger(__name__)
 
@@ -104,21 +105,15 @@ def execute_run(
         with _held(workspace, run, holds_lock=holds_lock):
             run.fresh = skips_unchanged and is_fresh(workspace, run.partitions)
             files = [name for names in workspace.tables.list_files().values() for name in names.values()]
-            if run.fresh:
-                workspace.runs.clear_trouble(run.by, run.partitions)
-            else:
-                with workspace.runs.record(
-                    run.by, run.partitions, dagster_run_id=run.dagster_run_id
-                ) as finish:
+            with workspace.runs.record(run.by, run.partitions, dagster_run_id=run.dagster_run_id) as finish:
+                if not run.fresh:
                     before = look(workspace)
                     build_tables(workspace, run, on_progress)
                     run.differences = compare(workspace, before, run.tables)
-                    finish(run.end)
+                finish(run.end)
             if report is not None:
                 report(run)
             # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
-            if not workspace.runs.is_published():
-                workspace.runs.publish()
             _publish(workspace, run, files)
             if run.is_complete and not run.fresh and run.finished:
                 record_run(workspace, run.partitions)
@@ -165,7 +160,7 @@ def _held(workspace: Workspace, run: Run, *, holds_lock: bool) -> Iterator[None]
     with naming_faults_of_system(workspace.root), ExitStack() as held:
         if not holds_lock:
             days = run.partitions if may_divide_days(workspace) else ()
-            held.enter_context(workspace.runs.taking_turn(run.by, run.partitions, days))
+            held.enter_context(running(workspace.catalog.state, run.by, days=days))
             require_keys(workspace, workspace.tables)
         yield
 

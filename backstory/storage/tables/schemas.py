@@ -336,16 +336,15 @@ TABLES: dict[str, type[Table]] = {
 """The tables that follow from the inputs of a workspace."""
 
 
-RUN_STATUSES = ("running", "succeeded", "failed", "stopped", "waiting", "lost")
+RUN_STATUSES = ("succeeded", "failed", "stopped", "lost")
 
 
 class Runs(Table, unique=("run_id",)):
-    """One row is one run of the library or of Dagster; a run that found nothing changed has none.
+    """One row is one run that has ended; one that found nothing changed has none.
 
-    ``status`` is ``running``, ``succeeded``, ``failed``, ``stopped`` (a budget, a limit or a person ended it in order),
-    ``waiting`` (another run has to end first) or ``lost`` (its process was killed; the next run writes that). Costs are
-    estimates: tokens times the prices of ``costs``. A running run is written every half a minute; ``backstory status
-    --runs`` shows it as it is now.
+    ``status`` is ``succeeded``, ``failed``, ``stopped`` (a budget, a limit or a person ended it in order) or ``lost``
+    (its process was killed; the next run writes that). Costs are estimates: tokens times the prices of ``costs``.
+    ``backstory status --runs`` also shows the run under way.
     """
 
     run_id = Text("Id of the run.")
@@ -354,7 +353,7 @@ class Runs(Table, unique=("run_id",)):
     started_at = Moment("Start.")
     ended_at = Moment("End; for a lost run its last progress.", nullable=True)
     heartbeat_at = Moment("Last progress.")
-    status = Text("How it stands or ended, see above.", allowed=RUN_STATUSES)
+    status = Text("How it ended, see above.", allowed=RUN_STATUSES)
     seconds = Number("Wall-clock time from the start to the end or last progress.", least=0)
     first_partition = Text("First wanted partition; null for none.", nullable=True)
     last_partition = Text("Last wanted partition; null for none.", nullable=True)
@@ -364,7 +363,7 @@ class Runs(Table, unique=("run_id",)):
     done = Count("Finished partitions of those that the stage makes again.")
     total = Count("Partitions that the stage makes again.")
     failures = Count("Number of failures.")
-    failure = Text("Why it failed, stopped or waits, without names of people and files.", nullable=True)
+    failure = Text("Why it failed or stopped, without names of people and files.", nullable=True)
     embedding_model = Text("Model that embedded; null if none was needed.", nullable=True)
     embedding_calls = Count("Calls of the embedding service, retries included.")
     embedding_texts = Count("Texts that were embedded.")
