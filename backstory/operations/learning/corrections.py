@@ -10,12 +10,14 @@ from collections.abc import Collection, Mapping
 from typing import Final, Literal, TypeAlias
 
 from backstory.storage.schema import CORRECTIONS
-from backstory.storage.state import Session, State
+from backstory.storage.state import State
 
 Place: TypeAlias = Literal["here", "absent"]
 """Where a document should be: in the context of the window, or not."""
 
 PLACES: Final[tuple[Place, ...]] = ("here", "absent")
+
+_DELETE: Final = "DELETE FROM corrections WHERE window_id = ? AND document_id = ?"
 
 Corrections: TypeAlias = Mapping[tuple[str, str], Place]
 """Where documents should be, by the ids of window and document."""
@@ -32,7 +34,7 @@ def record_correction(state: State, window_id: str, document_id: str, place: Pla
     """Record where a document should be, in place of an earlier correction; None takes that back."""
     with state.begin() as session:
         if place is None:
-            _delete(session, [(window_id, document_id)])
+            session.execute(_DELETE, (window_id, document_id))
         else:
             state.upsert(session, CORRECTIONS, [(window_id, document_id, place)])
 
@@ -42,9 +44,5 @@ def keep_corrections(state: State, windows: Collection[str], documents: Collecti
     gone = [key for key in read_corrections(state) if key[0] not in windows or key[1] not in documents]
     if gone:
         with state.begin() as session:
-            _delete(session, gone)
+            session.executemany(_DELETE, gone)
         state.compact()
-
-
-def _delete(session: Session, keys: Collection[tuple[str, str]]) -> None:
-    session.executemany("DELETE FROM corrections WHERE window_id = ? AND document_id = ?", keys)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Final, Self
 from urllib.parse import unquote, urlsplit
 
@@ -42,26 +42,23 @@ SAID_ABSENT: Final = "a person said that it should not be here"
 _SAID: Final[Mapping[Place, str]] = {"here": SAID_HERE, "absent": SAID_ABSENT}
 _REFUSED: Final = (REMOVED, SAID_ABSENT)
 
+_PAIR: Final = ["window_id", "document_id"]
 _FOUND: Final = {"window_id": pl.String, "document_id": pl.String, "source": pl.String}
 
 
 class Labels(BaseModel):
-    """The labels of windows.
-
-    Attributes:
-        frame: The columns that :func:`backstory.operations.evaluation.scoring.score_runs` takes: ``window_id``,
-            ``doc_id``, ``rel`` and ``topic``; and ``source``. No document is later than its window's first message.
-        refused: Number of pairs that are no labels since a person said so, by how they said it.
-        later: Number of pairs that are no labels since the document is later than the window, or has no date.
-        lost: Number of corrections that are no labels since their window is another one now, or their document is gone.
-    """
+    """The labels of windows, and what is none."""
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
     frame: pl.DataFrame = Field(exclude=True, repr=False)
+    """One row per pair: ``window_id``, ``doc_id``, ``rel`` and ``topic``, as scores take them; and ``source``."""
     refused: Mapping[str, int] = {}
+    """Number of pairs that are no labels since a person said so, by how they said it."""
     later: int = 0
+    """Number of pairs that are no labels since the document is later than the window, or has no date."""
     lost: int = 0
+    """Number of corrections that are no labels since their window is another one now, or their document is gone."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -73,13 +70,13 @@ class Labels(BaseModel):
     @property
     def links(self) -> int:
         """Number of pairs of a window and a document."""
-        return len(self.frame.unique(["window_id", "doc_id"]))
+        return len(self.frame)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def sources(self) -> Mapping[str, int]:
         """Number of labels by what gave them."""
-        return _count_sources(self.frame.unique(["window_id", "doc_id"], maintain_order=True))
+        return _count_sources(self.frame)
 
 
 def _count_sources(pairs: pl.DataFrame) -> dict[str, int]:
@@ -93,9 +90,6 @@ def gather_labels(workspace: Workspace) -> Labels:
     that a person has edited labels the post's window with the documents that it still cites, whatever others link to.
     What a person said of the explanation of a window counts whatever posts cite. Only a document with a date that is
     not after the first message of the window is a label.
-
-    Raises:
-        WorkspaceError: No run has made the windows yet, or its state is damaged.
     """
     windows = workspace.tables.read("windows").select("window_id", "started_at", "ended_at", "timezone")
     columns = ("document_id", "uri", "slug", "published_at", "text", "status")
@@ -105,14 +99,12 @@ def gather_labels(workspace: Workspace) -> Labels:
         .sort("uri")
     )
     places = Places.of_documents(documents, workspace.settings.documents.folder, make_linker(workspace))
-    said = _list_corrections(workspace)
+    corrections = [(*key, _SAID[place]) for key, place in read_corrections(workspace.state).items()]
+    said = pl.DataFrame(corrections, schema=_FOUND, orient="row")
     known = said.join(windows, on="window_id", how="semi").join(documents, on="document_id", how="semi")
-    found = known
-    for weaker in (
-        _read_edited_posts(workspace, places),
-        _read_links(workspace, windows, documents, places),
-    ):
-        found = pl.concat([found, weaker.join(found, on=["window_id", "document_id"], how="anti")])
+    edited, linked = _read_edited_posts(workspace, places), _read_links(workspace, windows, documents, places)
+    # Of several sources of a pair, the first one counts.
+    found = pl.concat([known, edited, linked]).unique(_PAIR, keep="first", maintain_order=True)
     is_refused = pl.col("source").is_in(_REFUSED)
     timed = (
         found.filter(~is_refused)
@@ -128,12 +120,6 @@ def gather_labels(workspace: Workspace) -> Labels:
         later=len(timed) - len(labels),
         lost=len(said) - len(known),
     )
-
-
-def _list_corrections(workspace: Workspace) -> pl.DataFrame:
-    """List what people said of the explanations of windows."""
-    rows = [(*key, _SAID[place]) for key, place in read_corrections(workspace.state).items()]
-    return pl.DataFrame(rows, schema=_FOUND, orient="row")
 
 
 def _read_links(
@@ -154,78 +140,54 @@ def _read_links(
         if target != document_id
     ]
     found = pl.DataFrame(links, schema={"document_id": pl.String, "day": pl.Date}, orient="row")
-    return (
-        days.join(found, on="day", maintain_order="left_right")
-        .select("window_id", "document_id", source=pl.lit(LINKED))
-        .unique(maintain_order=True)
-    )
+    linked = days.join(found, on="day", maintain_order="left_right")
+    return linked.select("window_id", "document_id", source=pl.lit(LINKED))
 
 
 def _read_edited_posts(workspace: Workspace, places: Places) -> pl.DataFrame:
-    """Read what the posts that people have edited cite, and what people took out of their drafts."""
+    """Read what the posts that people have edited cite, and what people took out of their drafts.
+
+    What they did to a letter labels those of its windows whose contexts hold the document.
+    """
     rows = []
     posts = workspace.tables.read("posts")
     published = posts.filter(pl.col("status").is_in(list(PUBLISHED)))
+    told = posts.filter(status="in_letter")
     for post in published.sort("window_id").iter_rows(named=True):
         path = workspace.root / post["path"]
         if inspect_file(path) != "edited":
             continue
         cited = places.find_linked(path.read_text(encoding="utf-8", errors="replace"), post["path"])
         drafted = dict.fromkeys(post["cited_documents"])
-        rows += [(post["window_id"], each, KEPT if each in drafted else ADDED) for each in cited]
-        if _is_of_draft(path):
-            rows += [(post["window_id"], each, REMOVED) for each in drafted if each not in cited]
-    found = pl.DataFrame(rows, schema=_FOUND, orient="row")
-    told = posts.filter(status="in_letter").select("slug", "window_id")
-    return _spread_over_windows(workspace, found, published.select("slug", home="window_id"), told)
-
-
-def _spread_over_windows(
-    workspace: Workspace, found: pl.DataFrame, homes: pl.DataFrame, told: pl.DataFrame
-) -> pl.DataFrame:
-    """Give what a person did to a letter to those of its windows whose contexts hold the document."""
-    homes = homes.join(told, on="slug", how="semi", maintain_order="left")
-    if homes.is_empty():
-        return found
-    members = pl.concat([told, homes.select("slug", window_id="home")]).join(
-        homes, on="slug", maintain_order="left"
+        rows += [(post["slug"], each, KEPT if each in drafted else ADDED) for each in cited]
+        if not draft_path(path).exists():  # else the table holds a later draft, which nobody has read yet
+            rows += [(post["slug"], each, REMOVED) for each in drafted if each not in cited]
+    schema = {"slug": pl.String, "document_id": pl.String, "source": pl.String}
+    windows = pl.concat([told, published]).select("slug", "window_id")
+    found = pl.DataFrame(rows, schema=schema, orient="row").join(
+        windows, on="slug", maintain_order="left_right"
     )
-    shown = workspace.tables.read("contexts").select("window_id", "document_id").unique()
-    of_letters = (
-        found.rename({"window_id": "home"})
-        .join(members, on="home", maintain_order="left_right")
-        .select(_FOUND.keys())
-        .join(shown, on=["window_id", "document_id"], how="semi", maintain_order="left")
+    shown = workspace.tables.read("contexts").select(_PAIR).with_columns(is_shown=True).unique()
+    marked = found.join(shown, on=_PAIR, how="left", maintain_order="left")
+    return marked.filter(~pl.col("slug").is_in(told["slug"].to_list()) | pl.col("is_shown")).select(
+        _FOUND.keys()
     )
-    single = found.join(homes, left_on="window_id", right_on="home", how="anti", maintain_order="left")
-    return pl.concat([single, of_letters])
-
-
-def _is_of_draft(path: Path) -> bool:
-    """Return whether the table holds the draft that was edited, and not a later one, which nobody has read yet."""
-    return not draft_path(path).exists()
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where the documents of a workspace lie.
-
-    Attributes:
-        files: Document id by path, relative to the workspace, and by the web address that posts link to.
-        names: Document id by each slug and file name that one document alone has, in lower case, without suffix.
-    """
+    """Where the documents of a workspace lie."""
 
     files: Mapping[str, str]
+    """Document id by path, relative to the workspace, and by the web address that posts link to."""
     names: Mapping[str, str]
+    """Document id by each slug and file name that one document alone has, in lower case, without suffix."""
 
     @classmethod
     def of_documents(
         cls, documents: pl.DataFrame, folder: str, link: Callable[[str], str] | None = None
     ) -> Self:
-        """List the places of documents (``document_id``, ``uri``, ``slug``) in a folder of the workspace.
-
-        ``link`` tells where the links of posts to a document lead, by its uri; without it, each leads to its path.
-        """
+        """List the places of documents in a folder; ``link`` gives the address by which posts link to a uri."""
         files, linked, named = {}, {}, dict[str, set[str]]()
         for document_id, uri, slug in documents.select("document_id", "uri", "slug").iter_rows():
             path = locate(uri, folder)
@@ -239,7 +201,9 @@ class Places:
 
     def find_linked(self, text: str, path: str) -> dict[str, None]:
         """Find the documents that the links of a Markdown text at a path in the workspace lead to, in their order."""
-        found = (self._resolve(address, path) for address in _list_addresses(text))
+        addresses = [target for target in find_links(text) if not target.startswith("<")]
+        addresses += [(found[1] or found[0]).rstrip(_PUNCTUATION) for found in _BARE.finditer(text)]
+        found = (self._resolve(address, path) for address in addresses)
         return dict.fromkeys(document_id for document_id in found if document_id is not None)
 
     def _resolve(self, address: str, path: str) -> str | None:
@@ -251,24 +215,16 @@ class Places:
         if (parts.scheme and parts.scheme not in _WEB) or not parts.path:
             return None
         target = unquote(parts.path)
-        is_elsewhere = bool(parts.netloc)
-        if is_elsewhere and address in self.files:
-            return self.files[address]
-        if not is_elsewhere:
-            beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-            if beside in self.files:
-                return self.files[beside]
+        place = (
+            address if parts.netloc else posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+        )
+        if place in self.files:
+            return self.files[place]
         name = PurePosixPath(_INDEX.sub("", target)).name
-        if is_elsewhere and not _SEVERAL_WORDS.search(_PAGE.sub("", name)):
+        if parts.netloc and not _SEVERAL_WORDS.search(_PAGE.sub("", name)):
             return None
         return self.names.get(_fold(name))
 
 
 def _fold(name: str) -> str:
     return _PAGE.sub("", name).casefold()
-
-
-def _list_addresses(text: str) -> Iterator[str]:
-    yield from (target for target in find_links(text) if not target.startswith("<"))
-    for found in _BARE.finditer(text):
-        yield (found[1] or found[0]).rstrip(_PUNCTUATION)

@@ -16,9 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from backstory.base.errors import InputError, SearchIndexError
 from backstory.base.local_times import read_clocks
-from backstory.index.search import SearchIndex
 from backstory.models.embeddings.embed import embed_texts
-from backstory.models.embeddings.protocol import Vectors
 from backstory.operations.evaluation.comparison import OWN, rank_documents
 from backstory.operations.evaluation.scoring import bound_mean, score_runs
 from backstory.operations.learning.labels import Labels, gather_labels
@@ -43,43 +41,29 @@ _DECIMALS: Final = 6
 
 
 class Trial(BaseModel):
-    """What a fit on the earlier half of the days gains on the later half.
-
-    Attributes:
-        fitted: Number of windows that it was fitted on.
-        tested: Number of windows that it was tested on.
-        since: First day of the test.
-        before: Mean ncov@5 without a fit; a day counts once.
-        after: Mean ncov@5 with the fit.
-        gain: Difference of the two.
-        gain_low: Lower end of its paired 95 % bootstrap interval over the days.
-        gain_high: Upper end of it.
-        strength: The strength of the fit.
-        fit: A fit of the same strength on all days.
-    """
+    """What a fit on the earlier half of the days gains on the later half, as mean ncov@5; a day counts once."""
 
     model_config = ConfigDict(frozen=True)
 
     fitted: int
+    """Number of windows that it was fitted on."""
     tested: int
     since: date
+    """First day of the test."""
     before: float
+    """The mean without a fit."""
     after: float
     gain: float
     gain_low: float
+    """Lower end of the paired 95 % bootstrap interval of the gain over the days."""
     gain_high: float
     strength: float
     fit: DocumentFit = Field(exclude=True, repr=False)
+    """A fit of the same strength on all days."""
 
 
 class Lesson(BaseModel):
-    """What :func:`learn` did.
-
-    Attributes:
-        labels: The labels.
-        trial: The trial; None if there are too few labelled days.
-        adopted: Whether the workspace uses the fit from now on.
-    """
+    """What :func:`learn` did; there is no trial if there are too few labelled days."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -93,12 +77,6 @@ def learn(workspace: Workspace) -> Lesson:
 
     The fit of the earlier half of the labelled days is tested on the later half. If it gains beyond the interval, a fit
     on all days is adopted: `backstory run` then makes again what it changes. Otherwise nothing changes.
-
-    Raises:
-        InputError: The settings choose documents without a prior (code ``no_prior``).
-        SearchIndexError: No run has made the search index.
-        ModelError: The embedder failed.
-        WorkspaceError: What was learned before is damaged.
     """
     strategy = workspace.settings.rag.strategy
     if strategy != "coverage":
@@ -114,7 +92,16 @@ def learn(workspace: Workspace) -> Lesson:
             trial = try_fit(examples)
             adopted = trial is not None and trial.gain_low > 0
             if trial is not None and adopted:
-                write_learned(workspace.learned, _describe_fit(examples, trial))
+                learned = LearnedFit(
+                    fit=trial.fit,
+                    embedder=examples.retrieval.index.manifest.embedder_id,
+                    windows=examples.labels.windows,
+                    links=examples.labels.links,
+                    gain=trial.gain,
+                    gain_low=trial.gain_low,
+                    gain_high=trial.gain_high,
+                )
+                write_learned(workspace.learned, learned)
     return Lesson(labels=labels, trial=trial, adopted=adopted)
 
 
@@ -126,21 +113,9 @@ def unlearn(workspace: Workspace) -> bool:
     return was_there
 
 
-def _describe_fit(examples: Examples, trial: Trial) -> LearnedFit:
-    return LearnedFit(
-        fit=trial.fit,
-        embedder=examples.retrieval.index.manifest.embedder_id,
-        windows=examples.labels.windows,
-        links=examples.labels.links,
-        gain=trial.gain,
-        gain_low=trial.gain_low,
-        gain_high=trial.gain_high,
-    )
-
-
 def try_fit(examples: Examples) -> Trial | None:
     """Fit on the earlier half of the days, and test on the later half; None if there are too few labelled days."""
-    days = examples.list_days()
+    days: list[date] = examples.windows["day"].unique().sort().to_list()
     if len(days) < LEAST_DAYS:
         return None
     earlier, later = days[: len(days) // 2], days[len(days) // 2 :]
@@ -194,19 +169,11 @@ def _fit(documents: pl.DataFrame, strength: float) -> DocumentFit:
 
 @dataclass(frozen=True)
 class Examples:
-    """Labelled windows with what a search finds for them.
-
-    Attributes:
-        labels: The labels of these windows.
-        windows: ``window_id`` and ``day`` of the windows that a fit weighs: those of enough parts.
-        chunks: Table ``window_chunks`` of these windows.
-        queries: Their queries.
-        hits: Their hits, table ``hits``.
-        retrieval: The search, without what was learned.
-    """
+    """Labelled windows with what a search finds for them, without what was learned."""
 
     labels: Labels
     windows: pl.DataFrame
+    """``window_id`` and ``day`` of the windows that a fit weighs: those of enough parts."""
     chunks: pl.DataFrame
     queries: Queries
     hits: pl.DataFrame
@@ -227,17 +194,10 @@ class Examples:
             .with_columns(pl.col("named").fill_null(0.0))
         )
 
-    def list_days(self) -> list[date]:
-        """List the days of the windows, in order."""
-        days: list[date] = self.windows["day"].unique().sort().to_list()
-        return days
-
     def score(self, days: Sequence[date], fit: DocumentFit | None) -> NDArray[np.float64]:
-        """Score the choice of documents on some days, weighed by a fit or by the prior without labels.
+        """Return the mean ncov@5 of the choice on each of some days, weighed by a fit or by the prior without labels.
 
-        Returns:
-            The mean ncov@5 of the windows of each day, shape ``(len(days),)``: of the first five documents, how many
-            are labels, divided by min(5, labels).
+        Of a window, that is how many of the first five documents are labels, divided by min(5, labels).
         """
         windows = self.windows.filter(pl.col("day").is_in(days))
         hits, chunks, labels = (
@@ -254,12 +214,12 @@ class Examples:
 def search_workspace(workspace: Workspace, labels: Labels) -> Iterator[Examples]:
     """Search the published snapshot for the labelled windows of a workspace.
 
-    Raises:
-        SearchIndexError: There is no snapshot that can be searched, or it is not the current one of the settings.
+    Nothing later than a window is found, whatever the settings serve.
     """
     windows = _keep_labelled(workspace.tables.read("windows"), labels.frame)
     partitions = windows["partition"].unique(maintain_order=True).to_list()
     chunks = _keep_labelled(workspace.tables.read("window_chunks", partitions), windows)
+    rag = workspace.rag.model_copy(update={"as_of": True})
     served = open_for_queries(workspace)
     with served.index as index:
         if served.degraded is not None:
@@ -267,43 +227,21 @@ def search_workspace(workspace: Workspace, labels: Labels) -> Iterator[Examples]
         embedded = embed_texts(
             served.workspace.embedder, chunks["text"].to_list(), task="query", cache=workspace.embeddings
         )
-        yield _search(labels, windows, chunks, embedded.vectors, index, workspace)
+        retrieval = Retrieval(
+            index=index,
+            rag=rag,
+            context=workspace.settings.context,
+            separate_posts=workspace.feeds_back,
+        )
+        queries = plan_queries(windows, chunks, embedded.vectors, rag)
+        hits = retrieval.find_hits(queries).frame
+        asking = hits.group_by("window_id").agg(parts=pl.col("query_chunk_id").n_unique())
+        weighed = _keep_labelled(windows, asking.filter(pl.col("parts") >= LEAST_PARTS))
+        weighed = weighed.sort("started_at", "window_id")
+        weighed = weighed.select("window_id", read_clocks(weighed, "started_at").dt.date().alias("day"))
+        kept, parts, found = (_keep_labelled(frame, weighed) for frame in (labels.frame, chunks, hits))
+        yield Examples(labels.model_copy(update={"frame": kept}), weighed, parts, queries, found, retrieval)
 
 
 def _keep_labelled(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
     return rows.join(windows, on="window_id", how="semi", maintain_order="left")
-
-
-def _search(
-    labels: Labels,
-    windows: pl.DataFrame,
-    chunks: pl.DataFrame,
-    vectors: Vectors,
-    index: SearchIndex,
-    workspace: Workspace,
-) -> Examples:
-    """Search for labelled windows; nothing later than a window is found, whatever the settings serve."""
-    rag = workspace.rag.model_copy(update={"as_of": True})
-    retrieval = Retrieval(
-        index=index,
-        rag=rag,
-        context=workspace.settings.context,
-        separate_posts=workspace.feeds_back,
-    )
-    queries = plan_queries(windows, chunks, vectors, rag)
-    hits = retrieval.find_hits(queries).frame
-    asking = hits.group_by("window_id").agg(parts=pl.col("query_chunk_id").n_unique())
-    weighed = (
-        windows.join(asking.filter(pl.col("parts") >= LEAST_PARTS), on="window_id", how="semi")
-        .join(labels.frame, on="window_id", how="semi")
-        .sort("started_at", "window_id")
-    )
-    weighed = weighed.select("window_id", read_clocks(weighed, "started_at").dt.date().alias("day"))
-    return Examples(
-        labels.model_copy(update={"frame": _keep_labelled(labels.frame, weighed)}),
-        weighed,
-        _keep_labelled(chunks, weighed),
-        queries,
-        _keep_labelled(hits, weighed),
-        retrieval,
-    )
