@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from backstory.interfaces.cli.measures import give_answer
+from backstory.interfaces.library.evaluation import LabelledQuestion, ask_all, score_answers
 from backstory.interfaces.library.library import Library
-from backstory.operations.evaluation.answers import LabelledQuestion, score_answers
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
+from benchmarks.train_pairs import area_under_curve
 
 WITH_EVIDENCE = "with evidence"
 WITHOUT_EVIDENCE = "without evidence"
@@ -112,11 +112,15 @@ def main() -> None:
         with Library.open(root) as library:
             library.index()
             asked = name_files(questions)
-            scores = score_answers(asked, [give_answer(library, question) for question in asked])
+            given = ask_all(library, asked)
+            scores = score_answers(asked, given)
+    best = np.array([max((hit.probability for hit in answer.hits), default=0.0) for answer in given])
+    answerable = np.array([float(bool(question.answerable)) for question in asked])
     figures = {
         "set": labelled.name,
         "claims": len(questions),
         "documents": len(documents),
+        "AUROC of the best passage": area_under_curve(best, answerable),
         **scores.as_record(),
     }
     sys.stdout.write(json.dumps(figures) + "\n")

@@ -22,15 +22,14 @@ from numpy.typing import NDArray
 
 from backstory.interfaces.library.answering import SnapshotComparison, SnapshotSources
 from backstory.interfaces.library.corpus import CorpusReader
-from backstory.interfaces.library.filters import SearchFilters
-from backstory.interfaces.library.snapshots import Snapshots
-from backstory.operations.evaluation.answers import (
+from backstory.interfaces.library.evaluation import (
     Alternatives,
     LabelledQuestion,
-    area_under_curve,
     read_question_set,
     share_words,
 )
+from backstory.interfaces.library.filters import SearchFilters
+from backstory.interfaces.library.snapshots import Snapshots
 from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.evidence.logistic import LogisticModel
 from backstory.retrieval.evidence.shared_words import Values
@@ -47,6 +46,7 @@ from backstory.writing.answers.answer_model import MODEL_FILE, AnswerModel
 from backstory.writing.answers.answer_quotes import choose_spans
 from backstory.writing.answers.answer_sentences import AnswerSentence, list_sentences
 from backstory.writing.answers.answering import answer_question
+from benchmarks.train_pairs import area_under_curve
 
 _FOLDS: Final = 10
 _RIDGE: Final = 0.01
@@ -246,8 +246,8 @@ def report(chosen: Sequence[ChosenQuote], probability: Values) -> dict[str, obje
         "answerable": int(answerable.sum()),
         "quote right, of answerable": float(right[answerable].mean()),
         "characters of a quote": float(np.mean([quote.characters for quote in chosen])),
-        "AUROC, right": area_under_curve(probability, right),
-        "AUROC, answerable": area_under_curve(probability, answerable),
+        "AUROC, right": area_under_curve(probability, right.astype(np.float64)),
+        "AUROC, answerable": area_under_curve(probability, answerable.astype(np.float64)),
         "curve": curve,
     }
 

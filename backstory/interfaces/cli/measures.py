@@ -14,8 +14,7 @@ from backstory.interfaces.cli.options import JsonOption, WorkspaceOption, open_l
 from backstory.interfaces.cli.terminal import plain, plain_line, print_record, print_result, print_table
 
 if TYPE_CHECKING:
-    from backstory.interfaces.library.library import Library
-    from backstory.operations.evaluation.answers import AnswerScores, GivenAnswer, LabelledQuestion
+    from backstory.interfaces.library.evaluation import AnswerScores
     from backstory.operations.evaluation.comparison import Comparison
     from backstory.operations.learning.labels import Labels
     from backstory.operations.learning.learn import Lesson
@@ -90,36 +89,13 @@ def evaluate(
 
 def _print_answers(file: Path, workspace: Path | None, *, as_json: bool) -> None:
     """Ask a workspace the questions of a file, and print how good the answers are."""
-    from backstory.operations.evaluation.answers import read_question_set, score_answers
+    from backstory.interfaces.library.evaluation import ask_all, read_question_set, score_answers
 
     questions = read_question_set(file)
     with open_library(workspace) as library:
-        scores = score_answers(questions, [give_answer(library, question) for question in questions])
+        scores = score_answers(questions, ask_all(library, questions))
     total = len(questions)
     print_result(scores, lambda console, scores: _print_scores(console, scores, total), as_json=as_json)
-
-
-def give_answer(library: Library, question: LabelledQuestion) -> GivenAnswer:
-    """Answer a question, whose labels are not shown to the library, as evaluation compares it with them."""
-    from backstory.operations.evaluation.answers import GivenAnswer, GivenCitation
-    from backstory.writing.answers.answer import Turn
-
-    history = [Turn(turn.question, turn.answer) for turn in question.history]
-    answer = library.answer(question.question, history=history)
-    cited = [place for claim in answer.claims for place in claim.citations]
-    return GivenAnswer(
-        kind=answer.kind,
-        refused=answer.refused,
-        confidence=answer.confidence,
-        text="\n".join(claim.text for claim in answer.claims),
-        citations=tuple(GivenCitation(place.uri, place.quote) for place in cited),
-        found=tuple(hit.uri for hit in answer.hits),
-        probability=max((hit.probability for hit in answer.hits), default=0.0),
-        listed=tuple(entry.uri for entry in answer.documents),
-        seconds=sum(answer.timings.to_dict().values()),
-        tokens=answer.tokens,
-        embedded_tokens=answer.embedded_tokens,
-    )
 
 
 def _print_scores(console: Console, scores: AnswerScores, questions: int) -> None:

@@ -10,11 +10,11 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import PlainTextResponse, Response
 
+from backstory.interfaces.library.evaluation import AskedBefore, LabelledQuestion
 from backstory.interfaces.service.authentication import DESCRIBED, Access, Owner, Reader, Served
 from backstory.interfaces.service.chat import make_history, refuse_conversation
 from backstory.interfaces.service.failures import ErrorBody
 from backstory.interfaces.service.service import Service
-from backstory.operations.evaluation.answers import AskedBefore, LabelledQuestion
 from backstory.retrieval.found import Result
 from backstory.storage.conversations import Conversation, Feedback, KeptTurn, Thumb
 from backstory.writing.answers.answer import UNSEARCHED

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from backstory.operations.evaluation.answers import read_question_set
+from backstory.interfaces.library.evaluation import read_question_set
 from tests.interfaces.service.running import QUESTION, Running
 
 

@@ -1,23 +1,28 @@
 """Figures of answers against figures computed by hand."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
-import numpy as np
 import pytest
+from pydantic import BaseModel
 
 from backstory.base.errors import InputError
-from backstory.operations.evaluation.answers import (
+from backstory.interfaces.library.answers import Answer, AnswerTimings
+from backstory.interfaces.library.evaluation import (
     AnswerScores,
-    GivenAnswer,
-    GivenCitation,
     LabelledQuestion,
-    area_under_curve,
     read_question_set,
     score_answer,
     score_answers,
     share_words,
 )
+from backstory.interfaces.library.results import DocumentEntry
+from backstory.retrieval.found import Hit
+from backstory.writing.answers.answer import Citation, Claim
 from tests.errors import raises
+
+Stated = TypeVar("Stated", bound=BaseModel)
 
 COST = "It took one weekend and 94 pounds."
 FILTER = "It has to be rinsed every second week."
@@ -28,13 +33,34 @@ def ask(**expected: object) -> LabelledQuestion:
     return LabelledQuestion.model_validate({"question": "q", **expected})
 
 
-def give(*cited: tuple[str, str], **others: object) -> GivenAnswer:
-    values: dict[str, object] = {"kind": "lookup", "refused": None, "confidence": "medium"} | others
-    return GivenAnswer(citations=tuple(GivenCitation(*each) for each in cited), **values)  # type: ignore[arg-type]
+def state(model: type[Stated], **values: Any) -> Stated:
+    """Make a record of what is measured of it alone."""
+    return model.model_construct(**values)
 
 
-def refuse(**others: object) -> GivenAnswer:
-    return give(**{"refused": "not_in_documents", "confidence": "low"} | others)
+def give(
+    *cited: tuple[str, str],
+    text: str = "",
+    found: Sequence[str] = (),
+    listed: Sequence[str] = (),
+    seconds: float = 0.0,
+    **others: object,
+) -> Answer:
+    """Give an answer with what is measured of it."""
+    places = tuple(state(Citation, uri=uri, quote=quote) for uri, quote in cited)
+    values: dict[str, Any] = {"kind": "lookup", "refused": None, "tokens": 0, "embedded_tokens": 0} | others
+    return state(
+        Answer,
+        claims=(state(Claim, text=text, citations=places),),
+        hits=tuple(state(Hit, uri=uri) for uri in found),
+        documents=tuple(state(DocumentEntry, uri=uri) for uri in listed),
+        timings=AnswerTimings(**dict.fromkeys(AnswerTimings.model_fields, 0.0) | {"answering": seconds}),
+        **values,
+    )
+
+
+def refuse(**others: Any) -> Answer:
+    return give(**{"refused": "not_in_documents"} | others)
 
 
 def find(scores: AnswerScores, measure: str, group: str = "all") -> dict[str, float]:
@@ -121,12 +147,12 @@ def test_means_are_shown_for_all_questions_and_for_each_group() -> None:
         *(ask(group="none", kind="lookup", answerable=False) for _ in range(2)),
     ]
     given = [
-        give(found=("a",), confidence="high", probability=0.9, seconds=1.0, tokens=10),
-        give(found=("x", "a"), confidence="low", probability=0.4, seconds=2.0, tokens=10),
-        give(found=("x",), kind="list", probability=0.6, seconds=3.0),
-        refuse(found=("x",), probability=0.3, seconds=4.0),
-        refuse(found=("x",), probability=0.5, seconds=5.0),
-        give(confidence="low", probability=0.2, seconds=6.0),
+        give(found=("a",), seconds=1.0, tokens=10),
+        give(found=("x", "a"), seconds=2.0, tokens=10),
+        give(found=("x",), kind="list", seconds=3.0),
+        refuse(found=("x",), seconds=4.0),
+        refuse(found=("x",), seconds=5.0),
+        give(seconds=6.0),
     ]
     scores = score_answers(questions, given)
     assert find(scores, "class") | {"low": 0, "high": 0} == {
@@ -137,11 +163,6 @@ def test_means_are_shown_for_all_questions_and_for_each_group() -> None:
     assert find(scores, "answerable refused")["mean"] == 0.25
     assert find(scores, "unanswerable refused")["mean"] == 0.5
     assert find(scores, "unanswerable refused", "none")["questions"] == 2
-    # Confidences high, low, medium, refused against refused, low: 2+1.5+2+0.5 of 8 pairs in the right order.
-    assert find(scores, "AUROC, confidence")["mean"] == pytest.approx(6 / 8)
-    # Probabilities .9, .4, .6, .3 against .5, .2: 2+1+2+1 of 8.
-    assert find(scores, "AUROC, best passage")["mean"] == pytest.approx(6 / 8)
-    assert not [row for row in scores.table.to_dicts() if row["group"] == "one" and "AUROC" in row["measure"]]
     assert scores.latency == {"p50": 3.5, "p95": pytest.approx(5.75)}
     assert scores.tokens == 20
     assert scores.as_record()["answers"][0]["measure"] == "class"
@@ -156,10 +177,6 @@ def test_a_share_of_yes_has_wilsons_interval() -> None:
     row = find(score_answers(questions, [*[refuse()] * 8, *[give()] * 2]), "answerable refused")
     assert row["low"] == pytest.approx(0.49016, abs=1e-5)
     assert row["high"] == pytest.approx(0.94332, abs=1e-5)
-
-
-def test_the_area_under_the_curve_counts_ties_as_one_half() -> None:
-    assert area_under_curve(np.array([3.0, 2.0, 2.0, 1.0]), np.array([True, True, False, False])) == 3.5 / 4
 
 
 def test_a_set_is_read_with_alternatives_parts_and_history(tmp_path: Path) -> None:

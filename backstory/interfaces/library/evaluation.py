@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from backstory.base.errors import InputError
-from backstory.operations.evaluation.scoring import bound_mean, resample_windows
-from backstory.writing.answers.answer import Kind, Refusal
+from backstory.interfaces.library.answers import Answer
+from backstory.interfaces.library.library import Library
+from backstory.operations.evaluation.scoring import bound_mean
+from backstory.writing.answers.answer import Citation, Kind, Turn
 
 ALL: Final = "all"
 """Name of the group of all questions."""
@@ -27,7 +29,6 @@ _WORD: Final = re.compile(r"\w+")
 _SHARED_WORDS: Final = 3
 _SHARED_PART: Final = 0.5
 """Two sentences tell the same if they share a run of so many words, and of so great a part of the shorter one."""
-_CONFIDENCES: Final = {"low": 1.0, "medium": 2.0, "high": 3.0}
 _YES_OR_NO: Final = ("class", "unanswerable refused", "answerable refused")
 _Z: Final = 1.959964
 """The normal quantile of 97.5 %."""
@@ -109,33 +110,12 @@ def _read_line(file: Path, line: int, text: str) -> LabelledQuestion:
         raise InputError(what + ", ".join(LabelledQuestion.model_fields), code="invalid_line") from error
 
 
-@dataclass(frozen=True)
-class GivenCitation:
-    """A place that an answer cites: the path of a document, and words of it."""
-
-    uri: str
-    quote: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class GivenAnswer:
-    """What the library answered to one question, as far as it is measured."""
-
-    kind: Kind
-    refused: Refusal | None
-    confidence: str
-    text: str = ""
-    citations: tuple[GivenCitation, ...] = ()
-    found: tuple[str, ...] = ()
-    """Paths of the documents of the hits, best first; a path may be there more than once."""
-    probability: float = 0.0
-    """The highest probability of a hit."""
-    listed: tuple[str, ...] = ()
-    """Paths of the documents that the catalog named."""
-    seconds: float = 0.0
-    tokens: int = 0
-    """Tokens that calls of a model read and wrote."""
-    embedded_tokens: int = 0
+def ask_all(library: Library, questions: Sequence[LabelledQuestion]) -> list[Answer]:
+    """Ask a library questions, whose labels it is not shown."""
+    return [
+        library.answer(one.question, history=[Turn(turn.question, turn.answer) for turn in one.history])
+        for one in questions
+    ]
 
 
 @dataclass(frozen=True)
@@ -158,7 +138,7 @@ class AnswerScores:
         }
 
 
-def score_answers(questions: Sequence[LabelledQuestion], given: Sequence[GivenAnswer]) -> AnswerScores:
+def score_answers(questions: Sequence[LabelledQuestion], given: Sequence[Answer]) -> AnswerScores:
     """Compare the answers of questions, at least one, with what a good answer holds.
 
     The table has ``group`` ("all", and each group of the set), ``measure``, ``questions`` (how many state what is
@@ -167,8 +147,8 @@ def score_answers(questions: Sequence[LabelledQuestion], given: Sequence[GivenAn
     """
     scores = [score_answer(each, answer) for each, answer in zip(questions, given, strict=True)]
     groups = [ALL, *dict.fromkeys(question.group for question in questions if question.group)]
-    rows = [row for group in groups for row in _tabulate(group, questions, given, scores)]
-    seconds = np.array([answer.seconds for answer in given])
+    rows = [row for group in groups for row in _tabulate(group, questions, scores)]
+    seconds = np.array([sum(answer.timings.to_dict().values()) for answer in given])
     texts = dict.fromkeys(("group", "measure"), pl.String)
     floats = dict.fromkeys(("mean", "low", "high"), pl.Float64)
     return AnswerScores(
@@ -179,7 +159,7 @@ def score_answers(questions: Sequence[LabelledQuestion], given: Sequence[GivenAn
     )
 
 
-def score_answer(question: LabelledQuestion, given: GivenAnswer) -> dict[str, float | None]:
+def score_answer(question: LabelledQuestion, given: Answer) -> dict[str, float | None]:
     """Score one answer by every measure, each from 0 to 1; None where nothing is expected.
 
     The documents of hits count once each, by their best place; those that a list of documents names come from the
@@ -187,19 +167,20 @@ def score_answer(question: LabelledQuestion, given: GivenAnswer) -> dict[str, fl
     and of half of the shorter one, with an expected sentence; so a copy of the sentence elsewhere is right as well.
     Under ``documents`` it is right also if its document is expected. Precision is that of answers that cite.
     """
-    is_list, cited, quotes = question.kind == "list", given.citations, question.all_quotes()
+    is_list, quotes = question.kind == "list", question.all_quotes()
+    cited = [place for claim in given.claims for place in claim.citations]
     # What is asked for may be the documents themselves, and not what they say.
     asks_for_documents = is_list and not (question.items or question.quotes)
     searched, listed = ((), question.documents) if asks_for_documents else (question.documents, ())
     wanted = {uri for uris in question.documents for uri in _alternatives(uris)}
-    found = list(dict.fromkeys(given.found))
+    found = list(dict.fromkeys(hit.uri for hit in given.hits))
     ranks = [1 / rank for rank, uri in enumerate(found, start=1) if uri in wanted]
     # The catalog names the documents of a list; without it, the citations do.
-    named = list(dict.fromkeys(given.listed or [place.uri for place in cited]))
+    named = list(dict.fromkeys(entry.uri for entry in given.documents or cited))
     right = [_is_right(place, quotes) for place in cited]
     right_or_near = [is_right or place.uri in wanted for place, is_right in zip(cited, right, strict=True)]
     told = [part.quotes for part in question.parts if part.quotes]
-    text = _join(given.text)
+    text = _join("\n".join(claim.text for claim in given.claims))
     complete = [_join(item) in text for item in question.items] or [_is_among(uris, named) for uris in listed]
     is_refused = float(given.refused is not None)
     return {
@@ -209,12 +190,12 @@ def score_answer(question: LabelledQuestion, given: GivenAnswer) -> dict[str, fl
         "reciprocal rank": max(ranks, default=0.0) if searched else None,
         "citation precision, sentences": _share(right) if quotes else None,
         "citation precision, documents": _share(right_or_near) if wanted else None,
-        "citation recall": _share([_is_cited(quote, given) for quote in quotes]),
+        "citation recall": _share([_is_cited(quote, cited) for quote in quotes]),
         "unanswerable refused": is_refused if question.answerable is False else None,
         "answerable refused": is_refused if question.answerable is True else None,
         "list completeness": _share(complete) if is_list else None,
         "list precision": _share([uri in wanted for uri in named]) if listed else None,
-        "parts answered": _share([any(_is_cited(quote, given) for quote in part) for part in told]),
+        "parts answered": _share([any(_is_cited(quote, cited) for quote in part) for part in told]),
     }
 
 
@@ -230,12 +211,12 @@ def _is_among(entry: Alternatives, uris: Sequence[str]) -> bool:
     return any(uri in uris for uri in _alternatives(entry))
 
 
-def _is_right(cited: GivenCitation, quotes: Sequence[Alternatives]) -> bool:
+def _is_right(cited: Citation, quotes: Sequence[Alternatives]) -> bool:
     return any(share_words(cited.quote, text) for quote in quotes for text in _alternatives(quote))
 
 
-def _is_cited(quote: Alternatives, given: GivenAnswer) -> bool:
-    return any(_is_right(cited, [quote]) for cited in given.citations)
+def _is_cited(quote: Alternatives, cited: Sequence[Citation]) -> bool:
+    return any(_is_right(place, [quote]) for place in cited)
 
 
 def _split(text: str) -> list[str]:
@@ -257,7 +238,6 @@ def share_words(one: str, other: str) -> bool:
 def _tabulate(
     group: str,
     questions: Sequence[LabelledQuestion],
-    given: Sequence[GivenAnswer],
     scores: Sequence[Mapping[str, float | None]],
 ) -> list[tuple[object, ...]]:
     """Average the measures over the questions of a group."""
@@ -269,42 +249,7 @@ def _tabulate(
             values = np.array(known)
             bounded = _bound_share(values) if name in _YES_OR_NO else bound_mean(values)
             rows.append((group, name, len(values), *bounded))
-    stated = [place for place in members if questions[place].answerable is not None]
-    labels = np.array([questions[place].answerable for place in stated], dtype=bool)
-    for name, rate in _RATES.items():
-        rates = np.array([rate(given[place]) for place in stated])
-        if labels.any() and not labels.all():
-            rows.append(
-                (group, name, len(stated), area_under_curve(rates, labels), *_resample(rates, labels))
-            )
     return rows
-
-
-_RATES: Final[Mapping[str, Callable[[GivenAnswer], float]]] = {
-    "AUROC, confidence": lambda given: _CONFIDENCES[given.confidence] if given.refused is None else 0.0,
-    "AUROC, best passage": lambda given: given.probability,
-}
-"""By what answerable questions are told from the others: the confidence, with refusals below all, and the best hit."""
-
-
-def area_under_curve(rates: NDArray[np.float64], labels: NDArray[np.bool_]) -> float:
-    """Compute the area under the receiver operating characteristic, ties counted as one half (Mann and Whitney, 1947).
-
-    Both have the shape ``(questions,)``. The labels mark the class that should have the higher rates.
-    """
-    high, low = rates[labels][:, None], rates[~labels][None, :]
-    return float(((high > low) + 0.5 * (high == low)).mean())
-
-
-def _resample(rates: NDArray[np.float64], labels: NDArray[np.bool_]) -> tuple[float, float]:
-    """Compute the bootstrap interval of the area; resamples without one of the classes are left out."""
-    areas = [
-        area_under_curve(rates[sample], labels[sample])
-        for sample in resample_windows(len(labels))
-        if labels[sample].any() and not labels[sample].all()
-    ]
-    low, high = np.quantile(areas, [0.025, 0.975]).tolist()
-    return low, high
 
 
 def _bound_share(values: NDArray[np.float64]) -> tuple[float, float, float]:
