@@ -9,7 +9,7 @@ import dagster as dg
 
 from assets.metadata import describe_cases, name_partitions
 from assets.reports import Reporter
-from backstory.interfaces.dagster_specs.asset_keys import asset_key
+from backstory.interfaces.dagster_specs.asset_specs import asset_key
 from backstory.pipeline.checks.cases import CheckResult, remembered_cases
 from backstory.pipeline.checks.checks import CHECKS, Check
 from backstory.pipeline.workspace import Workspace

@@ -9,8 +9,7 @@ import dagster as dg
 from assets import tags
 from assets.metadata import Metadata, describe_posts, describe_rows
 from backstory.base.ids import digest, digest_json
-from backstory.interfaces.dagster_specs.asset_keys import name_of
-from backstory.interfaces.dagster_specs.asset_specs import SOURCES
+from backstory.interfaces.dagster_specs.asset_specs import SOURCES, name_of
 from backstory.pipeline.run.builder import find_broken
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.workspace import Workspace

@@ -14,8 +14,7 @@ from assets.metadata import describe_report
 from assets.reports import Reporter, Store
 from assets.workspace_resource import WorkspaceResource, marking_as_alive
 from backstory.base.ids import digest
-from backstory.interfaces.dagster_specs.asset_keys import name_of
-from backstory.interfaces.dagster_specs.asset_specs import specify_assets
+from backstory.interfaces.dagster_specs.asset_specs import name_of, specify_assets
 from backstory.pipeline.checks.cases import CheckResult
 from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.history.history import BY_DAGSTER

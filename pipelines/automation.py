@@ -15,8 +15,7 @@ from backstory.base.errors import InputError
 from backstory.base.ids import digest
 from backstory.ingest.chats.export_files import ExportFile, find_exports
 from backstory.ingest.sources.listing import SYNC_SECONDS, find_next_sync
-from backstory.interfaces.dagster_specs.asset_keys import asset_key
-from backstory.interfaces.dagster_specs.asset_specs import specify_assets
+from backstory.interfaces.dagster_specs.asset_specs import asset_key, specify_assets
 from backstory.interfaces.dagster_specs.partitions import partitions_of
 from backstory.operations.alerts.sending import list_hooks, send_alerts
 from backstory.pipeline.chats.exports_reading import fingerprint_messages

@@ -8,7 +8,6 @@ from typing import Final
 import dagster as dg
 
 from backstory.base.ids import digest_json
-from backstory.interfaces.dagster_specs.asset_keys import CHATS, DOCUMENT_FILES, asset_key
 from backstory.interfaces.dagster_specs.partitions import partitions_of
 from backstory.pipeline.incremental.fingerprints import code_version, name_groups
 from backstory.pipeline.run.plan import CORPUS, SEARCHED, STAGES
@@ -16,8 +15,10 @@ from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.schemas import TABLES
 
+CHATS: Final = "chats"
+DOCUMENT_FILES: Final = "document_files"
 SOURCES: Final = (CHATS, DOCUMENT_FILES)
-"""Names of all source assets, which Backstory reads and never writes."""
+"""Names of the source assets, which Backstory reads and never writes."""
 
 _FRESHNESS: Final = dg.FreshnessPolicy.time_window(
     fail_window=timedelta(days=7), warn_window=timedelta(days=2)
@@ -56,22 +57,26 @@ def asset_specs(root: str | Path) -> list[dg.AssetSpec]:
     return [*specify_sources(workspace), *specify_assets(workspace)]
 
 
+def asset_key(workspace: Workspace, name: str) -> dg.AssetKey:
+    """Return the key of a table, ``search_index`` or source asset, after ``orchestration.key_prefix`` if it is set."""
+    prefix = workspace.settings.orchestration.key_prefix
+    return dg.AssetKey([name] if prefix is None else [prefix, name])
+
+
+def name_of(key: dg.AssetKey) -> str:
+    """Return the name of the table or source of an asset, without the prefix."""
+    return key.path[-1]
+
+
 def specify_sources(workspace: Workspace) -> list[dg.AssetSpec]:
     """Describe the source assets of a workspace: the chats and the documents."""
     return [_specify(workspace, name, []) for name in SOURCES]
 
 
 def specify_assets(workspace: Workspace) -> list[dg.AssetSpec]:
-    """Describe the assets that Backstory builds.
+    """Describe the assets that Backstory builds: one per stage, then one per table that stages write as a by-product.
 
-    Each partition of an asset depends on the same partition of the upstream assets. Overlapping windows also read the
-    previous partition. After a late message there, the catalog reports both partitions as changed.
-
-    Args:
-        workspace: An open workspace.
-
-    Returns:
-        One spec per stage, then one per table that stages write as a by-product.
+    Each partition depends on the same partition of the upstream assets, although windows may also read the one before.
     """
     specs = []
     beside: dict[str, list[str]] = {}
