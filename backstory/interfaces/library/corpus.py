@@ -15,9 +15,11 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.files.atomic import write_file
+from backstory.base.ids import document_id_of
 from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.documents.files import list_foreign
 from backstory.ingest.documents.written import is_of_source, name_source
+from backstory.interfaces.library.freshness import Found
 from backstory.interfaces.library.names import (
     ADDED_FOLDER,
     NamedDocument,
@@ -34,11 +36,11 @@ from backstory.interfaces.library.results import (
     DocumentText,
     Dump,
     FileOutcome,
+    FileState,
 )
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import WHOLE, Tables
 
-_READ: Final = ("read",)
 _TABLES: Final = ("documents", "document_chunks", "sources")
 
 
@@ -91,16 +93,10 @@ class Corpus:
     def _require_read(self, name: str) -> None:
         """Raise if a name is that of a file that was not read."""
         locate_file = make_locator(self.workspace)
-        unread = [
-            NamedDocument(
-                "",
-                source,
-                "",
-                "",
-                locate_file(source) if is_of_source(source) else self.workspace.root / source,
-            )
-            for source in self.sources.filter(~pl.col("status").is_in(_READ))["source"]
-        ]
+        unread: list[NamedDocument] = []
+        for source in self.sources.filter(pl.col("status") != "read")["source"]:
+            path = locate_file(source) if is_of_source(source) else self.workspace.root / source
+            unread.append(NamedDocument("", source, "", "", path))
         try:
             source = find_document(unread, name).uri
         except InputError as error:
@@ -151,12 +147,36 @@ class Corpus:
 
     def list_unread(self) -> list[FileOutcome]:
         """List the files that were not read, with the reasons."""
+        unread = self.sources.filter(pl.col("status") != "read").select("source", "status", "reason")
         return [
             FileOutcome(path=source, status="skipped" if status != "failed" else "failed", reason=reason)
-            for source, status, reason in self.sources.filter(~pl.col("status").is_in(_READ))
-            .select("source", "status", "reason")
-            .iter_rows()
+            for source, status, reason in unread.iter_rows()
         ]
+
+    def list_files(self, found: Mapping[str, Found]) -> list[FileState]:
+        """List files of which the state was found, by uri, but those of other tenants; also where none was read yet."""
+        rows = {row["uri"]: row for row in self.documents.iter_rows(named=True)}
+        folder = self.workspace.settings.documents.folder
+        states = []
+        for uri, (state, reason) in sorted(found.items()):
+            row, name = rows.get(uri), name_source(folder, uri)
+            known: dict[str, Any] = {}
+            if row is not None:
+                copied = ("title", "kind", "format", "date_origin", "size", "revision")
+                known = {
+                    "date": row["published_at"],
+                    "chunks": self.chunk_counts[row["document_id"]],
+                    "pages": place_text(row).pages,
+                    **{field: row[field] for field in copied},
+                }
+            if name not in self.hidden and (row is not None or state != "removed"):
+                document_id = document_id_of(uri)
+                states.append(
+                    FileState(
+                        document_id=document_id, uri=uri, name=name, state=state, reason=reason, **known
+                    )
+                )
+        return states
 
     def read(self, name: str, pages: tuple[int, int] | None) -> DocumentText:
         """Read a document, or some of its pages."""
@@ -177,23 +197,28 @@ class Corpus:
     def find_chunk(self, name: str) -> Chunk:
         """Return a chunk."""
         row = self.find(name)
-        spans = self.chunk_spans.get(row["document_id"], [])
         stated = re.split(r"[#:]", name)[-1]
-        index = int(stated) if stated.isdecimal() else -1
-        if not 0 <= index < len(spans):
+        count = self.chunk_counts[row["document_id"]]
+        if not stated.isdecimal() or int(stated) >= count:
             raise InputError(
-                f"{name!r} is no chunk of {row['uri']}, which has {len(spans)}, counted from 0",
+                f"{name!r} is no chunk of {row['uri']}, which has {count}, counted from 0",
                 code="unknown_chunk",
             )
-        return _cut_chunk(row, index, spans[index])
+        return self._cut_chunk(row, int(stated))
 
     def find_chunk_at(self, name: str, character: int) -> Chunk | None:
         """Return the first chunk that holds a character of a document; None if no chunk does."""
         row = self.find(name)
-        spans = self.chunk_spans.get(row["document_id"], [])
-        holding = ((index, span) for index, span in enumerate(spans) if span[0] <= character < span[1])
-        found = next(holding, None)
-        return None if found is None else _cut_chunk(row, *found)
+        for index, (start, end) in enumerate(self.chunk_spans.get(row["document_id"], ())):
+            if start <= character < end:
+                return self._cut_chunk(row, index)
+        return None
+
+    def _cut_chunk(self, row: Mapping[str, Any], index: int) -> Chunk:
+        document_id = row["document_id"]
+        start, end = self.chunk_spans[document_id][index]
+        text = row["text"][start:end]
+        return Chunk(document_id=document_id, index=index, char_start=start, char_end=end, text=text)
 
     def of_tenant(self, tenant: str | None) -> Corpus:
         """Return the documents of one tenant, as a search is restricted to them; all documents for None."""
@@ -243,7 +268,7 @@ class CorpusReader:
         self._corpora: tuple[Corpus, Corpus] | None = None
 
     def read(self) -> Corpus:
-        """Return the documents as the tables have them now."""
+        """Return the documents as the tables have them now; none where the tables were never made."""
         return self._read()[0]
 
     def read_mine(self) -> Corpus:
@@ -267,27 +292,14 @@ def place_text(row: dict[str, Any]) -> PlacedText:
 
 
 def _read_corpus(workspace: Workspace, tables: Tables) -> Corpus:
-    revisions = tables.read("documents", [WHOLE])
-    documents = workspace.date_locally(revisions.filter(pl.col("status") == "ok").sort("uri"))
-    chunks = tables.read("document_chunks", [WHOLE])
+    documents = workspace.date_locally(tables.read("documents").filter(status="ok").sort("uri"))
+    chunks = tables.read("document_chunks").sort("document_id", "chunk_index")
     spans: dict[str, list[tuple[int, int]]] = {}
-    placed = chunks.select("document_id", "chunk_index", "char_start", "char_end").sort("chunk_index")
-    for document_id, _, start, end in placed.iter_rows():
+    for document_id, start, end in chunks.select("document_id", "char_start", "char_end").iter_rows():
         spans.setdefault(document_id, []).append((start, end))
-    sources = tables.read("sources").filter(pl.col("folder") == "documents").sort("source")
-    version = tables.entries("documents")[WHOLE].content
-    return Corpus(workspace, version, documents, sources, spans)
-
-
-def _cut_chunk(row: Mapping[str, Any], index: int, span: tuple[int, int]) -> Chunk:
-    start, end = span
-    return Chunk(
-        document_id=row["document_id"],
-        index=index,
-        char_start=start,
-        char_end=end,
-        text=row["text"][start:end],
-    )
+    sources = tables.read("sources").filter(folder="documents").sort("source")
+    entry = tables.entries("documents").get(WHOLE)
+    return Corpus(workspace, "" if entry is None else entry.content, documents, sources, spans)
 
 
 def dump_text(

@@ -9,22 +9,19 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import polars as pl
 
 from backstory.base.errors import BackstoryError, NoIndexError, ReadError
-from backstory.base.ids import digest, document_id_of
+from backstory.base.ids import digest
 from backstory.base.wording import count
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import DocumentFile
 from backstory.ingest.documents.written import is_unlisted, name_source
-from backstory.interfaces.library.results import FileState, IndexReport, State
+from backstory.interfaces.library.results import IndexReport, State
 from backstory.pipeline.history.record import LOST, RUNNING
 from backstory.pipeline.workspace import Workspace
-
-if TYPE_CHECKING:
-    from backstory.interfaces.library.corpus import Corpus
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +34,6 @@ _RESTS: Final = 20
 
 _REVISION_CHARACTERS: Final = 12
 _NAMED: Final = 3
-_FAILED: Final = ("failed", "needs_ocr")
 _NEW: Final = "the file is not read yet; the next indexing reads it"
 _CHANGED: Final = (
     "the file has changed since it was read; until the next indexing, its earlier text is searched"
@@ -72,24 +68,23 @@ class FileChanges:
         self._notes: dict[str, tuple[float, str | None]] = {}
         self._hashes: tuple[object, FileHashes] | None = None
 
-    def compare(self, searched: Mapping[str, str], *, only: str | None = None) -> dict[str, Found]:
-        """Return the state of each file by its uri."""
-        workspace = self._workspace
-        listing = workspace.list_documents()
+    def compare(self, searched: Mapping[str, str]) -> dict[str, Found]:
+        """Return the state of each file by its uri; ``searched`` maps the uris of documents to their revisions."""
+        workspace, hashes = self._workspace, self._know_hashes()
+        folder = workspace.settings.documents.folder
         contents, outcomes = _read_tables(workspace)
-        hashes = self._know_hashes()
-        found: dict[str, Found] = {}
+        listing = workspace.list_documents()
+        found = {
+            entry.uri: Found("failed" if entry.status == "failed" else "skipped", entry.reason)
+            for entry in listing.left_out
+        }
         for file in listing.files:
-            if only in (None, file.uri):
-                outcome = outcomes.get(_name(workspace, file.uri))
-                content, revision = contents.get(file.uri), searched.get(file.uri)
-                found[file.uri] = _compare(file, outcome, content, revision, hashes)
-        for entry in listing.left_out:
-            found[entry.uri] = Found("failed" if entry.status == "failed" else "skipped", entry.reason)
-        unlisted = frozenset(listing.unlisted)
+            outcome = outcomes.get(name_source(folder, file.uri))
+            found[file.uri] = _compare(file, outcome, contents.get(file.uri), searched.get(file.uri), hashes)
         for uri in searched.keys() - found.keys():
-            _, reason = outcomes.get(_name(workspace, uri), ("", None))
-            found[uri] = Found("read", reason) if is_unlisted(uri, unlisted) else Found("removed", _GONE)
+            is_kept = is_unlisted(uri, frozenset(listing.unlisted))
+            _, reason = outcomes.get(name_source(folder, uri), ("", None))
+            found[uri] = Found("read", reason) if is_kept else Found("removed", _GONE)
         return found
 
     def list_pending(self, searched: Mapping[str, str]) -> list[str]:
@@ -99,10 +94,9 @@ class FileChanges:
         """
         from backstory.pipeline.run.plan import CORPUS
 
-        changed = _list_changed(self.compare(searched))
-        if changed:
-            return sorted(_name(self._workspace, uri) for uri in changed)
-        return [stage.table for stage in CORPUS if stage.find_stale(self._workspace, [])]
+        folder = self._workspace.settings.documents.folder
+        changed = sorted(name_source(folder, uri) for uri in self._list_changed(searched))
+        return changed or [stage.table for stage in CORPUS if stage.find_stale(self._workspace, [])]
 
     def describe(
         self, version: str, searched: Mapping[str, str], hidden: Collection[str] = frozenset()
@@ -121,11 +115,23 @@ class FileChanges:
             return note
 
     def _look(self, searched: Mapping[str, str], hidden: Collection[str]) -> str | None:
-        changed = _list_changed(self.compare(searched))
+        changed = self._list_changed(searched)
         if not changed:
             return None
-        cut = "the last indexing was killed; " if _find_holder(self._workspace) == "killed" else ""
-        return cut + _describe(changed, hidden)
+        latest = self._workspace.runs.read(1)
+        cut = "the last indexing was killed; " if latest and latest[0].status == LOST else ""
+        named = [uri for uri in changed if uri not in hidden][:_NAMED]
+        others = len(changed) - len(named)
+        more = (f" and {others} more" if named else "of other tenants") if others else ""
+        return (
+            f"{cut}{count(len(changed), 'file')} changed since the documents were indexed "
+            f"({', '.join(named)}{more}); index again to search the present state"
+        )
+
+    def _list_changed(self, searched: Mapping[str, str]) -> list[str]:
+        """List the files that the next indexing reads, and the documents whose text it drops."""
+        found = self.compare(searched)
+        return sorted(uri for uri, one in found.items() if one.state in ("pending", "removed"))
 
     def _know_hashes(self) -> FileHashes:
         """Return what is known of files; a run that ended meanwhile knows more."""
@@ -133,15 +139,6 @@ class FileChanges:
         if self._hashes is None or self._hashes[0] != version:
             self._hashes = version, FileHashes(self._workspace.catalog)
         return self._hashes[1]
-
-
-def _list_changed(found: Mapping[str, Found]) -> list[str]:
-    """List the files that the next indexing reads, and the documents whose text it drops."""
-    return sorted(uri for uri, one in found.items() if one.state in ("pending", "removed"))
-
-
-def _name(workspace: Workspace, uri: str) -> str:
-    return name_source(workspace.settings.documents.folder, uri)
 
 
 def _read_tables(workspace: Workspace) -> tuple[dict[str, str], dict[str, tuple[str, str | None]]]:
@@ -174,7 +171,7 @@ def _compare(
     if content != (known or content):
         return Found("pending", _CHANGED)
     if status != "read":
-        return Found("failed" if status in _FAILED else "skipped", reason)
+        return Found("failed" if status in ("failed", "needs_ocr") else "skipped", reason)
     if content[:_REVISION_CHARACTERS] != searched:
         return Found("pending", _UNSEARCHED)
     return Found("read", reason)
@@ -206,29 +203,13 @@ def name_state(workspace: Workspace) -> str:
     return digest(lines)
 
 
-def describe_change(workspace: Workspace, uri: str, revision: str) -> str | None:
-    """Describe the change of a document's file since it was indexed; None if there is none."""
-    changed = _list_changed(FileChanges(workspace).compare({uri: revision}, only=uri))
-    return _describe(changed) if changed else None
-
-
-def _describe(changed: Sequence[str], hidden: Collection[str] = frozenset()) -> str:
-    named = [uri for uri in changed if uri not in hidden][:_NAMED]
-    others = len(changed) - len(named)
-    more = (f" and {others} more" if named else "of other tenants") if others else ""
-    return (
-        f"{count(len(changed), 'file')} changed since the documents were indexed "
-        f"({', '.join(named)}{more}); index again to search the present state"
-    )
-
-
 def describe_indexing(workspace: Workspace) -> str | None:
     """Describe how far the run that is under way is; None without one."""
-    if _find_holder(workspace) != "running":
+    latest = workspace.runs.read(_NAMED)
+    if not latest or latest[0].status != RUNNING:
         return None
-    running = next((one for one in workspace.runs.read(_NAMED) if one.status == RUNNING and one.stage), None)
-    step = None if running is None else running.step or f"at {running.stage}"
-    return f"indexing is under way{f': {step}' if step else ''}"
+    steps = [one.step or f"at {one.stage}" for one in latest if one.status == RUNNING and one.stage]
+    return f"indexing is under way{f': {steps[0]}' if steps else ''}"
 
 
 def explain_absence(workspace: Workspace) -> NoIndexError:
@@ -238,7 +219,8 @@ def explain_absence(workspace: Workspace) -> NoIndexError:
             f"{indexing}, and nothing can be searched yet; ask again when it has ended, which the status tells",
             code="indexing",
         )
-    if _find_holder(workspace) == "killed":
+    latest = workspace.runs.read(_NAMED)
+    if latest and latest[0].status == LOST:
         return NoIndexError(
             f"the first indexing of {workspace.root} was killed, and nothing can be searched yet; run it again, which "
             "resumes"
@@ -247,50 +229,6 @@ def explain_absence(workspace: Workspace) -> NoIndexError:
         f"nothing is indexed in {workspace.root} yet; put files into {workspace.documents_dir} and run "
         "`backstory add`, or with chats `backstory run`"
     )
-
-
-def _find_holder(workspace: Workspace) -> Literal["running", "killed"] | None:
-    """Return what became of the last run."""
-    latest = workspace.runs.read(1)
-    if latest and latest[0].status == RUNNING:
-        return "running"
-    return "killed" if latest and latest[0].status == LOST else None
-
-
-def list_file_states(
-    workspace: Workspace, changes: FileChanges, corpus: Corpus | None, searched: Mapping[str, str]
-) -> list[FileState]:
-    """List every file of the documents with its state, by uri, but those of other tenants.
-
-    ``corpus`` is None if the tables were never made; ``searched`` maps the uri of each searched document to its
-    revision.
-    """
-    read = {} if corpus is None else {row["uri"]: row for row in corpus.documents.iter_rows(named=True)}
-    folder = workspace.settings.documents.folder
-    hidden = frozenset[str]() if corpus is None else corpus.hidden
-    states = []
-    for uri, found in sorted(changes.compare({**dict.fromkeys(read, ""), **searched}).items()):
-        row, name = read.get(uri), name_source(folder, uri)
-        known: dict[str, Any] = {}
-        if row is not None and corpus is not None:
-            known = {
-                name: row[name] for name in ("title", "kind", "format", "date_origin", "size", "revision")
-            }
-            known["date"] = row["published_at"]
-            known["chunks"] = corpus.chunk_counts.get(row["document_id"], 0)
-            known["pages"] = len(row["page_starts"] or ()) or None
-        if name not in hidden and (row is not None or found.state != "removed"):
-            states.append(
-                FileState(
-                    document_id=document_id_of(uri),
-                    uri=uri,
-                    name=name,
-                    state=found.state,
-                    reason=found.reason,
-                    **known,
-                )
-            )
-    return states
 
 
 class Watcher:

@@ -22,11 +22,7 @@ MOST_ATTEMPTS: Final = 3
 _KEPT: Final = 200
 """Jobs that are kept, the latest ones."""
 
-_ADDED_UP: Final = ("indexed", "removed", "embedded")
-"""Counts of which each pass of a job has its own share."""
-
-_UNDER_WAY: Final = "job_id = ? AND attempts = ? AND state = 'PROCESSING'"
-"""Of an attempt; its two values are the first ones of a :class:`JobTurn`."""
+_PUT_BACK: Final = "state = 'PENDING', attempts = attempts - 1, file = NULL"
 
 
 class Job(Result):
@@ -52,8 +48,8 @@ class Job(Result):
     total: int = Field(description="All items of the step.")
     file: str | None = Field(description="The file that it reads; null if none.")
     counts: dict[str, int] = Field(
-        description="Files by outcome (indexed, unchanged, failed, skipped, removed), documents and chunks "
-        "of the index, and texts that were embedded; empty before the end."
+        description="Of the last pass: files by outcome (indexed, unchanged, failed, skipped, removed), documents and "
+        "chunks of the index, and texts that were embedded; empty before the end."
     )
     failure_code: str | None = Field(description="Code of the cause of a failure; null if it has not failed.")
     failure: str | None = Field(description="Why it failed, and what to do; kept of the latest job only.")
@@ -99,7 +95,7 @@ class JobStore:
         with self.state.begin() as session:
             active = _find_active(session)
             if active is None:
-                return self._begin(session, user_id, accepts_removals=accepts_removals)
+                return _add(session, user_id, accepts_removals=accepts_removals)
             session.execute(
                 "UPDATE jobs SET again = CASE WHEN state = 'PROCESSING' THEN 1 ELSE 0 END, "
                 "accepts_removals = CASE WHEN accepts_removals > ? THEN accepts_removals ELSE ? END "
@@ -129,7 +125,7 @@ class JobStore:
         """Cancel a job that has not ended."""
         with self.state.begin() as session:
             job = _find(session, job_id)
-            if job.state not in ("PENDING", "PROCESSING"):
+            if job.ended_at is not None:
                 raise InputError(
                     f"the job {job_id} has ended ({job.state}), so it cannot be cancelled", code="job_ended"
                 )
@@ -147,13 +143,11 @@ class JobStore:
         with self.state.begin() as session:
             active = _find_active(session)
             if active is not None and active.attempts >= MOST_ATTEMPTS and active.state == "PROCESSING":
-                _fail(
-                    session,
-                    active.job_id,
-                    "killed",
-                    f"the process that worked on it ended {active.attempts} times before the job did; the log of "
-                    "the service may say why, such as too little memory",
+                failure = (
+                    f"the process that worked on it ended {active.attempts} times before the job did; the log of the "
+                    "service may say why, such as too little memory"
                 )
+                _end(session, active.job_id, "FAILED", "killed", failure)
             session.execute("UPDATE jobs SET state = 'PENDING', file = NULL WHERE state = 'PROCESSING'")
             return _find_active(session)
 
@@ -171,17 +165,15 @@ class JobStore:
     def put_back(self, turn: JobTurn) -> None:
         """Make a job pending again whose work was stopped in order, so that it does not count as an attempt."""
         with self.state.begin() as session:
-            _put_back(session, turn)
+            _set(session, turn, _PUT_BACK)
 
     def advance(self, turn: JobTurn, progress: JobProgress) -> bool:
         """Record where a job stands, and return whether this attempt at it is still under way."""
+        columns = (
+            "percent = CASE WHEN percent > ? THEN percent ELSE ? END, step = ?, done = ?, total = ?, file = ?"
+        )
         with self.state.begin() as session:
-            changed = session.execute(
-                "UPDATE jobs SET percent = CASE WHEN percent > ? THEN percent ELSE ? END, step = ?, done = ?, "  # noqa: S608
-                f"total = ?, file = ? WHERE {_UNDER_WAY}",
-                (progress.percent, *progress, *turn[:2]),
-            )
-            return bool(changed.rowcount)
+            return _set(session, turn, columns, progress.percent, *progress)
 
     def complete(self, turn: JobTurn, counts: Mapping[str, int]) -> bool:
         """Record a finished pass over the files, and return whether the job is completed.
@@ -189,70 +181,56 @@ class JobStore:
         A job that was requested meanwhile becomes pending for another one.
         """
         with self.state.begin() as session:
-            query = f"SELECT counts, again FROM jobs WHERE {_UNDER_WAY}"  # noqa: S608 - names of this module
-            row = session.execute(query, turn[:2]).fetchone()
-            if row is None:  # it was cancelled during its last step
+            if not _set(session, turn, "counts = ?", json.dumps(dict(counts))):
+                return False  # it was cancelled during its last step
+            if session.execute("SELECT again FROM jobs WHERE job_id = ?", (turn.job_id,)).fetchone()[0]:
+                _set(session, turn, _PUT_BACK)
                 return False
-            job_id = turn.job_id
-            former, again = json.loads(row[0]), bool(row[1])
-            added = {name: former.get(name, 0) + counts.get(name, 0) for name in _ADDED_UP}
-            session.execute(
-                "UPDATE jobs SET counts = ? WHERE job_id = ?", (json.dumps({**counts, **added}), job_id)
-            )
-            if again:
-                _put_back(session, turn)
-                return False
-            _end(session, job_id, "COMPLETED")
-            session.execute("UPDATE jobs SET percent = 100 WHERE job_id = ?", (job_id,))
+            _set(session, turn, "percent = 100")
+            _end(session, turn.job_id, "COMPLETED")
             return True
 
     def fail(self, turn: JobTurn, code: str, failure: str) -> None:
         """Record that a job has failed, unless it was cancelled."""
         with self.state.begin() as session:
-            query = f"SELECT 1 FROM jobs WHERE {_UNDER_WAY}"  # noqa: S608 - names of this module
-            if session.execute(query, turn[:2]).fetchone():
-                _fail(session, turn.job_id, code, failure)
-
-    def _begin(self, session: Session, user_id: str, *, accepts_removals: bool) -> Job:
-        # A failure may name a file of which nothing is to be left; so may those that were not carried out.
-        session.execute("UPDATE jobs SET failure = NULL WHERE failure IS NOT NULL")
-        [(left,)] = session.execute(
-            "SELECT coalesce(max(accepts_removals), 0) FROM jobs WHERE number > "
-            "coalesce((SELECT max(number) FROM jobs WHERE state = 'COMPLETED'), 0)"
-        ).fetchall()
-        job_id = uuid4().hex
-        session.execute(
-            "INSERT INTO jobs (number, job_id, active, state, requested_by, requested_at, accepts_removals, attempts, "
-            "again, percent, done, total, counts) "
-            "SELECT coalesce(max(number), 0) + 1, ?, 1, 'PENDING', ?, ?, ?, 0, 0, 0.0, 0, 0, '{}' FROM jobs",
-            (job_id, user_id, _now(), bool(left) or accepts_removals),
-        )
-        session.execute(
-            "DELETE FROM jobs WHERE number <= (SELECT max(number) FROM jobs) - ? AND active IS NULL", (_KEPT,)
-        )
-        return _find(session, job_id)
+            if _set(session, turn, "file = NULL"):
+                _end(session, turn.job_id, "FAILED", code, failure)
 
 
-def _put_back(session: Session, turn: JobTurn) -> None:
-    query = f"UPDATE jobs SET state = 'PENDING', attempts = attempts - 1, file = NULL WHERE {_UNDER_WAY}"  # noqa: S608
-    session.execute(query, turn[:2])
+def _add(session: Session, user_id: str, *, accepts_removals: bool) -> Job:
+    # A failure may name a file of which nothing is to be left; so may those that were not carried out.
+    session.execute("UPDATE jobs SET failure = NULL WHERE failure IS NOT NULL")
+    [(left,)] = session.execute(
+        "SELECT coalesce(max(accepts_removals), 0) FROM jobs WHERE number > "
+        "coalesce((SELECT max(number) FROM jobs WHERE state = 'COMPLETED'), 0)"
+    ).fetchall()
+    job_id = uuid4().hex
+    session.execute(
+        "INSERT INTO jobs (number, job_id, active, state, requested_by, requested_at, accepts_removals, attempts, "
+        "again, percent, done, total, counts) "
+        "SELECT coalesce(max(number), 0) + 1, ?, 1, 'PENDING', ?, ?, ?, 0, 0, 0.0, 0, 0, '{}' FROM jobs",
+        (job_id, user_id, _now(), bool(left) or accepts_removals),
+    )
+    session.execute(
+        "DELETE FROM jobs WHERE number <= (SELECT max(number) FROM jobs) - ? AND active IS NULL", (_KEPT,)
+    )
+    return _find(session, job_id)
 
 
-def _end(session: Session, job_id: str, state: JobState) -> None:
+def _set(session: Session, turn: JobTurn, columns: str, *values: object) -> bool:
+    """Change columns of a job, and return whether this attempt at it is under way; else nothing changes."""
+    query = f"UPDATE jobs SET {columns} WHERE job_id = ? AND attempts = ? AND state = 'PROCESSING'"  # noqa: S608
+    return bool(session.execute(query, (*values, turn.job_id, turn.attempt)).rowcount)
+
+
+def _end(
+    session: Session, job_id: str, state: JobState, code: str | None = None, failure: str | None = None
+) -> None:
     session.execute(
         "UPDATE jobs SET state = ?, active = NULL, again = 0, ended_at = ?, step = NULL, done = 0, total = 0, "
-        "file = NULL WHERE job_id = ?",
-        (state, _now(), job_id),
+        "file = NULL, failure_code = ?, failure = ? WHERE job_id = ?",
+        (state, _now(), code, failure, job_id),
     )
-
-
-def _fail(session: Session, job_id: str, code: str, failure: str) -> None:
-    changed = session.execute(
-        "UPDATE jobs SET failure_code = ?, failure = ? WHERE job_id = ? AND active = 1",
-        (code, failure, job_id),
-    )
-    if changed.rowcount:
-        _end(session, job_id, "FAILED")
 
 
 def _find_active(session: Session) -> Job | None:

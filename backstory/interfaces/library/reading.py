@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,6 @@ from backstory.interfaces.library.freshness import (
     describe_indexing,
     explain_absence,
     is_made,
-    list_file_states,
 )
 from backstory.interfaces.library.results import (
     Chunk,
@@ -131,11 +130,11 @@ class DocumentReader:
         The list is by path. It has an entry for each file also where nothing is indexed yet.
         """
         self._workspace.follower.follow()
-        corpus = self._corpus.read_mine() if is_made(self._workspace) else None
-        searched: Mapping[str, str] = {}
+        corpus = self._corpus.read_mine()
+        searched = dict.fromkeys(corpus.documents["uri"], "")
         with suppress(NoIndexError), self._snapshots.reading() as snapshot:
-            searched = snapshot.revisions
-        return list_file_states(self._workspace, self._changes, corpus, searched)
+            searched |= snapshot.revisions
+        return corpus.list_files(self._changes.compare(searched))
 
     def status(self) -> LibraryStatus:
         """Return the status of the library, and the files that have changed since they were indexed."""
@@ -144,9 +143,8 @@ class DocumentReader:
         corpus = mine = None
         reason = "; ".join(self._last_failures) or (watcher.error if watcher else None)
         try:
-            if is_made(workspace):
-                corpus, mine = self._corpus.read(), self._corpus.read_mine()
-            pending = self._changes.list_pending({} if corpus is None else corpus.revisions)
+            corpus, mine = self._corpus.read(), self._corpus.read_mine()
+            pending = self._changes.list_pending(corpus.revisions)
         except BackstoryError as error:
             reason, pending = str(error), []
         is_run = is_running(workspace.catalog.state)
@@ -239,8 +237,9 @@ class DocumentReader:
         """
         from backstory.interfaces.library.summaries import summarize_document
 
-        made = summarize_document(self._read_corpus(), document, style, max_words_per_section)
-        return self._give(made)
+        corpus = self._read_corpus()
+        notes = self._tell_old(corpus)
+        return self._give(summarize_document(corpus, document, style, max_words_per_section, notes))
 
     @naming_faults_of_system()
     def dump(

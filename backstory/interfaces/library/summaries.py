@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library.corpus import Corpus, place_text
-from backstory.interfaces.library.freshness import describe_change
 from backstory.interfaces.library.names import PlacedText
 from backstory.interfaces.library.results import DocumentEntry, SectionSummary, Style, Summary
 from backstory.pipeline.chats.model_view import ModelView
@@ -17,8 +16,10 @@ from backstory.writing.summaries.request import STYLES, Source
 from backstory.writing.summaries.summarizing import DocumentSummary, SectionOutcome, name_section, summarize
 
 
-def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) -> Summary:
-    """Summarize a document by the summarizer of the settings."""
+def summarize_document(
+    corpus: Corpus, name: str, style: Style, max_words: int, notes: Sequence[str]
+) -> Summary:
+    """Summarize a document by the summarizer of the settings; ``notes`` tell how old the documents are."""
     if style not in STYLES:
         raise InputError(
             f"{style!r} is no style; choose {', '.join(STYLES[:-1])} or {STYLES[-1]}", code="unknown_value"
@@ -42,7 +43,6 @@ def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) 
     source = Source(document.title, placed.text, Pages(placed.page_starts), document.revision, send)
     summarizer = workspace.summarizer
     made = summarize(source, summarizer, style, max_words)
-    changed = describe_change(workspace, document.uri, document.revision)
     sections = tuple(_describe(outcome, document, placed) for outcome in made.sections)
     return Summary(
         document=document,
@@ -57,7 +57,7 @@ def summarize_document(corpus: Corpus, name: str, style: Style, max_words: int) 
         section_summaries=sections,
         citations=tuple(_list_citations(made, sections, document)),
         model=summarizer.id,
-        notes=tuple(note for note in (document.note, changed, *view.list_notes()) if note),
+        notes=tuple(note for note in (document.note, *notes, *view.list_notes()) if note),
     )
 
 

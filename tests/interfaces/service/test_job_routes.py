@@ -53,7 +53,7 @@ def test_twenty_requests_at_once_are_one_job_and_questions_are_answered_meanwhil
             job_id,
             "COMPLETED",
         )
-        assert jobs["jobs"][0]["counts"]["indexed"] == 20
+        assert jobs["jobs"][0]["counts"]["documents"] == 26
         assert reader.get(f"/api/jobs/{job_id}").json() == jobs["jobs"][0]
 
 
