@@ -9,20 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Strict, ValidationError, model_validator
 
 from backstory.base.errors import InputError
 from backstory.base.files.atomic import write_file
 from backstory.base.ids import digest
 from backstory.ingest.documents.dates import parse_date
 from backstory.interfaces.library.names import ADDED_FOLDER
-from backstory.text.encoding import is_unicode
 from backstory.writing.post_files import FileState, inspect_file, write_sealed
 
 _SAFE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
@@ -43,16 +43,14 @@ def _check_date(value: Any) -> str:
     return str(value)
 
 
-_Named: TypeAlias = Annotated[str, Field(strict=True, pattern=r"\S")]
-"""A text that is not blank."""
+def _require_text(value: str) -> str:
+    value.encode()  # a lone surrogate raises an error that says so
+    if not value.strip():
+        raise ValueError("it is blank")
+    return value
 
 
-class _Texts(BaseModel):
-    """What is to be added."""
-
-    texts: list[str]
-    ids: list[str] | None
-    metadata: list[dict[Any, Any]] | None
+_Named: TypeAlias = Annotated[str, Strict(), AfterValidator(_require_text)]
 
 
 class _Metadata(BaseModel, extra="allow"):
@@ -65,9 +63,40 @@ class _Metadata(BaseModel, extra="allow"):
     kind: _Named | None = None
     tenant: _Named | None = None
 
+    def as_fields(self) -> dict[str, Any]:
+        """Return the fields of the documents, and all other metadata as one field ``metadata``."""
+        others = {name: value for name, value in (self.model_extra or {}).items() if value is not None}
+        stated = self.model_dump(include=set(_Metadata.model_fields), exclude_none=True)
+        return {**stated, **({"metadata": others} if others else {})}
 
-FIELDS: Final = tuple(_Metadata.model_fields)
-"""Metadata with columns in the documents."""
+    @model_validator(mode="after")
+    def _require_json(self) -> Self:
+        try:
+            json.dumps(self.model_extra, allow_nan=False, ensure_ascii=False).encode()
+        except TypeError as error:
+            raise ValueError(f"cannot be written: {error}") from error
+        return self
+
+
+def _take_mapping(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+class _Texts(BaseModel):
+    """What is to be added."""
+
+    texts: list[_Named]
+    ids: list[_Named] | None
+    metadata: list[Annotated[_Metadata, BeforeValidator(_take_mapping)]] | None
+
+    @model_validator(mode="after")
+    def _require_one_each(self) -> Self:
+        for name, given in (("ids", self.ids), ("metadata", self.metadata)):
+            if given is not None and len(given) != len(self.texts):
+                raise ValueError(f"{len(self.texts)} texts and {len(given)} {name}; pass one for each text")
+        if self.ids and (twice := [name for name, times in Counter(self.ids).items() if times > 1]):
+            raise ValueError(f"the id {twice[0]!r} is given twice; an id names one text")
+        return self
 
 
 @dataclass(frozen=True)
@@ -92,66 +121,36 @@ def check_texts(
 ) -> list[AddedText]:
     """Check texts before any of them is written; those whose metadata name no tenant are of ``tenant``."""
     try:
-        checked = _Texts(texts=texts, ids=ids, metadata=metadata)
+        checked = _Texts.model_validate({"texts": texts, "ids": ids, "metadata": metadata})
     except ValidationError as error:
-        where = ".".join(str(part) for part in error.errors()[0]["loc"])
-        raise InputError(
-            f"{where}: {error.errors()[0]['msg']}; pass a list of texts, of ids, and of a mapping for each text",
-            code="wrong_type",
-        ) from error
+        told = error.errors()[0]
+        where = ".".join(map(str, told["loc"])) or "the texts"
+        raise InputError(f"{where} cannot be added: {told['msg']}", code="invalid_text") from error
     names = checked.ids or [digest([text], length=16) for text in checked.texts]
-    facts = checked.metadata or [{} for _ in checked.texts]
-    if not len(checked.texts) == len(names) == len(facts):
-        raise InputError(
-            f"{len(texts)} texts, {len(names)} ids and {len(facts)} metadata; pass one id and one metadata per text",
-            code="wrong_count",
-        )
-    for place, (name, text) in enumerate(zip(names, checked.texts, strict=True), start=1):
-        if not text.strip():
-            raise InputError(
-                f"text {place} ({name!r}) is blank; leave it out, or give it a text", code="blank_text"
-            )
-        if not is_unicode(name + text):
-            raise InputError(
-                f"the text {name!r} holds half of a character (a lone surrogate); decode it as it was written",
-                code="no_unicode",
-            )
-        if not name.strip():
-            raise InputError("an id is blank; give each text an id, or leave out the ids", code="blank_id")
-        if checked.ids is not None and name in names[: place - 1]:
-            raise InputError(f"the id {name!r} is given twice; an id names one text", code="duplicate")
+    fields = [one.as_fields() for one in checked.metadata or [_Metadata()] * len(names)]
+    owner = {"tenant": tenant} if tenant else {}
     return [
-        AddedText(name, text, _check_metadata(name, fact, tenant))
-        for name, text, fact in zip(names, checked.texts, facts, strict=True)
+        AddedText(name, text, owner | stated)
+        for name, text, stated in zip(names, checked.texts, fields, strict=True)
     ]
 
 
 def locate_text(folder: Path, text_id: str) -> Path:
     """Return the file of an added text, also of one that was never added."""
-    if _SAFE.fullmatch(text_id):
-        return folder / ADDED_FOLDER / f"{text_id}.md"
-    # Other ids are shortened to what every file system can hold; their hash distinguishes them.
-    plain = _UNSAFE.sub("-", text_id.casefold()).strip("-._")[:_NAME_CHARACTERS]
-    return (
-        folder
-        / ADDED_FOLDER
-        / f"{plain}{'-' if plain else ''}~{digest([text_id], length=_HASH_CHARACTERS)}.md"
-    )
+    name = text_id
+    if not _SAFE.fullmatch(text_id):
+        # Other ids are shortened to what every file system can hold; their hash distinguishes them.
+        plain = _UNSAFE.sub("-", text_id.casefold()).strip("-._")[:_NAME_CHARACTERS]
+        name = f"{plain}{'-' if plain else ''}~{digest([text_id], length=_HASH_CHARACTERS)}"
+    return folder / ADDED_FOLDER / f"{name}.md"
 
 
 def write_text(folder: Path, added: AddedText) -> Path:
     """Write the file of a text, unless it holds this text already."""
     path = locate_text(folder, added.text_id)
-    if inspect_text(path) == "edited":
-        raise InputError(
-            f"{path} was written or edited by a person, so the text {added.text_id!r} does not replace it; "
-            "add it under another id, or move the file away",
-            code="edited_file",
-        )
-    content = _render(added)
-    if path.is_file() and path.read_bytes() == content:
-        return path
-    write_file(path, content)
+    content = write_sealed({**added.metadata, "added_as": added.text_id}, f"{added.text}\n")
+    if not path.is_file() or path.read_bytes() != content:
+        write_file(path, content)
     return path
 
 
@@ -177,26 +176,3 @@ def read_metadata(path: Path, uri: str, revision: str = "") -> Mapping[str, Any]
 def inspect_text(path: Path) -> FileState:
     """Return whether the file of a text is absent, as it was written, or a person's."""
     return "edited" if path.is_symlink() or path.is_dir() else inspect_file(path)
-
-
-def _check_metadata(text_id: str, metadata: Mapping[str, Any], tenant: str | None) -> dict[str, Any]:
-    """Return the fields of the documents, and all other metadata as one field ``metadata``."""
-    try:
-        checked = _Metadata.model_validate({**({"tenant": tenant} if tenant else {}), **metadata})
-        others = {name: value for name, value in (checked.model_extra or {}).items() if value is not None}
-        json.dumps(others, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        told = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
-        place = "".join(f" {part}" for part in told["loc"])
-        raise InputError(
-            f"the metadata{place} of text {text_id!r} cannot be written: {told['msg']}",
-            code="invalid_metadata",
-        ) from error
-    stated = checked.model_dump(include=set(_Metadata.model_fields), exclude_none=True)
-    return {**stated, **({"metadata": others} if others else {})}
-
-
-def _render(added: AddedText) -> bytes:
-    """Write a text as a file. The checksum is that of the file without the line of the checksum."""
-    fields = {**added.metadata, "added_as": added.text_id}
-    return write_sealed(fields, f"{added.text}\n")

@@ -232,7 +232,7 @@ def _describe(
         index_version=sources.snapshot.index.manifest.version
         if sources is not None and is_searched
         else None,
-        degraded=None if sources is None else sources.snapshot.served.degraded,
+        degraded=None if sources is None else sources.snapshot.degraded,
         notes=tuple(dict.fromkeys(filter(None, [*notes, *made.notes, forms.note]))),
     )
 

@@ -185,8 +185,8 @@ def _cover(
         confidence=assessed["confidence"],
         recommendation=assessed["recommendation"],
         index_version=index.manifest.version,
-        degraded=snapshot.served.degraded,
-        notes=(*notes, *view.list_notes(), *filter(None, [snapshot.served.degraded])),
+        degraded=snapshot.degraded,
+        notes=(*notes, *view.list_notes(), *filter(None, [snapshot.degraded])),
     )
 
 

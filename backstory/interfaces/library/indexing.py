@@ -1,19 +1,43 @@
-"""Index the documents by the pipeline's stages, and report the outcome of each file."""
+"""Changes of what is indexed: they build the tables by the pipeline's stages, and report the outcome of each file."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias
+from time import perf_counter
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from backstory.base.errors import BackstoryError
+from backstory.base.environment import SETTINGS_FILE
+from backstory.base.errors import BackstoryError, InputError, NoIndexError, SearchIndexError
+from backstory.base.ids import is_written
 from backstory.base.progress import STEP_OF_TABLES, announce
+from backstory.index.search import open_index
 from backstory.index.snapshot import current_version
 from backstory.ingest.chats.export_files import list_files
-from backstory.ingest.documents.written import name_source
-from backstory.interfaces.library.corpus import Corpus
+from backstory.ingest.documents.file_rules import IGNORE_FILE
+from backstory.ingest.documents.written import SOURCE_MARK, name_source
+from backstory.ingest.sources.roots import (
+    Source,
+    add_source,
+    change_exclude,
+    find_covering,
+    list_sources,
+    remove_source,
+    require_apart,
+)
+from backstory.interfaces.library.added_texts import (
+    check_texts,
+    inspect_text,
+    locate_text,
+    read_text,
+    write_text,
+)
+from backstory.interfaces.library.corpus import Corpus, CorpusReader
+from backstory.interfaces.library.freshness import is_made
+from backstory.interfaces.library.names import resolve_path
 from backstory.interfaces.library.results import FileOutcome, IndexReport
 from backstory.pipeline.history.history import BY_LIBRARY_FACE
 from backstory.pipeline.incremental.report import StageResult
@@ -26,6 +50,11 @@ from backstory.pipeline.workspace import Workspace
 Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "removed", "excluded"]
 
 _SKIPPED: Final = ("empty", "unsupported", "ignored", "set_aside")
+_ONLY_ITS_FILES: Final = ("/*/",)
+"""Pattern that leaves out subfolders."""
+_SPECIAL: Final = re.compile(r"([\\*?\[\]])")
+_WHOLE_STEP: Final = 0.99
+"""Share of a table that its steps make up together; the rest comes when the table is finished."""
 
 
 class MakeTables(Protocol):
@@ -46,7 +75,10 @@ def make_tables(
     The call waits for a run of this workspace, in this process or another. It returns the number of texts that the
     model embedded, and the failures, one sentence each.
     """
-    chats = chats and _holds_chats(workspace)
+    if chats:  # there is nothing to read without exports, and without messages of earlier ones
+        listed = list_files(workspace.chats_dir) if workspace.chats_dir.is_dir() else []
+        is_there = any(file.status != "ignored" for file in listed)
+        chats = is_there or bool(workspace.tables.keys(MessagesStage.table))
     total = len(CORPUS) + len(STAGES) * chats
     documents = Run([], TABLES_OF_DOCUMENTS, BY_LIBRARY_FACE)
     accepting = replace(workspace, accept_removals=True) if accept_removals else workspace
@@ -61,13 +93,6 @@ def make_tables(
         more, failures = _execute(workspace, everything, len(CORPUS), total, total)
         embedded += more
     return embedded, failures
-
-
-def _holds_chats(workspace: Workspace) -> bool:
-    """Return whether a run has chats to read, or messages of earlier ones whose files are gone."""
-    folder = workspace.chats_dir
-    is_there = folder.is_dir() and any(listed.status != "ignored" for listed in list_files(folder))
-    return is_there or bool(workspace.tables.keys(MessagesStage.table))
 
 
 def _execute(workspace: Workspace, run: Run, begin: int, end: int, total: int) -> tuple[int, list[str]]:
@@ -85,65 +110,243 @@ def _execute(workspace: Workspace, run: Run, begin: int, end: int, total: int) -
     return run.total("embedding_computed"), run.troubles
 
 
-def report_indexing(
-    corpus: Corpus, before: Mapping[str, str], named: Collection[Path], known: Sequence[FileOutcome]
-) -> IndexReport:
-    """Report the outcome of each file by the present tables, without what was embedded and what failed.
+@dataclass(frozen=True)
+class Change:
+    """One change of a library, which began at ``started``, by :func:`time.perf_counter`."""
 
-    ``before`` maps the uri of each document that was searched before to its revision, ``named`` are the files and
-    folders to report about, and ``known`` are outcomes that come from no table.
-    """
-    workspace = corpus.workspace
-    folder = workspace.settings.documents.folder
-    documents = {name_source(folder, row["uri"]): row for row in corpus.documents.iter_rows(named=True)}
-    states = {row["source"]: row for row in corpus.sources.iter_rows(named=True)}
-    gone = {name_source(folder, uri) for uri in before.keys() - corpus.revisions.keys()}
-    outcomes: dict[str, FileOutcome] = {}
-    for source in [*documents, *(states.keys() - documents.keys()), *gone]:
-        row, state = documents.get(source), states.get(source, {})
-        is_read = state.get("status") == "read"
-        status: Outcome = "skipped" if state.get("status") in _SKIPPED else "failed"
-        if row is not None and is_read:
-            status = "unchanged" if before.get(row["uri"]) == row["revision"] else "indexed"
-        elif row is not None:
-            status = "failed"
-        elif is_read or not state:
-            status = "removed"
-        if status != "removed" or source in gone:
+    workspace: Workspace
+    reader: CorpusReader
+    started: float
+    make: MakeTables
+
+    def index(
+        self,
+        paths: Sequence[str | Path],
+        *,
+        recursive: bool,
+        accept_removals: bool = False,
+        chats: bool = False,
+    ) -> IndexReport:
+        """Read files and folders; see :meth:`backstory.interfaces.library.library.Library.index`."""
+        places = [resolve_path(path) for path in paths]
+        absent = next((path for path in places if not path.exists()), None)
+        if absent is not None:
+            raise InputError(f"{absent} does not exist; name an existing file or folder", code="absent_file")
+        further = [path for path in places if find_covering(self.workspace, path) is None]
+        for path in further:
+            require_apart(self.workspace, path)
+        for source in list_sources(self.workspace) if recursive else ():
+            excluded = source.settings.exclude
+            if source.is_added and source.root.resolve() in places and set(_ONLY_ITS_FILES) <= set(excluded):
+                change_exclude(self.workspace, source.name, _include_folders)
+        for path in further:
+            add_source(self.workspace, path, exclude=() if recursive or path.is_file() else _ONLY_ITS_FILES)
+        return self._make(places, accept_removals=accept_removals, chats=chats)
+
+    def add(
+        self, texts: Sequence[str], ids: Sequence[str] | None, metadata: Sequence[Mapping[str, Any]] | None
+    ) -> IndexReport:
+        """Add texts; see :meth:`backstory.interfaces.library.library.Library.add`."""
+        tenant = self.workspace.settings.rag.tenant
+        checked = check_texts(texts, ids, metadata, tenant)
+        folder = self.workspace.documents_dir
+        for added in checked:  # before any is written
+            place = locate_text(folder, added.text_id)
+            if inspect_text(place) == "edited":
+                raise InputError(
+                    f"{place} was written or edited by a person, so the text {added.text_id!r} does not replace it; "
+                    "add it under another id, or move the file away",
+                    code="edited_file",
+                )
+            if not self._is_own(place, added.tenant):
+                raise InputError(
+                    f"the id {added.text_id!r} names a text of another tenant than {tenant!r}; choose another id",
+                    code="other_tenant",
+                )
+        return self._make([write_text(folder, added).resolve() for added in checked])
+
+    def remove(self, names: Sequence[str], corpus: Corpus) -> IndexReport:
+        """Remove texts, sources or documents; see :meth:`backstory.interfaces.library.library.Library.remove`."""
+        # Several names may mean the same file.
+        planned = list(dict.fromkeys(self._plan_removal(name, corpus) for name in names))
+        # A file of a source can be excluded only as long as the source is there.
+        planned.sort(key=lambda removal: removal.source is not None)
+        outcomes = [removal.carry_out(self.workspace) for removal in planned]
+        return self._make(known=outcomes, accept_removals=True)
+
+    def _plan_removal(self, name: str, corpus: Corpus) -> _Removal:
+        """Resolve a name before anything is removed."""
+        folder = self.workspace.documents_dir
+        text = locate_text(folder, name)
+        if inspect_text(text) == "ours" and self._is_own(text):
+            return _Removal(file=text)
+        try:
+            place = resolve_path(name)
+        except InputError:  # the name of a document need not be a path
+            place = None
+        for source in list_sources(self.workspace):
+            if source.name == name or source.root.resolve() == place:
+                return _Removal(source.root, source=source)
+        row = corpus.find(name)
+        path = corpus.paths[row["document_id"]]
+        if locate_text(folder, path.stem) == path and inspect_text(path) == "ours":
+            return _Removal(file=path)
+        require_excludable(self.workspace, row["uri"])
+        return _Removal(uri=row["uri"], file=path)
+
+    def _is_own(self, file: Path, *others: str) -> bool:
+        """Return whether the text of a file, if any, belongs to the tenant of the settings."""
+        tenant, added = self.workspace.settings.rag.tenant, read_text(file)
+        return tenant is None or added is None or added.tenant in (tenant, *others)
+
+    def _make(
+        self,
+        named: Collection[Path] = (),
+        known: Sequence[FileOutcome] = (),
+        *,
+        accept_removals: bool = False,
+        chats: bool = False,
+    ) -> IndexReport:
+        """Build the tables, and report the outcomes of named files and folders, and of all others that changed."""
+        before = self._list_searched()
+        embedded, failures = self.make(self.workspace, accept_removals=accept_removals, chats=chats)
+        if not is_made(self.workspace):
+            raise InputError("; ".join(failures), code="failed_steps")
+        corpus = self.reader.read()
+        gone = {self._name(uri) for uri in before.keys() - corpus.revisions.keys()}
+        outcomes = self._list_outcomes(corpus, before, gone) | {outcome.path: outcome for outcome in known}
+        counts = Counter(outcome.status for outcome in outcomes.values())
+        shown = {outcome.path for outcome in known}
+        shown |= {source for source, outcome in outcomes.items() if outcome.status != "unchanged"}
+        for document in corpus.named if named else ():
+            if any(document.path.is_relative_to(path) for path in named):
+                shown.add(self._name(document.uri))
+        return IndexReport(
+            **{status: counts[status] for status in ("indexed", "unchanged", "failed", "skipped")},
+            removed=len(gone),
+            files=tuple(outcome for source, outcome in sorted(outcomes.items()) if source in shown),
+            documents=corpus.documents.height,
+            chunks=sum(corpus.chunk_counts.values()),
+            index_version=current_version(self.workspace.index) or None,
+            embedded=embedded,
+            failures=tuple(failures),
+            seconds=round(perf_counter() - self.started, 3),
+        )
+
+    def _list_outcomes(
+        self, corpus: Corpus, before: Mapping[str, str], gone: Collection[str]
+    ) -> dict[str, FileOutcome]:
+        """List the outcomes of all files by the tables; ``before`` maps the uris of documents to their revisions."""
+        columns = corpus.documents.select("document_id", "uri", "revision")
+        rows = {self._name(row["uri"]): row for row in columns.iter_rows(named=True)}
+        columns = corpus.sources.select("source", "status", "reason")
+        states = {source: (status, reason) for source, status, reason in columns.iter_rows()}
+        outcomes = {}
+        for source in {*rows, *states, *gone}:
+            row, (status, reason) = rows.get(source), states.get(source, ("read", None))
+            outcome: Outcome = "failed"
+            if row is None and status == "read":
+                if source not in gone:
+                    continue
+                outcome = "removed"
+            elif row is None and status in _SKIPPED:
+                outcome = "skipped"
+            elif row is not None and status == "read" and source in states:
+                outcome = "unchanged" if before.get(row["uri"]) == row["revision"] else "indexed"
             document_id = None if row is None else row["document_id"]
+            chunks = corpus.chunk_counts.get(document_id or "", 0)
             outcomes[source] = FileOutcome(
-                path=source,
-                status=status,
-                reason=state.get("reason"),
-                document_id=document_id,
-                chunks=corpus.chunk_counts.get(document_id or "", 0),
+                path=source, status=outcome, reason=reason, document_id=document_id, chunks=chunks
             )
-    outcomes |= {outcome.path: outcome for outcome in known}
-    counts = Counter(outcome.status for outcome in outcomes.values())
-    of_names = {outcome.path for outcome in known} | {
-        source
-        for source, row in documents.items()
-        if any(corpus.paths[row["document_id"]].is_relative_to(path) for path in named)
-    }
-    return IndexReport(
-        **{status: counts[status] for status in ("indexed", "unchanged", "failed", "skipped")},
-        removed=len(gone),
-        files=tuple(
-            outcome
-            for source, outcome in sorted(outcomes.items())
-            if outcome.status != "unchanged" or source in of_names
-        ),
-        documents=corpus.documents.height,
-        chunks=sum(corpus.chunk_counts.values()),
-        index_version=current_version(workspace.index) or None,
-        embedded=0,
-        failures=(),
-        seconds=0.0,
-    )
+        return outcomes
+
+    def _name(self, uri: str) -> str:
+        return name_source(self.workspace.settings.documents.folder, uri)
+
+    def _list_searched(self) -> Mapping[str, str]:
+        """Return the revision of each document that is searched, by uri: the tables may hold more, after a stop."""
+        try:
+            with open_index(self.workspace.index) as index:
+                return dict(index.documents.select("uri", "revision").iter_rows())
+        except NoIndexError:
+            return {}
+        except SearchIndexError:  # a damaged snapshot is built again, from documents that are known
+            return self.reader.read().revisions
 
 
-_WHOLE_STEP: Final = 0.99
-"""Share of a table that its steps make up together; the rest comes when the table is finished."""
+class _Removal(NamedTuple):
+    """What is to be removed: a source, the file of an added text, or with ``uri`` a person's file."""
+
+    file: Path
+    source: Source | None = None
+    uri: str | None = None
+
+    def carry_out(self, workspace: Workspace) -> FileOutcome:
+        """Delete the text, drop the source, or exclude the file."""
+        folder = workspace.settings.documents.folder
+        if self.source is not None:
+            remove_source(workspace, self.source.name)
+            reason = f"runs no longer read the source {self.source.name}; its files are unchanged"
+            return FileOutcome(path=str(self.file), status="removed", reason=reason)
+        if self.uri is not None:
+            reason = exclude_document(workspace, self.uri, self.file)
+            return FileOutcome(path=name_source(folder, self.uri), status="excluded", reason=reason)
+        self.file.unlink()
+        uri = self.file.relative_to(workspace.documents_dir).as_posix()
+        return FileOutcome(path=name_source(folder, uri), status="removed", reason="its file was deleted")
+
+
+def _include_folders(exclude: Sequence[str]) -> Sequence[str]:
+    return [pattern for pattern in exclude if pattern not in _ONLY_ITS_FILES]
+
+
+def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
+    """Exclude the file of a document from reading, and say how to revert that. The file stays as it is."""
+    require_excludable(workspace, uri)
+    if SOURCE_MARK in uri:  # nothing is written into the folder of a source
+        name, _, below = uri.partition(SOURCE_MARK)
+        pattern = _pattern_of(below)
+        change_exclude(workspace, name, lambda known: (*known, pattern))
+        return (
+            f"the source {name} now leaves it out; remove the source and add it again to read the file. The file is "
+            "unchanged"
+        )
+    # The parent of a member is an archive, which is read as a folder is, and can hold no such line.
+    folder = next(folder for folder in path.parents if folder.is_dir())
+    ignored = folder / IGNORE_FILE
+    known = ignored.read_bytes() if ignored.exists() else b""
+    begin = "\n" if known and not known.endswith(b"\n") else ""
+    with ignored.open("a", encoding="utf-8") as file:
+        file.write(f"{begin}{_pattern_of(path.relative_to(folder).as_posix())}\n")
+    return f"{ignored} now names it; delete that line to read the file again. The file is unchanged"
+
+
+def require_excludable(workspace: Workspace, uri: str) -> None:
+    """Check that the file of a document can be excluded. Nothing changes."""
+    name, mark, below = uri.partition(SOURCE_MARK)
+    if is_written(uri):
+        raise InputError(
+            f"{uri} is a post that Backstory wrote; `writers.feedback: off` keeps posts out of the index",
+            code="written_post",
+        )
+    if "\n" in uri or "\r" in uri:
+        raise InputError(
+            f"{uri!r} contains a line break, and no pattern can match it; rename or move the file"
+        )
+    source = next((each for each in list_sources(workspace) if each.name == name), None) if mark else None
+    if mark and source is None:
+        raise InputError(f"{uri} is of a source that no longer exists; index again to drop it")
+    if source is not None and not source.is_added:
+        raise InputError(
+            f"{uri} is of the source {name} in {workspace.root / SETTINGS_FILE}; write "
+            f"`exclude: ['{_pattern_of(below)}']` into its entry there",
+            code="source_of_settings",
+        )
+
+
+def _pattern_of(below: str) -> str:
+    escaped = _SPECIAL.sub(r"\\\1", below)
+    return f"/{escaped[:-1]}\\ " if escaped.endswith(" ") else f"/{escaped}"
 
 
 class IndexingPlace:

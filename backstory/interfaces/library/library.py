@@ -17,7 +17,6 @@ from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.freshness import (
     POLL_SECONDS,
     Watcher,
-    is_made,
     name_state,
 )
 from backstory.interfaces.library.reading import DocumentReader
@@ -33,9 +32,8 @@ from backstory.text.prompts.formats import ContextFormat
 # Reading the tables, and the stages with their contracts, take longer to load than a search takes.
 if TYPE_CHECKING:
     from backstory.interfaces.library.answers import Answer
-    from backstory.interfaces.library.indexing import MakeTables
+    from backstory.interfaces.library.indexing import Change, MakeTables
     from backstory.interfaces.library.messages import Message
-    from backstory.interfaces.library.mutations import Change
     from backstory.writing.answers.answer import Turn
 
 _NO_FILTERS = SearchFilters()
@@ -335,8 +333,9 @@ class Library(DocumentReader):
         """
         given = [names] if isinstance(names, str | Path) else list(names)
         with self._changing:
-            corpus = self._read_corpus() if is_made(self._workspace) else None
-            return self._keep(self._change().remove([str(name) for name in given], corpus))
+            self._workspace.follower.follow()
+            mine = self._corpus.read_mine()
+            return self._keep(self._change().remove([str(name) for name in given], mine))
 
     def watch(self, *, poll_seconds: float = POLL_SECONDS) -> Watcher:
         """Watch the files and index their changes, in a thread of this process, until :meth:`close`.
@@ -355,8 +354,7 @@ class Library(DocumentReader):
             return self._watcher
 
     def _change(self) -> Change:
-        from backstory.interfaces.library.indexing import make_tables
-        from backstory.interfaces.library.mutations import Change
+        from backstory.interfaces.library.indexing import Change, make_tables
 
         return Change(self._workspace, self._corpus, perf_counter(), self._make or make_tables)
 

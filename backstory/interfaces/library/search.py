@@ -82,7 +82,7 @@ def search(
     described = snapshot.describe([row["chunk_id"] for rows in hits for row in rows])
     answers = []
     for question, some, rows in zip(questions, keys, hits, strict=True):
-        told, found, reranked = [*notes, *filter(None, [snapshot.served.degraded])], rows, False
+        told, found, reranked = [*notes, *filter(None, [snapshot.degraded])], rows, False
         if question not in some:
             told.append(
                 f"the question is longer than the model reads, and was searched as {len(some)} parts, the keys"
@@ -113,7 +113,7 @@ def search(
                 reason=reason if found or not admitted else "no chunk shares a word with the question",
                 reranked=reranked,
                 index_version=index.manifest.version,
-                degraded=snapshot.served.degraded,
+                degraded=snapshot.degraded,
                 notes=tuple(told),
             )
         )

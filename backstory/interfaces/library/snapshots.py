@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.local_times import localize
 from backstory.index.search import SearchIndex
 from backstory.index.snapshot import current_version
 from backstory.ingest.documents.files import list_foreign
@@ -24,53 +23,29 @@ from backstory.models.embeddings.protocol import Vectors
 from backstory.pipeline.query_index import QueryIndex, open_for_queries
 from backstory.pipeline.workspace import Workspace
 
-_KEPT_DESCRIPTIONS: Final = 4096
-"""Descriptions of chunks that an open snapshot keeps, a few megabytes."""
 _KEPT_SENTENCES: Final = 8192
 """Vectors of sentences that an open snapshot keeps: 12 MB of those of the local model."""
 
 
-@dataclass
 class OpenSnapshot:
-    """An open snapshot, which serves any number of threads.
+    """An open snapshot, which serves any number of threads; ``published`` is its version, as the pointer names it."""
 
-    ``published`` is the version that was published when it was opened, ``readers`` the number of its present readers,
-    the last of whom closes it if it ``is_retired``. ``lock`` guards what is cached.
-    """
-
-    served: QueryIndex
-    published: str | None
-    readers: int = field(default=0, init=False)
-    is_retired: bool = field(default=False, init=False)
-    described: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False, repr=False)
-    lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
-    _sentences: dict[str, NDArray[np.float32]] = field(default_factory=dict, init=False, repr=False)
-
-    @property
-    def index(self) -> SearchIndex:
+    def __init__(self, served: QueryIndex, published: str) -> None:
+        self.index: SearchIndex = served.index
         """The open index."""
-        return self.served.index
-
-    @property
-    def workspace(self) -> Workspace:
+        self.workspace: Workspace = served.workspace
         """The workspace, with the embedder of the index."""
-        return self.served.workspace
+        self.degraded = served.degraded
+        """Why this is not what the settings and the last run say; None if it is."""
+        self.published = published
+        self._lock = threading.Lock()
+        self._sentences: dict[str, NDArray[np.float32]] = {}
 
-    def describe(self, chunk_ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        """Describe chunks by id, as :meth:`~backstory.index.search.SearchIndex.describe`, and cache the most recent."""
-        with self.lock:
-            unknown = [chunk_id for chunk_id in dict.fromkeys(chunk_ids) if chunk_id not in self.described]
-            if len(self.described) + len(unknown) > _KEPT_DESCRIPTIONS:
-                self.described.clear()
-                unknown = list(dict.fromkeys(chunk_ids))
-            if unknown:
-                zone = self.workspace.settings.conversations.timezone
-                for chunk_id, row in zip(
-                    unknown, self.index.describe(unknown).iter_rows(named=True), strict=True
-                ):
-                    date = row["published_at"] and localize(row["published_at"], zone)
-                    self.described[chunk_id] = {**row, "published_at": date}
-            return {chunk_id: self.described[chunk_id] for chunk_id in chunk_ids}
+    def describe(self, chunk_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+        """Describe chunks by id, as :meth:`~backstory.index.search.SearchIndex.describe`, with local dates."""
+        ids = list(dict.fromkeys(chunk_ids))
+        rows = self.workspace.date_locally(self.index.describe(ids)).iter_rows(named=True)
+        return dict(zip(ids, rows, strict=True))
 
     def embed_sentences(self, texts: Sequence[str]) -> tuple[Vectors, int]:
         """Embed sentences of the documents: unit vectors, and the tokens of the texts that were computed.
@@ -78,16 +53,14 @@ class OpenSnapshot:
         The vectors of the most recent ones are kept in memory while the snapshot is open, and nowhere else: no run
         would find them again, and a file would outlive the document.
         """
-        with self.lock:
+        with self._lock:
             known = {text: self._sentences.pop(text) for text in texts if text in self._sentences}
         unknown = [text for text in dict.fromkeys(texts) if text not in known]
         embedded = embed_texts(self.workspace.embedder, unknown, task="document", cache=None)
         # Copies, since a view of a row keeps all rows that were computed with it, also those that are kept no longer.
         known |= {text: vector.copy() for text, vector in zip(unknown, embedded.vectors, strict=True)}
-        with self.lock:
-            self._sentences |= known
-            for text in list(self._sentences)[: max(0, len(self._sentences) - _KEPT_SENTENCES)]:
-                del self._sentences[text]
+        with self._lock:
+            self._sentences = dict([*(self._sentences | known).items()][-_KEPT_SENTENCES:])
         dimension = self.workspace.embedder.dimension
         vectors = np.array([known[text] for text in texts], np.float32).reshape(len(texts), dimension)
         return vectors, embedded.stats.tokens
@@ -136,18 +109,6 @@ class Snapshots:
     @contextmanager
     def reading(self) -> Iterator[OpenSnapshot]:
         """Open the published snapshot, which stays open and unchanged while it is used."""
-        snapshot = self._take()
-        try:
-            yield snapshot
-        finally:
-            self._give_back(snapshot)
-
-    def close(self) -> None:
-        """Close the snapshot after its last reader; the next reader opens it again."""
-        with self._lock:
-            self._retire()
-
-    def _take(self) -> OpenSnapshot:
         self._workspace.follower.follow()
         with self._lock:
             published = current_version(self._workspace.index)
@@ -155,21 +116,12 @@ class Snapshots:
                 raise explain_absence(self._workspace)
             current = self._current
             if current is None or current.published != published:
-                opened = OpenSnapshot(open_for_queries(self._workspace), published)
-                self._retire()
-                self._current = current = opened
-            current.readers += 1
-            return current
+                self._current = current = OpenSnapshot(open_for_queries(self._workspace), published)
+                # Its last reader may still have the former one.
+                weakref.finalize(current, current.index.close)
+        yield current
 
-    def _give_back(self, snapshot: OpenSnapshot) -> None:
+    def close(self) -> None:
+        """Let go of the snapshot, which is closed after its last reader; the next reader opens it again."""
         with self._lock:
-            snapshot.readers -= 1
-            if snapshot.is_retired and not snapshot.readers:
-                snapshot.index.close()
-
-    def _retire(self) -> None:
-        retired, self._current = self._current, None
-        if retired is not None:
-            retired.is_retired = True
-            if not retired.readers:
-                retired.index.close()
+            self._current = None
