@@ -15,10 +15,10 @@ from backstory.interfaces.pages.site.links import collect_links
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.operations.forgetting import forget
 from backstory.operations.learning.labels import Places
+from backstory.pipeline.chats.leaks import make_discretion
+from backstory.pipeline.chats.name_view import NameView
 from backstory.pipeline.chats.named_documents import (
-    DocumentView,
     find_shown_names,
-    make_discretion,
     read_named_documents,
     record_named_documents,
 )
@@ -84,8 +84,8 @@ def test_names_in_documents_are_those_that_readers_see_and_the_documents_stay(re
     assert f"How {ada} laid the drip irrigation line" in shown
     assert f"{ben} broke it" in shown
     assert f"Drip of {ada}" in shown
-    [document] = read_named_documents(workspace).values()
-    assert (document.uri, sorted(document.people.values()), document.in_path) == ("drip.md", [1, 3], [])
+    named = read_named_documents(workspace).sort("times").select("uri", "place", "times")
+    assert named.rows() == [("drip.md", "text", 1), ("drip.md", "text", 3)]
     stored = workspace.tables.read("documents").filter(uri="drip.md")
     assert "Ada Lind" in stored["text"].item()
     assert find_shown_names(workspace).is_empty()
@@ -127,14 +127,17 @@ def test_a_surname_alone_is_of_the_one_person_whom_its_document_names_with_it(tm
     authors = workspace.tables.read("messages").filter(text="hello")["author"]
     ida, zoe = (people[author] for author in authors)
     documents = workspace.tables.read("documents").sort("uri")
-    view = DocumentView(workspace)
-    shown = [view.show("garden", *row) for row in documents.select("document_id", "text").iter_rows()]
-    assert [text.strip() for text in shown] == [
+    view = NameView(workspace, "readers")
+    shown = [
+        view.show(document_id, text, "garden")
+        for document_id, text in documents.select("document_id", "text").iter_rows()
+    ]
+    assert [str(text).strip() for text in shown] == [
         text.format(ada=ada, ben=ben, ida=ida, zoe=zoe) for text in SURNAMES.values()
     ]
-    named = {document.uri: document for document in read_named_documents(workspace).values()}
-    assert sorted(named["0.md"].people.values()) == [2, 5]
-    assert sum(named["8.md"].people.values()) == 1
+    named = read_named_documents(workspace).filter(place="text")
+    assert sorted(named.filter(uri="0.md")["times"]) == [2, 5]
+    assert named.filter(uri="8.md")["times"].sum() == 1
 
 
 def test_the_run_says_which_documents_name_members(tmp_path: Path, replaced: Path) -> None:
@@ -288,7 +291,7 @@ def test_a_revision_of_another_text_is_searched_again(replaced: Path, tmp_path: 
     documents = workspace.tables.read("documents").with_columns(text=text)
     workspace.tables.commit({("documents", WHOLE): Made(documents, "read by another version")})
     record_named_documents(workspace)
-    assert sorted(document.uri for document in read_named_documents(workspace).values()) == [
+    assert sorted(set(read_named_documents(workspace)["uri"])) == [
         "drip.md",
         "night-train.md",
     ]
@@ -298,14 +301,17 @@ def test_what_people_write_into_the_folder_of_posts_is_searched(replaced: Path, 
     workspace = open_workspace(shutil.copytree(replaced, tmp_path / "workspace"))
     fed_back = DIGEST.replace("provider: digest", "provider: digest, feedback: 'on'")
     run_pipeline(open_with(workspace.root, settings=fed_back))
-    assert len(read_named_documents(workspace)) == 1
+    assert set(read_named_documents(workspace)["uri"]) == {"drip.md"}
     edited = min(workspace.posts_dir.glob("*.md"))
     edited.write_text(f"{edited.read_text(encoding='utf-8')}\nAda Lind told me.\n", encoding="utf-8")
     own = workspace.posts_dir / "own.md"
     own.write_text(FRONT.format(title="Mine") + DRIP, encoding="utf-8")
     run_pipeline(open_with(workspace.root, settings=fed_back))
-    named = [document.uri for document in read_named_documents(workspace).values()]
-    assert sorted(named) == [f"../written/{edited.name}", "../written/own.md", "drip.md"]
+    assert sorted(set(read_named_documents(workspace)["uri"])) == [
+        f"../written/{edited.name}",
+        "../written/own.md",
+        "drip.md",
+    ]
     contexts = workspace.tables.read("contexts")
     assert "../written/own.md" in contexts["uri"]
     shown = contexts.select("title", "content", "passage").to_dicts()
@@ -343,9 +349,8 @@ def test_every_form_of_a_name_in_a_document_is_replaced(tmp_path: Path) -> None:
     workspace = open_with(tmp_path / "workspace", CHAT.replace("Cleo Marsh", "Cleo Marshall"))
     write_document(workspace, text, title="Drip irrigation")
     run_pipeline(workspace)
-    [document] = read_named_documents(workspace).values()
     assert len(FORMS) >= 40
-    assert sum(document.people.values()) >= len(FORMS)
+    assert read_named_documents(workspace)["times"].sum() >= len(FORMS)
     shown = workspace.tables.read("contexts").filter(title="Drip irrigation")
     assert len(shown)
     texts = [*shown["content"], *shown["passage"], read_posts(workspace)]

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from backstory.ingest.privacy.pseudonyms import make_pseudonym
 from backstory.interfaces.pages.report.window_reading import read_window_report
 from backstory.interfaces.pages.site.build import build_site
 from backstory.interfaces.pages.site.reading import read_library
-from backstory.pipeline.chats.copies import clear_copies_of_names, find_stale_copies, record_copy
+from backstory.pipeline.chats.copies import find_stale_copies, record_copy
 from backstory.pipeline.chats.people import People, read_people
 from backstory.pipeline.rendered_pages import list_site_pages
 from backstory.pipeline.run.runner import run_pipeline
@@ -165,28 +164,12 @@ def test_a_withdrawal_that_was_cut_short_is_completed_by_the_next_run(named: Pat
 
 def test_who_is_named_beside_a_conversation_keeps_a_chosen_name() -> None:
     ada, ben, cleo = (make_pseudonym(name, bytes(32)) for name in ("ada", "ben", "cleo"))
-    seen = {"garden": [(ben, "Ada", datetime(2025, 3, 4, tzinfo=UTC))]}
+    seen = {"garden": [(ben, "Ada", "2025-03-04")]}
     people = People(seen, {"garden": ["Alder", "Birch"]}, {cleo: "Cleo"})
     names = people.names_beside("garden", {ada, ben, cleo})
     assert (names[ben], names[cleo]) == ("Ada", "Cleo")
     assert names[ada] in {"Alder", "Birch"}
     assert people.names_beside("of a later export", {ada, cleo}) == {cleo: "Cleo"}
-
-
-def test_a_withdrawn_name_is_looked_for_as_a_word(named: Path, tmp_path: Path) -> None:
-    workspace = open_with(shutil.copytree(named, tmp_path / "workspace"))
-    texts = {
-        "Ask Al.": True,
-        "_Al_ knows": True,
-        "问Al吧": True,
-        "Also Alan, total": False,
-        "我问王芳了": True,
-    }
-    for number, text in enumerate(texts):
-        (workspace.posts_dir / f"{number}.draft.md").write_text(text, encoding="utf-8")
-    assert clear_copies_of_names(workspace, ["Al", "王芳"]) is not None
-    left = [(workspace.posts_dir / f"{number}.draft.md").exists() for number in range(len(texts))]
-    assert left == [not is_named for is_named in texts.values()]
 
 
 def test_a_chosen_name_of_another_member_is_refused(named: Path, tmp_path: Path) -> None:
@@ -212,9 +195,9 @@ def test_a_name_counts_for_the_day_that_the_clock_of_the_conversation_shows(
     workspace = open_with(tmp_path / "workspace", chat, zoned)
     run_pipeline(workspace)
     days = ["2025-03-03", "2025-03-04", "2025-03-05"]
-    before = read_people(workspace).fingerprint(days, "day")
+    before = read_people(workspace).fingerprint(days)
     for name in ("Ada Lind", "Cleo Marsh"):
         agreed = f"{zoned}privacy: {{names: {{{name}: {{shown: {name.split()[0]}, agreed: 2025-03-01}}}}}}\n"
         run_pipeline(open_with(workspace.root, chat, agreed))
-        after = read_people(workspace).fingerprint(days, "day")
+        after = read_people(workspace).fingerprint(days)
         assert [day for day in days if before[day] != after[day]] == days[1:], name

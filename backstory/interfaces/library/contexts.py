@@ -19,7 +19,7 @@ from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.messages import Message, read_messages
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.operations.inspection.windows import find_window
-from backstory.pipeline.chats.model_view import ModelView
+from backstory.pipeline.chats.name_view import NameView
 from backstory.pipeline.query_index import embed_queries
 from backstory.retrieval.assembly import Retrieval, Retrieved
 from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
@@ -146,14 +146,18 @@ def _cover(
         reranker=workspace.reranker,
         rerank=settings.rerank,
         judgements=workspace.judgements,
-        send=ModelView(workspace, settings.rerank).send,
+        send=NameView(workspace, settings.rerank).show,
         separate_posts=workspace.feeds_back,
         posts_of=posts_of,
         document_fit=workspace.document_fit,
     )
-    view = ModelView(workspace, None, conversation)
+    view = NameView(workspace, "agent")
     retrieved = retrieval.run(
-        windows, chunks, embedded.vectors, show=view.show, list_withheld=view.list_withheld
+        windows,
+        chunks,
+        embedded.vectors,
+        show=lambda _, document_id, text: view.show(document_id, text, conversation) or "",
+        list_withheld=view.list_withheld,
     )
     # As in a run, the verdict covers what people wrote, whichever posts are in the context too.
     posts = index.list_posts(retrieved.decisions["chunk_id"].unique()) if workspace.feeds_back else []

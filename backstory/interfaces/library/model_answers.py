@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from backstory.base.errors import InputError
 from backstory.interfaces.library.answers import Answer
 from backstory.interfaces.library.results import Chunk, DocumentEntry, Match
-from backstory.pipeline.chats.model_view import ModelView
+from backstory.pipeline.chats.name_view import NameView
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.found import Hit, Result
 from backstory.writing.answers.answer import (
@@ -36,7 +36,7 @@ _VALUES: Final = ("tags", "metadata")
 _R = TypeVar("_R", bound=Result)
 
 
-def give(result: _R, view: ModelView, read_text: Callable[[str], str]) -> _R:
+def give(result: _R, view: NameView, read_text: Callable[[str], str]) -> _R:
     """Return a result as a model is sent it, with notes of what was replaced or withheld.
 
     ``read_text`` reads the whole text of a document, by its id.
@@ -55,7 +55,7 @@ def give(result: _R, view: ModelView, read_text: Callable[[str], str]) -> _R:
     return shown
 
 
-def _show_claims(answer: Answer, view: ModelView) -> dict[str, Any]:
+def _show_claims(answer: Answer, view: NameView) -> dict[str, Any]:
     """Show the statements and the Markdown of an answer; one whose document is withheld is withheld, too."""
     claims = [
         claim.model_copy(update={"text": _send_of(view, _list_cited([claim]), claim.text)})
@@ -68,7 +68,7 @@ def _show_claims(answer: Answer, view: ModelView) -> dict[str, Any]:
     return {"claims": tuple(claims), "markdown": markdown}
 
 
-def show(result: _R, view: ModelView, document_id: str | None = None) -> _R:
+def show(result: _R, view: NameView, document_id: str | None = None) -> _R:
     """Return a result with the words of documents as a model is sent them."""
     about = getattr(result, "document", result)
     document_id = getattr(about, "document_id", document_id)
@@ -91,7 +91,7 @@ def show(result: _R, view: ModelView, document_id: str | None = None) -> _R:
     return result.model_copy(update=changes)
 
 
-def _show_value(view: ModelView, document_id: str, value: Any) -> Any:
+def _show_value(view: NameView, document_id: str, value: Any) -> Any:
     """Show the texts in a value of JSON."""
     if isinstance(value, str):
         return _send(view, document_id, value)
@@ -107,7 +107,7 @@ def _list_cited(claims: Sequence[Claim]) -> list[str]:
     return list(dict.fromkeys(place.document_id for claim in claims for place in claim.citations))
 
 
-def _send_of(view: ModelView, document_ids: Sequence[str], text: str) -> str:
+def _send_of(view: NameView, document_ids: Sequence[str], text: str) -> str:
     """Show a text that holds words of several documents."""
     if view.list_withheld(document_ids):
         return WITHHELD
@@ -116,10 +116,10 @@ def _send_of(view: ModelView, document_ids: Sequence[str], text: str) -> str:
     return text
 
 
-def _send(view: ModelView, document_id: str, text: str) -> str:
+def _send(view: NameView, document_id: str, text: str) -> str:
     if not text:
         return text
-    sent = view.send(document_id, text)
+    sent = view.show(document_id, text)
     return WITHHELD if sent is None else sent
 
 
@@ -132,13 +132,13 @@ class ModelAnswers:
     def __init__(self, workspace: Workspace, models: AnswerModels) -> None:
         """Set the model."""
         self._models = models
-        self._view = ModelView(workspace, workspace.settings.answers)
+        self._view = NameView(workspace, workspace.settings.answers)
         self.id = models.answerer.id
         self.prompt_hash = models.answerer.prompt_hash
 
     def route(self, question: str, by_rules: Callable[[str], Route]) -> AskedRoute:
         """Tell what a question asks for: by the model if the settings want that, else by the rules."""
-        sent = self._view.send(None, question) if self._models.routes else None
+        sent = self._view.show(None, question) if self._models.routes else None
         if sent is not None:
             return self._models.questions.route(sent, lambda _: by_rules(question))
         route = by_rules(question)
@@ -148,12 +148,12 @@ class ModelAnswers:
 
     def condense(self, question: str, history: Sequence[Turn]) -> AskedQuestion:
         """Ask for a question that can be understood alone, from the turns that may be sent, at least one."""
-        sent = self._view.send(None, question)
+        sent = self._view.show(None, question)
         turns = [
             Turn(asked, answered)
             for turn in history
-            if (asked := self._view.send(None, turn.question)) is not None
-            and (answered := self._view.send(None, turn.answer)) is not None
+            if (asked := self._view.show(None, turn.question)) is not None
+            and (answered := self._view.show(None, turn.answer)) is not None
         ]
         if sent is None or not turns:
             return AskedQuestion(None, 0, 0.0, f"the question was completed by rules, since {_WITHHELD}.")
@@ -163,7 +163,7 @@ class ModelAnswers:
         self, question: str, parts: Sequence[str], passages: Sequence[Hit], *, kind: Kind
     ) -> MadeAnswer:
         """Answer a question; see :class:`backstory.writing.answers.answer.Answerer`."""
-        asked, *sent_parts = (self._view.send(None, text) for text in (question, *parts))
+        asked, *sent_parts = (self._view.show(None, text) for text in (question, *parts))
         if asked is None:
             raise InputError(
                 f"the question was not sent to the model: {_WITHHELD}; ask without the name, or set answers.provider "

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.model_answers import give
-from backstory.pipeline.chats.model_view import ModelView
+from backstory.pipeline.chats.name_view import NameView
 from backstory.retrieval.found import Result
 
 _R = TypeVar("_R", bound=Result)
@@ -25,9 +25,9 @@ class ModelLibrary(Library):
 
     def _give(self, result: _R) -> _R:
         """Return a result as a model is sent it, with notes of what was replaced or withheld."""
-        last: ModelView | None = self.__dict__.get("_model_view")
+        last: NameView | None = self.__dict__.get("_model_view")
         # What the last view has read of names is used again while it holds.
         view = self.__dict__["_model_view"] = (
-            ModelView(self.workspace, None) if last is None else last.renew()
+            NameView(self.workspace, "agent") if last is None else last.renew()
         )
         return give(result, view, lambda name: self._read_corpus().read(name, None).text)

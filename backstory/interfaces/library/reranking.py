@@ -17,7 +17,7 @@ from backstory.models.reranker import (
     RerankRequest,
     hash_request,
 )
-from backstory.pipeline.chats.model_view import ModelView
+from backstory.pipeline.chats.name_view import NameView
 from backstory.pipeline.workspace import Workspace
 from backstory.text.prompts.entries import cut_snippet
 
@@ -41,15 +41,15 @@ def rerank_hits(
     if len(found) < 2:
         return list(found), False, []
     settings = workspace.settings.rerank
-    view = ModelView(workspace, settings)
-    asked = view.send(None, question)
+    view = NameView(workspace, settings)
+    asked = view.show(None, question)
     if asked is None:
         note = "the question was not sent to the reranker, since it names a member and privacy.documents is reject"
         return list(found), False, [note]
     judged, candidates = list[dict[str, Any]](), list[Candidate]()
     for row in found[: settings.candidates]:
         chunk = described[row["chunk_id"]]
-        title, text = (view.send(chunk["document_id"], str(chunk[name])) for name in ("title", "text"))
+        title, text = (view.show(chunk["document_id"], str(chunk[name])) for name in ("title", "text"))
         if title is not None and text is not None:
             judged.append(row)
             candidates.append(Candidate(row["chunk_id"], title, cut_snippet(text, TEXT_CHARACTERS)))

@@ -8,7 +8,7 @@ from backstory.base.errors import InputError
 from backstory.interfaces.library.corpus import Corpus, place_text
 from backstory.interfaces.library.names import PlacedText
 from backstory.interfaces.library.results import DocumentEntry, SectionSummary, Style, Summary
-from backstory.pipeline.chats.model_view import ModelView
+from backstory.pipeline.chats.name_view import NameView
 from backstory.retrieval.found import cite
 from backstory.text.chunking.pages import Pages
 from backstory.writing.summaries.prompt import list_pages
@@ -29,7 +29,7 @@ def summarize_document(
     row = corpus.find(name)
     placed, document = place_text(row), corpus.describe(row)
     workspace = corpus.workspace
-    view = ModelView(workspace, workspace.settings.summaries)
+    view = NameView(workspace, workspace.settings.summaries)
     if view.list_withheld([document.document_id]):
         raise InputError(
             f"{document.uri} names members of a chat, so that no model is sent it while privacy.documents is reject; "
@@ -38,7 +38,7 @@ def summarize_document(
         )
 
     def send(text: str) -> str:
-        return view.show("", document.document_id, text)
+        return view.show(document.document_id, text) or ""
 
     source = Source(document.title, placed.text, Pages(placed.page_starts), document.revision, send)
     summarizer = workspace.summarizer

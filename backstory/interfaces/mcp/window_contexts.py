@@ -6,7 +6,7 @@ from typing import Any
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
-from backstory.pipeline.chats.model_view import ModelView
+from backstory.pipeline.chats.name_view import NameView
 
 
 def read_own_context(library: Library, reference: str) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def read_own_context(library: Library, reference: str) -> dict[str, Any]:
     from backstory.operations.inspection.windows import read_window_context
 
     context = read_window_context(library.workspace, reference)
-    view = ModelView(library.workspace, None)
+    view = NameView(library.workspace, "agent")
     if view.list_withheld([row["document_id"] for row in context["documents"]]):
         raise InputError(
             f"the context of window {context['window_id']} is not given to a model: {view.list_notes()[0]}; "

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Final
 
 import polars as pl
-import regex
 
+from backstory.base.environment import read_variable
 from backstory.base.ids import WRITTEN_PREFIX, is_written
 from backstory.base.wording import count, name_some
 from backstory.index.snapshot import current_version
 from backstory.ingest.documents.written import DRAFT_SUFFIX
-from backstory.ingest.privacy.folding import UNSPACED
+from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.pipeline.chats.stored_messages import find_replaced, read_intact_messages
 from backstory.pipeline.incremental.fingerprints import list_post_folders
 from backstory.pipeline.rendered_pages import EXPORT_MARK, list_site_pages, remove_pages
@@ -38,7 +38,6 @@ _ANSWERS: Final = "answers of models"
 _LEAST_CHARACTERS: Final = 8
 _MOST_CHARACTERS: Final = 60
 _NAMED: Final = 5
-_LETTER: Final = rf"(?![{UNSPACED}])[\p{{L}}\p{{M}}\p{{N}}]"
 
 IsShown = Callable[[str], bool]
 """Returns whether a text holds what has to go."""
@@ -77,16 +76,15 @@ def clear_copies_of_messages(
     return _clear(workspace, "messages", _find_parts(dropped["text"], messages["text"]))
 
 
-def clear_copies_of_names(workspace: Workspace, names: Collection[str]) -> str | None:
-    """Delete the copies that show the names of people who have withdrawn their agreement."""
-    if not names:
+def clear_copies_of_names(workspace: Workspace, shown: Collection[str], real: Collection[str]) -> str | None:
+    """Delete the copies that show names: real ones, and those by which people were shown who agreed to it."""
+    if not shown and not real:
         return None
-    written = "|".join(map(regex.escape, sorted(names)))
-    # A short name is also a part of words, but "Al" is not named by "also". Some scripts have no spaces between words.
-    named = regex.compile(
-        rf"(?:(?<!{_LETTER})|(?=[{UNSPACED}]))(?:{written})(?:(?!{_LETTER})|(?<=[{UNSPACED}]))"
+    return _clear(
+        workspace,
+        "names",
+        lambda text: any(name in text for name in shown) or bool(find_naming_texts([text], real)),
     )
-    return _clear(workspace, "names", lambda text: named.search(text) is not None)
 
 
 def clear_copies_of_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFrame) -> str | None:
@@ -171,11 +169,14 @@ def _clear(
     if cleared:
         notes.append(f"took {count(cleared, 'answer')} that may show {rows} out of people's conversations")
     notes += find_stale_copies(workspace)
-    if workspace.dagster_home.is_dir():
-        notes.append(
-            f"Dagster's history in {workspace.dagster_home} may show previews of {rows} that the tables no "
-            "longer hold; delete that folder if they must go"
-        )
+    # That of the workspace, and that which the environment names.
+    histories = {workspace.dagster_home, Path(read_variable("DAGSTER_HOME") or workspace.dagster_home)}
+    notes += [
+        f"Dagster's history in {place} may show previews of {rows} that the tables no longer hold; delete that folder "
+        "if they must go"
+        for place in sorted(histories)
+        if place.is_dir()
+    ]
     return ". ".join(notes) or None
 
 

@@ -11,9 +11,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timezone
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -26,7 +24,7 @@ from backstory.ingest.privacy.shown_names import DEFAULT_LANGUAGE, assign_names,
 from backstory.pipeline.incremental.fingerprints import code_version
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
-from backstory.storage.tables.partitions import Grain, partition_key
+from backstory.storage.tables.partitions import Grain, partition_keys
 from backstory.text.languages import detect_language
 from backstory.text.people import is_pseudonym, name_people
 from backstory.text.prompts.entries import format_message
@@ -48,18 +46,14 @@ Names = Mapping[str, str]
 """Names for readers, by pseudonym."""
 
 
-@dataclass(frozen=True)
-class People:
+class People(NamedTuple):
     """The people of all conversations.
 
-    Attributes:
-        seen: Pseudonym, name and the time of the first message by or about each person, by the clock of the
-            conversation, by conversation.
-        words: Words for names of the people of each conversation.
-        agreed: Names that people chose, by pseudonym.
+    By conversation, ``seen`` has pseudonym, name and partition of the first message by or about each person, and
+    ``words`` those for names; ``agreed`` has the names that people chose, by pseudonym.
     """
 
-    seen: Mapping[str, Sequence[tuple[str, str, datetime]]]
+    seen: Mapping[str, Sequence[tuple[str, str, str]]]
     words: Mapping[str, Sequence[str]]
     agreed: Names
 
@@ -74,22 +68,18 @@ class People:
         """
         known = self.names_in(conversation)
         beside = sorted(person for person in others if person not in known and is_pseudonym(person))
-        return {
-            **known,
-            **assign_names(beside, self.words.get(conversation, ()), self.agreed, known.values()),
-        }
+        words = self.words.get(conversation, ())
+        return {**known, **assign_names(beside, words, self.agreed, known.values())}
 
-    def fingerprint(self, partitions: Iterable[str], grain: Grain) -> dict[str, str]:
+    def fingerprint(self, partitions: Iterable[str]) -> dict[str, str]:
         """Hash for each partition the names of the people whom its messages may name.
 
         People who are first seen later do not count, so that whoever joins makes nothing earlier again.
         """
         by_partition: dict[str, list[str]] = defaultdict(list)
         for conversation, people in self.seen.items():
-            for person, name, moment in people:
-                # Days are those of the conversation's clock, which the moment shows; hours are those of UTC.
-                shown = moment if grain == "hour" else moment.replace(tzinfo=UTC)
-                by_partition[partition_key(shown, grain)].append(f"{conversation} {person} {name}")
+            for person, name, partition in people:
+                by_partition[partition].append(f"{conversation} {person} {name}")
         hashed, known = "", dict[str, str]()
         for key in sorted({*by_partition, *partitions}):
             if key in by_partition:
@@ -98,14 +88,10 @@ class People:
         return {key: known[key] for key in partitions}
 
 
-@dataclass(frozen=True)
-class FoundPeople:
-    """The people that a reading of the exports found, before they are recorded.
+class FoundPeople(NamedTuple):
+    """What a reading of the exports found, before it is recorded as entries of tables of the catalog.
 
-    Attributes:
-        withdrawn: The names that people chose, had agreed to when an earlier run made its posts, and are not to be
-            shown now.
-        tables: Entries of the catalog by the names of its tables.
+    ``withdrawn`` has the names that people chose, had agreed to in an earlier run, and are not to be shown now.
     """
 
     withdrawn: frozenset[str]
@@ -123,14 +109,14 @@ def find_people(workspace: Workspace, read: ExportRead, messages: pl.DataFrame) 
         real = [*read.names, *find_members(app_texts), *agreed.values()]
         languages = _choose_languages(messages)
         words = {language: list_usable_words(language, real) for language in {*languages.values()}}
-        listed = _list_people(messages)
+        seen = _find_first_messages(messages, workspace.settings.partitions.grain)
         for conversation, language in sorted(languages.items()):
-            people = listed.get(conversation, {})
+            people = dict(seen.get(conversation, ()))
             names = assign_names(list(people), words[language], agreed)
-            rows = [(person, name, people[person].isoformat()) for person, name in names.items()]
+            rows = [(person, name, people[person]) for person, name in names.items()]
             entries[conversation] = Entry(language, json.dumps(rows), len(rows))
     return FoundPeople(
-        frozenset(read_agreed_names(workspace)) - {*agreed.values()},
+        frozenset(read_agreed(workspace).values()) - {*agreed.values()},
         {
             _PEOPLE: entries,
             _WORDS: {language: Entry("", json.dumps(known), len(known)) for language, known in words.items()},
@@ -152,27 +138,20 @@ def record_people(workspace: Workspace, people: FoundPeople) -> None:
         workspace.catalog.record(table, entries)
 
 
-def read_agreed_names(workspace: Workspace) -> list[str]:
-    """Read the names by which readers see people who have agreed to it."""
-    return sorted(_read_agreed(workspace).values())
+def read_agreed(workspace: Workspace) -> Names:
+    """Read the names by which readers see people who have agreed to it, by pseudonym."""
+    agreed: Names = json.loads(workspace.catalog.read(_AGREED).get(_SHOWN, _NOBODY).content)
+    return agreed
 
 
 def read_people(workspace: Workspace) -> People:
     """Read the names that :func:`record_people` recorded; nobody has one where pseudonyms are switched off."""
     entries = workspace.catalog.read(_PEOPLE)
-    words = {
-        language: json.loads(entry.content) for language, entry in workspace.catalog.read(_WORDS).items()
-    }
+    words = {language: json.loads(one.content) for language, one in workspace.catalog.read(_WORDS).items()}
     return People(
-        {
-            conversation: [
-                (person, name, datetime.fromisoformat(moment))
-                for person, name, moment in json.loads(entry.content)
-            ]
-            for conversation, entry in entries.items()
-        },
-        {conversation: words[entry.inputs] for conversation, entry in entries.items()},
-        _read_agreed(workspace),
+        {name: [(*row,) for row in json.loads(entry.content)] for name, entry in entries.items()},
+        {name: words[entry.inputs] for name, entry in entries.items()},
+        read_agreed(workspace),
     )
 
 
@@ -241,11 +220,6 @@ def show_messages(windows: pl.DataFrame, messages: pl.DataFrame, people: People)
     )
 
 
-def _read_agreed(workspace: Workspace) -> dict[str, str]:
-    agreed: dict[str, str] = json.loads(workspace.catalog.read(_AGREED).get(_SHOWN, _NOBODY).content)
-    return agreed
-
-
 def _find_agreed(workspace: Workspace, read: ExportRead) -> dict[str, str]:
     """Find the people of ``privacy.names``, and return what they are called by pseudonym."""
     entries = workspace.settings.privacy.names
@@ -275,42 +249,26 @@ def _find_agreed(workspace: Workspace, read: ExportRead) -> dict[str, str]:
 
 def _choose_languages(messages: pl.DataFrame) -> dict[str, str]:
     """Choose the language of the names by conversation: that of its earliest messages, if there are words in it."""
-    written = messages.filter(pl.col("kind") != "system", pl.col("text").is_not_null()).sort(
-        "timestamp", maintain_order=True
-    )
-    texts = written.group_by("conversation_id").agg(pl.col("text").head(_READ_FOR_LANGUAGE))
-    found = {
-        name: detect_language(read) for name, read in texts.select("conversation_id", "text").iter_rows()
-    }
-    known = load_words()
-    conversations = messages["conversation_id"].unique()
+    written = pl.col("text").filter(pl.col("kind") != "system").drop_nulls().head(_READ_FOR_LANGUAGE)
+    texts = messages.sort("timestamp", maintain_order=True).group_by("conversation_id").agg(written)
+    found = {name: detect_language(read) for name, read in texts.iter_rows()}
     return {
-        name: language if (language := found.get(name)) in known and language else DEFAULT_LANGUAGE
-        for name in conversations
+        name: language if language and language in load_words() else DEFAULT_LANGUAGE
+        for name, language in found.items()
     }
 
 
-def _list_people(messages: pl.DataFrame) -> dict[str, dict[str, datetime]]:
-    """List who writes or is mentioned in each conversation, in the order of the first message.
-
-    The time of that message is given by the clock of the conversation.
-    """
+def _find_first_messages(messages: pl.DataFrame, grain: Grain) -> dict[str, list[tuple[str, str]]]:
+    """Return by conversation who writes or is mentioned, in the order of the first message, with its partition."""
     place = ("conversation_id", "timestamp", "local_time")
-    mentions = messages.select(*place, pl.col("text").str.extract_all(PSEUDONYM).alias("person")).explode(
-        "person"
-    )
+    mentioned = messages.select(*place, person=pl.col("text").str.extract_all(PSEUDONYM)).explode("person")
     seen = (
-        pl.concat([messages.select(*place, person="author"), mentions])
+        pl.concat([messages.select(*place, person="author"), mentioned])
         .filter(pl.col("person").str.contains(f"^{PSEUDONYM}$"))
         .sort("timestamp", maintain_order=True)
         .group_by("conversation_id", "person")
         .agg(pl.col("timestamp", "local_time").first())
         .sort("conversation_id", "timestamp", "person")
     )
-    people: dict[str, dict[str, datetime]] = defaultdict(dict)
-    for conversation, person, moment, local in seen.select(
-        "conversation_id", "person", "timestamp", "local_time"
-    ).iter_rows():
-        ahead = local - moment.replace(tzinfo=None)
-        people[conversation][person] = moment.astimezone(timezone(ahead))
-    return people
+    rows = seen.select("conversation_id", "person", partition_keys(seen, grain))
+    return rows.rows_by_key("conversation_id")

@@ -28,7 +28,7 @@ from backstory.pipeline.chats.exports_reading import (
     read_chats,
     record_files,
 )
-from backstory.pipeline.chats.leaks import clear_former_names, find_former_names, record_opted_out
+from backstory.pipeline.chats.leaks import find_former_names, record_opted_out
 from backstory.pipeline.chats.local_times import (
     find_zones,
     place_in_zones,
@@ -265,10 +265,9 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     refuse_removals(workspace, reading, files, partitions)
     messages, sources = reading.messages, reading.sources
     had_messages = bool(workspace.tables.keys("messages"))
-    notice = clear_former_names(workspace) if named else ""
     dropped = clear_copies_of_messages(workspace, messages, partitions)
     people = find_people(workspace, read, messages)
-    withdrawn = clear_copies_of_names(workspace, people.withdrawn)
+    hidden = clear_copies_of_names(workspace, people.withdrawn, reading.names if named else ())
     record_people(workspace, people)
     store_archive(workspace, reading, files)
     _store_opt_outs(workspace, read)
@@ -296,11 +295,7 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
             "quarantined": len(reading.quarantine),
             "sources": len(sources),
             **statuses,
-            **(
-                {CLEARED: cleared}
-                if (cleared := ". ".join(filter(None, (notice, dropped, withdrawn))))
-                else {}
-            ),
+            **({CLEARED: cleared} if (cleared := ". ".join(filter(None, (dropped, hidden)))) else {}),
         },
     )
 

@@ -13,7 +13,8 @@ from backstory.base.ids import digest
 from backstory.base.wording import name_some
 from backstory.ingest.sources.web_address import list_link_places
 from backstory.models.usage import Usage
-from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld, make_discretion
+from backstory.pipeline.chats.leaks import make_discretion
+from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.history.spending import estimate_cost, find_price
 from backstory.pipeline.incremental.fingerprints import hash_dependencies
@@ -92,7 +93,7 @@ class PostsStage(TableStage):
         )
         unlinked, places = list_unlinked(workspace), list_link_places(workspace)
         withheld = [] if workspace.settings.writers.paid_model is None else list_withheld(workspace)
-        names = read_people(workspace).fingerprint(self.partitions, workspace.settings.partitions.grain)
+        names = read_people(workspace).fingerprint(self.partitions)
         return {
             key: digest(
                 [

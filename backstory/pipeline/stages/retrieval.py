@@ -13,13 +13,12 @@ from backstory.base.ids import digest_json
 from backstory.base.progress import show_progress
 from backstory.index.request import Filters, describe_unknown_settings
 from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
-from backstory.pipeline.chats.model_view import ModelView
+from backstory.pipeline.chats.leaks import make_leak_finder
+from backstory.pipeline.chats.name_view import NameView
 from backstory.pipeline.chats.named_documents import (
-    DocumentView,
     describe_named_documents,
-    hash_named_documents,
     hash_sent_documents,
-    make_leak_finder,
+    hash_shown_documents,
     record_named_documents,
 )
 from backstory.pipeline.chats.people import read_people, show_chunks, show_messages
@@ -80,7 +79,7 @@ class RetrievalStage(TableStage):
             rerank=settings.rerank,
             find_leaks=lambda texts: make_leak_finder(workspace)(texts),
             judgements=workspace.judgements,
-            send=ModelView(workspace, settings.rerank).send,
+            send=NameView(workspace, settings.rerank).show,
             separate_posts=workspace.feeds_back,
             posts_of=self.resources.visible.posts_of if workspace.feeds_back else None,
             document_fit=workspace.document_fit,
@@ -197,9 +196,8 @@ class ContextsStage(RetrievalStage):
 
     def hash_further(self) -> Mapping[str, Sequence[str]]:
         """Hash the names under which readers see the people of each partition."""
-        grain = self.workspace.settings.partitions.grain
-        known = read_people(self.workspace).fingerprint(self.partitions, grain)
-        documents = hash_named_documents(self.workspace)
+        known = read_people(self.workspace).fingerprint(self.partitions)
+        documents = hash_shown_documents(self.workspace)
         return {key: [names, documents] for key, names in known.items()}
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
@@ -208,10 +206,10 @@ class ContextsStage(RetrievalStage):
         windows = read_table_rows(self.workspace, "windows", partitions)
         shown = show_chunks(chunks, windows, read_people(self.workspace))
         conversations = dict(windows.select("window_id", "conversation_id").iter_rows())
-        view = DocumentView(self.workspace)
+        view = NameView(self.workspace, "readers")
 
         def show(window_id: str, document_id: str, text: str) -> str:
-            return view.show(conversations[window_id], document_id, text)
+            return view.show(document_id, text, conversations[window_id]) or ""
 
         return split(self.retrieval().gather(decisions, chunks, shown, show), windows, partitions)
 
@@ -231,8 +229,7 @@ class WindowContextsStage(RetrievalStage):
 
     def hash_further(self) -> Mapping[str, Sequence[str]]:
         """Hash the messages of each partition, and the names under which readers see its people."""
-        grain = self.workspace.settings.partitions.grain
-        known = read_people(self.workspace).fingerprint(self.partitions, grain)
+        known = read_people(self.workspace).fingerprint(self.partitions)
         messages = hash_read_messages(self.workspace, self.partitions)
         return {key: [messages[key], names] for key, names in known.items()}
 

@@ -19,7 +19,7 @@ from backstory.interfaces.pages.site.library import Library
 from backstory.interfaces.pages.site.links import SiteLinks
 from backstory.interfaces.pages.site.page import Page
 from backstory.interfaces.pages.site.state import SiteInputs
-from backstory.pipeline.chats.named_documents import hash_named_documents
+from backstory.pipeline.chats.named_documents import hash_shown_documents
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.workspace import Workspace
 
@@ -50,7 +50,7 @@ def _list(
     stored = set(workspace.tables.read("messages", columns=("message_id",))["message_id"])
     found = _read_found(workspace)
     documents = _hash_documents(workspace)
-    people, named = read_people(workspace), hash_named_documents(workspace)
+    people, named = read_people(workspace), hash_shown_documents(workspace)
     days = sorted(inputs.tables["messages"])
     tables = ReportTables(workspace)
     for window in workspace.tables.read("windows").iter_rows(named=True):
