@@ -11,7 +11,7 @@ from typing import Final, Self
 from urllib.parse import unquote, urlsplit
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field, computed_field
+from pydantic import BaseModel, ConfigDict, Field
 
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.local_times import read_clocks
@@ -53,30 +53,18 @@ class Labels(BaseModel):
 
     frame: pl.DataFrame = Field(exclude=True, repr=False)
     """One row per pair: ``window_id``, ``doc_id``, ``rel`` and ``topic``, as scores take them; and ``source``."""
-    refused: Mapping[str, int] = {}
+    refused: Mapping[str, int]
     """Number of pairs that are no labels since a person said so, by how they said it."""
-    later: int = 0
+    later: int
     """Number of pairs that are no labels since the document is later than the window, or has no date."""
-    lost: int = 0
+    lost: int
     """Number of corrections that are no labels since their window is another one now, or their document is gone."""
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def windows(self) -> int:
-        """Number of windows with a label."""
-        return self.frame["window_id"].n_unique()
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def links(self) -> int:
-        """Number of pairs of a window and a document."""
-        return len(self.frame)
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def sources(self) -> Mapping[str, int]:
-        """Number of labels by what gave them."""
-        return _count_sources(self.frame)
+    windows: int
+    """Number of windows with a label."""
+    links: int
+    """Number of pairs of a window and a document."""
+    sources: Mapping[str, int]
+    """Number of labels by what gave them."""
 
 
 def _count_sources(pairs: pl.DataFrame) -> dict[str, int]:
@@ -116,6 +104,9 @@ def gather_labels(workspace: Workspace) -> Labels:
     )
     return Labels(
         frame=labels,
+        windows=labels["window_id"].n_unique(),
+        links=len(labels),
+        sources=_count_sources(labels),
         refused=_count_sources(found.filter(is_refused)),
         later=len(timed) - len(labels),
         lost=len(said) - len(known),

@@ -95,8 +95,8 @@ def learn(workspace: Workspace) -> Lesson:
                 learned = LearnedFit(
                     fit=trial.fit,
                     embedder=examples.retrieval.index.manifest.embedder_id,
-                    windows=examples.labels.windows,
-                    links=examples.labels.links,
+                    windows=examples.labels["window_id"].n_unique(),
+                    links=len(examples.labels),
                     gain=trial.gain,
                     gain_low=trial.gain_low,
                     gain_high=trial.gain_high,
@@ -171,7 +171,7 @@ def _fit(documents: pl.DataFrame, strength: float) -> DocumentFit:
 class Examples:
     """Labelled windows with what a search finds for them, without what was learned."""
 
-    labels: Labels
+    labels: pl.DataFrame
     windows: pl.DataFrame
     """``window_id`` and ``day`` of the windows that a fit weighs: those of enough parts."""
     chunks: pl.DataFrame
@@ -187,7 +187,7 @@ class Examples:
             of_people = self.hits.filter(~pl.col("chunk_id").is_in(posts))
         measured = self.retrieval.measure(of_people, self.chunks, self.queries.vectors_of)
         compared = compare_documents(measured)
-        named = self.labels.frame.select("window_id", document_id="doc_id", named=pl.lit(1.0)).unique()
+        named = self.labels.select("window_id", document_id="doc_id", named=pl.lit(1.0)).unique()
         return (
             compared.join(self.windows, on="window_id", maintain_order="left")
             .join(named, on=["window_id", "document_id"], how="left", maintain_order="left")
@@ -201,7 +201,7 @@ class Examples:
         """
         windows = self.windows.filter(pl.col("day").is_in(days))
         hits, chunks, labels = (
-            _keep_labelled(frame, windows) for frame in (self.hits, self.chunks, self.labels.frame)
+            _keep_labelled(frame, windows) for frame in (self.hits, self.chunks, self.labels)
         )
         retrieval = replace(self.retrieval, document_fit=fit)
         ranked = rank_documents(chunks, self.queries, hits, retrieval)
@@ -240,7 +240,7 @@ def search_workspace(workspace: Workspace, labels: Labels) -> Iterator[Examples]
         weighed = weighed.sort("started_at", "window_id")
         weighed = weighed.select("window_id", read_clocks(weighed, "started_at").dt.date().alias("day"))
         kept, parts, found = (_keep_labelled(frame, weighed) for frame in (labels.frame, chunks, hits))
-        yield Examples(labels.model_copy(update={"frame": kept}), weighed, parts, queries, found, retrieval)
+        yield Examples(kept, weighed, parts, queries, found, retrieval)
 
 
 def _keep_labelled(rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
