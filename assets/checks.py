@@ -7,13 +7,17 @@ partition, but for a year of days that would be ten thousand rows per run.
 
 import dagster as dg
 
-from assets.metadata import describe_cases, name_partitions
 from assets.reports import Reporter
+from backstory.base.wording import name_some
 from backstory.interfaces.dagster_specs.asset_specs import asset_key
 from backstory.pipeline.checks.cases import CheckResult, remembered_cases
 from backstory.pipeline.checks.checks import CHECKS, Check
+from backstory.pipeline.incremental.report import format_preview
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import WHOLE
+
+_EXAMPLE_CHARACTERS = 160
+_NAMED_PARTITIONS = 5
 
 
 def specify_checks(workspace: Workspace) -> list[dg.AssetCheckSpec]:
@@ -39,26 +43,24 @@ def report_check(reporter: Reporter, check: Check, finding: CheckResult | None) 
 
     It is not yielded: Dagster would fail the run for cases that a blocking check found in other partitions.
     """
-    reporter.store([_evaluate(reporter.workspace, check, finding)])
-
-
-def key_of(workspace: Workspace, check: Check) -> dg.AssetCheckKey:
-    """Return the key of a check among the assets of a workspace."""
-    return dg.AssetCheckKey(asset_key(workspace, check.table), check.name)
-
-
-def _evaluate(workspace: Workspace, check: Check, finding: CheckResult | None) -> dg.AssetCheckEvaluation:
-    key = key_of(workspace, check)
-    passed, metadata = False, {}
+    key, passed, metadata = (
+        key_of(reporter.workspace, check),
+        False,
+        dict[str, dg.MetadataValue | int | float](),
+    )
     description = f"not run, because the run could not build {check.table}; see the run's failure"
     if finding is not None:
-        remembered = remembered_cases(workspace, check)
+        remembered = remembered_cases(reporter.workspace, check)
         passed = finding.passed and not remembered
-        metadata = describe_cases(finding.cases, finding.rows, remembered)
-        elsewhere = [name for name in sorted(remembered) if name != WHOLE]
-        places = f" Partitions with cases: {name_partitions(elsewhere)}." if elsewhere else ""
-        description = f"{finding.message}{places}"
-    return dg.AssetCheckEvaluation(
+        examples = format_preview(finding.cases, cell_characters=_EXAMPLE_CHARACTERS)
+        metadata = {
+            "failing_rows": sum(remembered.values()),
+            "failing_share": round(len(finding.cases) / max(finding.rows, 1), 4),
+            "examples": dg.MetadataValue.md("*none in this run*" if finding.passed else examples),
+        }
+        elsewhere = name_some([name for name in sorted(remembered) if name != WHOLE], _NAMED_PARTITIONS)
+        description = finding.message + (f" Partitions with cases: {elsewhere}." if elsewhere else "")
+    evaluation = dg.AssetCheckEvaluation(
         asset_key=key.asset_key,
         check_name=key.name,
         passed=passed,
@@ -67,3 +69,9 @@ def _evaluate(workspace: Workspace, check: Check, finding: CheckResult | None) -
         description=description,
         blocking=check.blocking,
     )
+    reporter.store([evaluation])
+
+
+def key_of(workspace: Workspace, check: Check) -> dg.AssetCheckKey:
+    """Return the key of a check among the assets of a workspace."""
+    return dg.AssetCheckKey(asset_key(workspace, check.table), check.name)

@@ -5,16 +5,20 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 import dagster as dg
+import polars as pl
 
 from assets import tags
-from assets.metadata import Metadata, describe_posts, describe_rows
 from backstory.base.ids import digest, digest_json
 from backstory.interfaces.dagster_specs.asset_specs import SOURCES, name_of
+from backstory.pipeline.incremental.report import StageResult, format_preview
 from backstory.pipeline.run.builder import find_broken
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
-from backstory.storage.tables.tables import WHOLE, Tables
+from backstory.storage.tables.tables import WHOLE
+from backstory.text.prompts.entries import cut_snippet
+from backstory.text.prompts.escaping import escape_line
+from backstory.writing.posts import PUBLISHED
 
 PREVIEWED: Final = 31
 """Most partitions for which a run stores a preview, which is ten times as large as the rest of the event."""
@@ -22,12 +26,15 @@ PREVIEWED: Final = 31
 BY_NAME: Final = (tags.BACKFILL, tags.PARTITION)
 """Tags of runs whose partitions were selected by name; each gets an event, changed or not."""
 
+_LINKED_POSTS = 10
+_POST_CHARACTERS = 4000
+_COUNTED = ("status", "verdict", "cause")
 _NO_ROWS = "no rows"
 _CHARACTERS = 16
-_WRITTEN = "posts"
 _DERIVED = {stage.table: stage for stage in STAGES if stage.partitioned and stage.table != "messages"}
 
-Tags: TypeAlias = dict[str, str]
+
+Metadata: TypeAlias = dict[str, dg.MetadataValue | int | float | str]
 
 
 class Failed(NamedTuple):
@@ -45,14 +52,7 @@ Store: TypeAlias = Callable[[Sequence[Event]], None]
 
 @dataclass(frozen=True)
 class Reporter:
-    """Reports the tables of a workspace to Dagster.
-
-    Attributes:
-        workspace: An open workspace, whose tables no other run changes meanwhile.
-        instance: What Dagster knows.
-        store: Where the events go.
-        run: The run of the step; None for events without a run.
-    """
+    """Reports the tables of a workspace, which no other run changes meanwhile, as events of a run's step or of none."""
 
     workspace: Workspace
     instance: dg.DagsterInstance
@@ -64,56 +64,47 @@ class Reporter:
     ) -> int:
         """Report the partitions of an asset that differ from what Dagster knows of them, or that it shows as failed.
 
-        A partition without rows that Dagster has no record of is not reported, unless it was selected by name.
-
-        Returns:
-            How many partitions were reported.
+        A partition without rows that Dagster has no record of is not reported, unless it was selected by name. It
+        returns how many were reported.
         """
-        table, memory = name_of(spec.key), self.workspace.catalog
+        table, memory, is_whole = name_of(spec.key), self.workspace.catalog, spec.partitions_def is None
         versions = self._tag(spec, partitions)
-        hashes = {key: Entry(_hash_versions(its), "", 0) for key, its in versions.items()}
+        hashes = {key: Entry(digest_json(its), "", 0) for key, its in versions.items()}
         told, known = memory.read(f"told {table}"), self._read_versions(spec)
         failed = self._find_failed(spec, has_failed=has_failed)
         is_chosen = self.run is not None and any(name in self.run.tags for name in BY_NAME)
-
-        def is_news(key: str, version: str) -> bool:
-            if key not in known and version == _NO_ROWS:
-                return False
-            return known.get(key) != version or told.get(key) != hashes[key]
-
-        news = [
-            key
-            for key, its in versions.items()
-            if is_chosen or key in failed or is_news(key, its[tags.DATA_VERSION])
-        ]
+        news = []
+        for key, its in versions.items():
+            version = its[tags.DATA_VERSION]
+            is_other = known.get(key) != version or told.get(key) != hashes[key]
+            if is_chosen or key in failed or (is_other and (key in known or version != _NO_ROWS)):
+                news.append(key)
         rows = {key: entry.rows for key, entry in memory.read(table).items()}
-        if spec.partitions_def is None:
+        if is_whole:
             rows = {WHOLE: sum(rows.values())}
-        events = []
+        last = str(self.instance.event_log_storage.get_maximum_record_id() or 0)
+        pointers = {f"{tags.INPUT_POINTER}{dep.asset_key.to_user_string()}": last for dep in spec.deps}
         tables = self.workspace.tables.pin()  # else each preview would ask the database for its partition
+        events = []
         for key in news:
             metadata: Metadata = {"dagster/row_count": rows.get(key, 0)}
-            if spec.partitions_def is None or len(news) <= PREVIEWED:
-                metadata |= figures | self._show(tables, table, key)
-            partition = None if spec.partitions_def is None else key
+            if is_whole or len(news) <= PREVIEWED:
+                metadata |= figures
+                if not is_whole:
+                    metadata |= describe_rows(self.workspace, table, tables.read(table, [key]))
+            marks = versions[key] | (pointers if spec.code_version else {})
+            partition = None if is_whole else key
             events.append(
-                dg.AssetMaterialization(spec.key, partition=partition, metadata=metadata, tags=versions[key])
+                dg.AssetMaterialization(spec.key, partition=partition, metadata=metadata, tags=marks)
             )
         self.store(events)
         memory.record(f"told {table}", hashes)
         return len(news)
 
-    def report_failed(self, spec: dg.AssetSpec, partitions: Iterable[str]) -> None:
-        """Report the partitions that the run could not build."""
-        self.store([Failed(spec.key, key) for key in partitions])
-
     def report_built(self, specs: Iterable[dg.AssetSpec]) -> int:
         """Report partitions built without Dagster that it does not know in their present version.
 
         Partitions are left out in which a blocking check has found cases, and those that a run would make again.
-
-        Returns:
-            How many partitions were reported.
         """
         workspace, reported = self.workspace, 0
         entries = workspace.catalog.read_all([*PARTITIONED, *(name_of(spec.key) for spec in specs)])
@@ -130,13 +121,6 @@ class Reporter:
                 good = [key for key in good if key not in stale]
             reported += self.report(spec, good, {})
         return reported
-
-    def _show(self, tables: Tables, table: str, key: str) -> Metadata:
-        """Return a preview of a partition; none of a table without partitions."""
-        if key == WHOLE:
-            return {}
-        rows = tables.read(table, [key])
-        return describe_rows(rows) | (describe_posts(self.workspace, rows) if table == _WRITTEN else {})
 
     def _find_failed(self, spec: dg.AssetSpec, *, has_failed: bool) -> set[str]:
         """Find the partitions that Dagster shows as failed, or would after this run, if they have no event."""
@@ -159,26 +143,19 @@ class Reporter:
         )
         return {key: its.get(tags.DATA_VERSION) for key, its in known.items()}
 
-    def _tag(self, spec: dg.AssetSpec, partitions: Sequence[str]) -> dict[str, Tags]:
+    def _tag(self, spec: dg.AssetSpec, partitions: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the tags that Dagster compares: the data version of each partition and of its inputs."""
         own = self._name_versions(name_of(spec.key))
+        tagged = {key: {tags.DATA_VERSION: own.get(key, _NO_ROWS)} for key in partitions}
         if spec.code_version is None:
-            return {key: {tags.DATA_VERSION: own.get(key, _NO_ROWS)} for key in partitions}
-        inputs = [
-            (dep.asset_key, self._name_versions(name_of(dep.asset_key)), self._find_pointers(dep.asset_key))
-            for dep in spec.deps
-        ]
-        tagged = {}
-        for key in partitions:
-            tagged[key] = {
-                tags.DATA_VERSION: own.get(key, _NO_ROWS),
-                tags.CODE_VERSION: spec.code_version,
-                tags.DATA_VERSION_IS_USER_PROVIDED: "true",
-            }
-            for asset, versions, pointers in inputs:
-                place = key if name_of(asset) in PARTITIONED else WHOLE
-                version = versions.get(place, _NO_ROWS)
-                tagged[key] |= tags.tag_input(asset, version, str(pointers.get(place, tags.NO_POINTER)))
+            return tagged
+        code = {tags.CODE_VERSION: spec.code_version, tags.DATA_VERSION_IS_USER_PROVIDED: "true"}
+        inputs = [(dep.asset_key, self._name_versions(name_of(dep.asset_key))) for dep in spec.deps]
+        for key, its in tagged.items():
+            its |= code
+            for asset, versions in inputs:
+                version = versions.get(key if name_of(asset) in PARTITIONED else WHOLE, _NO_ROWS)
+                its[f"{tags.INPUT_VERSION}{asset.to_user_string()}"] = version
         return tagged
 
     def _name_versions(self, table: str) -> dict[str, str]:
@@ -190,17 +167,46 @@ class Reporter:
             contents = {WHOLE: digest(sorted(contents.values()))}
         return {key: content[:_CHARACTERS] or _NO_ROWS for key, content in contents.items()}
 
-    def _find_pointers(self, asset: dg.AssetKey) -> Mapping[str, int]:
-        """Find the latest event of each partition of an input, by which Dagster notices that one has changed since."""
-        if name_of(asset) not in PARTITIONED:
-            return {}
-        return self.instance.event_log_storage.get_latest_storage_id_by_partition(
-            asset, dg.DagsterEventType.ASSET_MATERIALIZATION
-        )
+
+def describe_report(report: StageResult) -> Metadata:
+    """Return the figures of a stage over all partitions of the run: counts, seconds, and what its calls cost."""
+    return {
+        "seconds": round(report.seconds, 3),
+        **{
+            # Significant digits, since the cost of a stage may be a hundredth of a cent.
+            name: float(f"{value:.6g}") if isinstance(value, float) else value
+            for name, value in report.counts.items()
+        },
+    }
 
 
-def _hash_versions(its_tags: Tags) -> str:
-    """Hash the tags without the pointers: another event of the same version makes nothing out of date."""
-    return digest_json(
-        {name: value for name, value in its_tags.items() if not name.startswith(tags.INPUT_POINTER_PREFIX)}
-    )
+def describe_rows(workspace: Workspace, table: str, rows: pl.DataFrame) -> Metadata:
+    """Return a preview of the rows of one partition, their number per status, verdict and cause, and the posts."""
+    counts = {
+        f"{column}_{value}": count
+        for column in _COUNTED
+        if column in rows.columns
+        for value, count in rows[column].value_counts().sort(column).iter_rows()
+    }
+    posts = _describe_posts(workspace, rows) if table == "posts" else {}
+    return {**counts, "preview": dg.MetadataValue.md(format_preview(rows)), **posts}
+
+
+def _describe_posts(workspace: Workspace, rows: pl.DataFrame) -> Metadata:
+    """Return the cost of the posts of one partition, the first post as text, and links to their files."""
+    if workspace.settings.writers.provider == "none":
+        return {"writer": "none is set; `writers.provider` names one (docs/configuration.md)"}
+    posts = rows.filter(pl.col("status").is_in(PUBLISHED)).sort("published_at", "slug")
+    shown: Metadata = {
+        "writer": ", ".join(rows["writer"].unique().sort()) or "not called, since there are no windows",
+        "posts": posts.height,
+        **{name: int(rows[name].sum()) for name in ("tokens_in", "tokens_out", "removed_citations")},
+    }
+    if rows["cost"].count():
+        shown["cost"] = float(f"{rows['cost'].sum():.6g}")
+    for place, post in enumerate(posts.head(_LINKED_POSTS).to_dicts(), 1):
+        shown[f"file_{place}"] = dg.MetadataValue.url((workspace.root / post["path"]).as_uri())
+        if place == 1:
+            text = cut_snippet(post["text"], _POST_CHARACTERS)
+            shown["post"] = dg.MetadataValue.md(f"# {escape_line(post['title'])}\n\n{text}")
+    return shown

@@ -10,8 +10,7 @@ import dagster as dg
 
 from assets import tags
 from assets.checks import key_of, report_check, specify_checks
-from assets.metadata import describe_report
-from assets.reports import Reporter, Store
+from assets.reports import Failed, Reporter, Store, describe_report
 from assets.workspace_resource import WorkspaceResource, marking_as_alive
 from backstory.base.ids import digest
 from backstory.interfaces.dagster_specs.asset_specs import name_of, specify_assets
@@ -31,11 +30,7 @@ STEP = "make_tables"
 def make_assets(
     workspace: Workspace, open_store: Callable[[dg.AssetExecutionContext], Store]
 ) -> dg.AssetsDefinition:
-    """Define all assets of a workspace.
-
-    Returns:
-        The tables of the stages, the tables that stages write as a by-product, and all checks.
-    """
+    """Define all assets of a workspace, which are the tables, with all checks."""
     specs = specify_assets(workspace)
 
     @dg.multi_asset(
@@ -78,7 +73,7 @@ def make_assets(
                 changed = reporter.report(spec, good, shown, has_failed=not run.finished)
                 context.log.info(f"{table}: {changed} of {len(good)} partitions have changed")
                 if spec.partitions_def is not None:
-                    reporter.report_failed(spec, [key for key in places if key not in good])
+                    reporter.store([Failed(spec.key, key) for key in places if key not in good])
             for check in checks:
                 if check not in run.found and not run.fresh:
                     report_check(reporter, check, None)

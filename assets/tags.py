@@ -2,15 +2,14 @@
 
 from typing import Final
 
-import dagster as dg
-
 DATA_VERSION: Final = "dagster/data_version"
 CODE_VERSION: Final = "dagster/code_version"
 DATA_VERSION_IS_USER_PROVIDED: Final = "dagster/data_version_is_user_provided"
 
-INPUT_POINTER_PREFIX: Final = "dagster/input_event_pointer"
-NO_POINTER: Final = "NULL"
-"""Pointer to the latest event of an input that has none."""
+INPUT_VERSION: Final = "dagster/input_data_version/"
+"""Followed by an asset: the version of an input."""
+INPUT_POINTER: Final = "dagster/input_event_pointer/"
+"""Followed by an asset: the last event before this one, by which Dagster notices that a partition changed since."""
 
 UNKNOWN_VERSION: Final = "INITIAL"
 """Data version of an asset that has no event."""
@@ -26,9 +25,3 @@ AUTOMATIC: Final = "backstory/automatic"
 def tag_range(first: str, last: str) -> dict[str, str]:
     """Return the tags that make Dagster execute a range of partitions in one run."""
     return {RANGE_START: first, RANGE_END: last}
-
-
-def tag_input(asset: dg.AssetKey, version: str, pointer: str) -> dict[str, str]:
-    """Return the tags of a materialization that name the version and the latest event of one of its inputs."""
-    name = asset.to_user_string()
-    return {f"dagster/input_data_version/{name}": version, f"{INPUT_POINTER_PREFIX}/{name}": pointer}

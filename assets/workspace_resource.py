@@ -17,16 +17,14 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 
 
 class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """Opens the workspace once per run.
-
-    Attributes:
-        root: Folder of the workspace.
-        accept_removals: Whether a run may drop messages or documents that earlier runs read. To accept this for
-            one run, give ``resources: {workspace: {config: {accept_removals: true}}}`` in the launchpad.
-    """
+    """Opens the workspace once per run."""
 
     root: str
     accept_removals: bool = False
+    """Whether a run may drop messages or documents that earlier runs read.
+
+    For one run, give ``resources: {workspace: {config: {accept_removals: true}}}`` in the launchpad.
+    """
 
     @cached_property
     def workspace(self) -> Workspace:

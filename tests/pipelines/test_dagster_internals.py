@@ -58,13 +58,9 @@ def test_the_tags_are_those_of_the_release() -> None:
     assert tags.DATA_VERSION == data_version.DATA_VERSION_TAG
     assert tags.CODE_VERSION == data_version.CODE_VERSION_TAG
     assert tags.DATA_VERSION_IS_USER_PROVIDED == data_version.DATA_VERSION_IS_USER_PROVIDED_TAG
-    assert tags.INPUT_POINTER_PREFIX == data_version.INPUT_EVENT_POINTER_TAG_PREFIX
-    assert tags.NO_POINTER == data_version.NULL_EVENT_POINTER
+    assert f"{tags.INPUT_VERSION}here/hits" == data_version.get_input_data_version_tag(asset)
+    assert f"{tags.INPUT_POINTER}here/hits" == data_version.get_input_event_pointer_tag(asset)
     assert data_version.DEFAULT_DATA_VERSION.value == tags.UNKNOWN_VERSION
-    assert tags.tag_input(asset, "v", "7") == {
-        data_version.get_input_data_version_tag(asset): "v",
-        data_version.get_input_event_pointer_tag(asset): "7",
-    }
     assert (tags.PARTITION, tags.RANGE_START, tags.RANGE_END, tags.BACKFILL) == (
         dagster_tags.PARTITION_NAME_TAG,
         dagster_tags.ASSET_PARTITION_RANGE_START_TAG,
