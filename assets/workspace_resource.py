@@ -10,8 +10,7 @@ import dagster as dg
 from backstory.base.files.atomic import lock
 from backstory.operations.alerts.problems import describe_crash
 from backstory.operations.alerts.sending import send_alerts
-from backstory.pipeline.run.builder import OnProgress
-from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.run import OnProgress, Run
 from backstory.pipeline.run.runner import Report, execute_run
 from backstory.pipeline.workspace import Workspace, open_workspace
 

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.pending import is_fresh, record_run
-from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.run.plan import STAGES, is_fresh, record_run
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace, open_workspace

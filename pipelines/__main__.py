@@ -15,8 +15,7 @@ from backstory.interfaces.cli.options import JsonOption, LogFormatOption, Verbos
 from backstory.interfaces.cli.run import AcceptOption, FirstOption, LastOption, exit_code, run_and_print
 
 if TYPE_CHECKING:
-    from backstory.pipeline.run.builder import OnProgress
-    from backstory.pipeline.run.run import Run
+    from backstory.pipeline.run.run import OnProgress, Run
     from backstory.pipeline.workspace import Workspace
 
 NAME: Final = "backstory dagster"

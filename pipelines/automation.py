@@ -19,8 +19,7 @@ from backstory.interfaces.dagster_specs.asset_specs import asset_key, specify_as
 from backstory.interfaces.dagster_specs.partitions import partitions_of
 from backstory.operations.alerts.sending import list_hooks, send_alerts
 from backstory.pipeline.chats.exports_reading import fingerprint_messages
-from backstory.pipeline.run.pending import fingerprint_documents, hash_state, is_fresh
-from backstory.pipeline.run.plan import ALL_TABLES, CORPUS
+from backstory.pipeline.run.plan import ALL_TABLES, CORPUS, fingerprint_documents, hash_state, is_fresh
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace

@@ -8,9 +8,8 @@ from assets.tags import tag_range
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import SettingsError
 from backstory.interfaces.dagster_specs.partitions import partitions_of
-from backstory.pipeline.run.builder import OnProgress
-from backstory.pipeline.run.pending import is_fresh
-from backstory.pipeline.run.run import Run, RunEvent
+from backstory.pipeline.run.plan import is_fresh
+from backstory.pipeline.run.run import OnProgress, Run, RunEvent
 from backstory.pipeline.run.runner import Report, execute_run
 from backstory.pipeline.stages.messages import find_partitions, known_first_partition
 from backstory.pipeline.workspace import Workspace

@@ -14,9 +14,8 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.builder import OnProgress, ignore_progress
 from backstory.pipeline.run.plan import STAGES
-from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.run import OnProgress, Run, ignore_progress
 from backstory.pipeline.run.runner import execute_run
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.workspace import Workspace, open_workspace

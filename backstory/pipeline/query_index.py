@@ -13,12 +13,9 @@ from backstory.pipeline.workspace import Workspace
 
 @dataclass(frozen=True)
 class QueryIndex:
-    """An open index, and the settings that fit it.
+    """An open index, and the workspace with the embedder of the index.
 
-    Attributes:
-        index: The open index.
-        workspace: The workspace, with the embedder of the index.
-        degraded: Why this is not what the settings and the last run say, and what to do; None if it is.
+    ``degraded`` says why this is not what the settings and the last run say, and what to do; None if it is.
     """
 
     index: SearchIndex

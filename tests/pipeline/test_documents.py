@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from backstory import run_pipeline
-from backstory.pipeline.run.pending import is_fresh, record_run
+from backstory.pipeline.run.plan import is_fresh, record_run
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.catalog import Entry

@@ -16,10 +16,9 @@ from backstory.index.build import IndexBuild, publish_content
 from backstory.index.snapshot import current_version, read_manifest
 from backstory.interfaces.cli.run import Execute, execute_changed
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.builder import ignore_progress
-from backstory.pipeline.run.pending import find_outdated
+from backstory.pipeline.incremental.visible_documents import find_outdated
 from backstory.pipeline.run.plan import STAGES
-from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.run import Run, ignore_progress
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages import search_index
 from backstory.pipeline.stages.messages import find_partitions

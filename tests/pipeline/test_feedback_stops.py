@@ -10,8 +10,7 @@ from backstory.base.errors import StoppedError
 from backstory.index.search import open_index
 from backstory.interfaces.cli.run import Execute, execute_changed, exit_code
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.builder import ignore_progress
-from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.run import Run, ignore_progress
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages.search_index import SearchIndexStage
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -105,5 +104,5 @@ def test_a_stop_before_the_posts_are_in_the_index_is_told(
 
     monkeypatch.setattr(SearchIndexStage, "build", stop)
     outcome = run(make(tmp_path / "workspace", SETTINGS))
-    assert str(outcome.stopped).startswith("the time is over. Left: search_index, then hits")
+    assert str(outcome.stopped).startswith("the time is over. Left: search_index, hits")
     assert outcome.failures == []

@@ -8,7 +8,7 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.index.snapshot import current_version
-from backstory.pipeline.run.pending import is_fresh, record_run
+from backstory.pipeline.run.plan import is_fresh, record_run
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.workspaces import find_file

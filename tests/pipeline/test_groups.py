@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstory import run_pipeline
-from backstory.pipeline.incremental.partitions import group_partitions
+from backstory.pipeline.incremental.inputs import group_partitions
 from backstory.pipeline.incremental.report import StageResult, add_counts
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.forms import Share

@@ -14,7 +14,7 @@ from backstory import run_pipeline
 from backstory.base.environment import SETTINGS_FILE
 from backstory.ingest.documents.formats.texts import MARKDOWN, read_markdown
 from backstory.ingest.documents.parsed_document import ParsedDocument
-from backstory.pipeline.incremental.fingerprints import (
+from backstory.pipeline.incremental.inputs import (
     CODE_VERSIONS,
     hash_dependencies,
 )
@@ -358,7 +358,7 @@ def test_a_constant_that_was_a_setting_is_an_input_of_what_it_decides(
     (model_folders / "backstory.yaml").write_text(write_settings(given), encoding="utf-8")
     workspace = open_workspace(model_folders)
     before = {stage.table: hash_dependencies(workspace, stage.table) for stage in STAGES}
-    monkeypatch.setattr(f"backstory.pipeline.incremental.fingerprints.{constant}", 7)
+    monkeypatch.setattr(f"backstory.pipeline.incremental.inputs.{constant}", 7)
     assert {table for table in before if hash_dependencies(workspace, table) != before[table]} == expected
 
 
@@ -384,7 +384,7 @@ def test_every_stage_has_a_version_of_its_code() -> None:
 
 def raise_version(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
     versions = {**CODE_VERSIONS, table: CODE_VERSIONS[table] + 1}
-    monkeypatch.setattr("backstory.pipeline.incremental.fingerprints.CODE_VERSIONS", versions)
+    monkeypatch.setattr("backstory.pipeline.incremental.inputs.CODE_VERSIONS", versions)
 
 
 @pytest.mark.parametrize("table", [stage.table for stage in STAGES if stage.table != "search_index"])

@@ -20,7 +20,7 @@ from backstory.ingest.sources.listing import SYNC_SECONDS, find_next_sync
 from backstory.ingest.sources.mirror import last_update
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.history.history import BY_DAGSTER
-from backstory.pipeline.run.pending import find_outdated
+from backstory.pipeline.incremental.visible_documents import find_outdated
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import execute_run, run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace

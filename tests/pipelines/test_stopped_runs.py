@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import dagster as dg
 
-from backstory.pipeline.run.builder import ignore_progress
-from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.run import Run, ignore_progress
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.instance import open_instance
 from pipelines.materialization import materialize

@@ -9,9 +9,9 @@ import pytest
 
 from backstory.base.errors import BackstoryError, ContractError, WorkspaceError
 from backstory.operations.inspection.doctor import examine
-from backstory.pipeline.incremental import fingerprints
-from backstory.pipeline.incremental.fingerprints import CODE_VERSIONS
-from backstory.pipeline.run.pending import is_fresh
+from backstory.pipeline.incremental import inputs
+from backstory.pipeline.incremental.inputs import CODE_VERSIONS
+from backstory.pipeline.run.plan import is_fresh
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.tables.schemas import TABLES
@@ -275,7 +275,7 @@ def test_tables_of_another_version_are_made_again(
         table: version if table == "search_index" else version + 1 for table, version in CODE_VERSIONS.items()
     }
     with monkeypatch.context() as patch:  # the tables of the copy state the versions of another release
-        patch.setattr(fingerprints, "CODE_VERSIONS", older)
+        patch.setattr(inputs, "CODE_VERSIONS", older)
         assert run(root).success
     workspace = open_workspace(root)
     for table in TABLES:

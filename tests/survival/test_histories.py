@@ -18,8 +18,7 @@ import pytest
 
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.builder import ignore_progress
-from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.run import Run, ignore_progress
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.evidence.document_fit import FEATURES
@@ -364,7 +363,8 @@ def test_a_blocked_run_is_not_fresh_though_every_stage_is_done(tmp_path: Path, s
     workspace = open_workspace(tmp_path)
     day = next(key for key, entry in workspace.catalog.read("window_contexts").items() if entry.rows)
     right = workspace.tables.read("window_contexts", [day])
-    replace_recorded(workspace, "window_contexts", day, pl.concat([right, right]))
+    wrong = right.with_columns(window_id=pl.lit("of no window"))
+    replace_recorded(workspace, "window_contexts", day, wrong)
     for _ in range(2):
         outcome = run(tmp_path)
         assert not outcome.success

@@ -38,9 +38,8 @@ from backstory.interfaces.cli.terminal import (
 if TYPE_CHECKING:
     from backstory.pipeline.checks.cases import CheckResult
     from backstory.pipeline.incremental.report import StageResult
-    from backstory.pipeline.run.builder import OnProgress
     from backstory.pipeline.run.estimate import CallsToMake, Estimate
-    from backstory.pipeline.run.run import Run, RunEvent
+    from backstory.pipeline.run.run import OnProgress, Run, RunEvent
     from backstory.pipeline.workspace import Workspace
 
 

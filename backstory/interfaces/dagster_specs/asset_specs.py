@@ -9,7 +9,7 @@ import dagster as dg
 
 from backstory.base.ids import digest_json
 from backstory.interfaces.dagster_specs.partitions import partitions_of
-from backstory.pipeline.incremental.fingerprints import code_version, name_groups
+from backstory.pipeline.incremental.inputs import code_version, name_groups
 from backstory.pipeline.run.plan import CORPUS, SEARCHED, STAGES
 from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.workspace import Workspace, open_workspace

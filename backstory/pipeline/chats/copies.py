@@ -22,13 +22,15 @@ from backstory.index.snapshot import current_version
 from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.pipeline.chats.stored_messages import find_replaced, read_intact_messages
-from backstory.pipeline.incremental.fingerprints import list_post_folders
 from backstory.pipeline.rendered_pages import EXPORT_MARK, list_site_pages, remove_pages
 from backstory.pipeline.run.cache_use import drop_unused
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.conversations import ConversationStore, KeptTurn
 from backstory.storage.tables.catalog import Entry
 from backstory.writing.post_files import inspect_file
+
+POST_FOLDERS: Final = "post_folders"
+"""Name in the catalog of the folders that posts were written into."""
 
 _COPIES: Final = "copies"
 _OF_ANY_ROW, _STALE = "", "stale"
@@ -115,10 +117,11 @@ def find_holding_posts(workspace: Workspace, is_shown: IsShown) -> dict[Path, st
 
     Each is a ``draft``, a post as Backstory wrote it (``ours``), or ``edited``, as is a file of a person.
     """
+    names = {workspace.settings.writers.folder, *workspace.catalog.read(POST_FOLDERS)}
     return {
         path: "draft" if path.name.endswith(DRAFT_SUFFIX) else inspect_file(path)
-        for folder in list_post_folders(workspace)
-        for path in sorted(folder.rglob("*.md"))
+        for name in sorted(names)
+        for path in sorted((workspace.root / name).rglob("*.md"))
         if path.is_file() and is_shown(path.read_text(encoding="utf-8", errors="replace"))
     }
 

@@ -33,7 +33,7 @@ from backstory.ingest.privacy.pseudonyms import (
     pseudonymize_sources,
 )
 from backstory.ingest.privacy.secret_file import is_unmade
-from backstory.pipeline.incremental.fingerprints import code_version, hash_dependencies
+from backstory.pipeline.incremental.inputs import code_version, hash_dependencies
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 

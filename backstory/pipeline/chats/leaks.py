@@ -29,7 +29,7 @@ from backstory.pipeline.chats.people import (
     read_people,
     show_chunks,
 )
-from backstory.pipeline.incremental.partitions import content_of
+from backstory.pipeline.incremental.inputs import content_of
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.passages.provenance import find_quotes, quote_chunk
 from backstory.storage.tables.catalog import Entry

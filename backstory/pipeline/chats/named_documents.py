@@ -29,7 +29,7 @@ from backstory.ingest.privacy.surnames import (
 )
 from backstory.ingest.sources.web_address import list_link_places, make_linker
 from backstory.pipeline.chats.people import read_hash_of_names, read_names, read_people
-from backstory.pipeline.incremental.partitions import content_of
+from backstory.pipeline.incremental.inputs import content_of
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE

@@ -21,7 +21,7 @@ from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.privacy.group_members import find_members
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, Pseudonyms, make_pseudonym
 from backstory.ingest.privacy.shown_names import DEFAULT_LANGUAGE, assign_names, list_usable_words, load_words
-from backstory.pipeline.incremental.fingerprints import code_version
+from backstory.pipeline.incremental.inputs import code_version
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.partitions import Grain, partition_keys

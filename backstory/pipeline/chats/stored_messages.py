@@ -10,7 +10,7 @@ import polars as pl
 
 from backstory.base.errors import ContractError
 from backstory.base.ids import digest
-from backstory.pipeline.incremental.partitions import content_of, read_table_rows
+from backstory.pipeline.incremental.inputs import content_of, read_table_rows
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.partitions import partition_keys, previous_partition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import polars as pl
 
@@ -21,13 +21,14 @@ UNREAD_STATUSES: Final = ("set_aside", "failed")
 CLEARED: Final = "cleared"
 """Count that holds a sentence: which copies of dropped rows were deleted, and which are left."""
 
-_CELL_CHARACTERS = 60
-_PREVIEW_ROWS = 5
-_NAMING: Final = frozenset({"undated_documents"})
-"""Figures that name documents; others count the same ones."""
+_PREVIEW_ROWS: Final = 5
+_NAMING: Final = "undated_documents"
+"""The figure that names documents; others count the same ones."""
 
 _SPENT: Final = ("embedding_", "rerank", "writing_", "api_cost", CLEARED)
 """Beginnings of the names of the counts of work, not of rows."""
+
+Counts: TypeAlias = Mapping[str, int | float | str]
 
 logger = logging.getLogger(__name__)
 
@@ -36,16 +37,8 @@ logger = logging.getLogger(__name__)
 class StageResult:
     """Counts and timings of one stage of one run.
 
-    Attributes:
-        table: The table that the stage writes.
-        rows: Rows of the wanted partitions that are made, whether written now or earlier.
-        keys: Keys of them.
-        computed: Number of partitions that this run rebuilt; the rest were unchanged.
-        seconds: Wall-clock time.
-        counts: Further figures by name.
-        failures: The partitions that could not be made, with the reasons.
-        stopped: Which budget or limit left partitions for a later run; None if none did.
-        left: The partitions that it left.
+    ``rows`` and ``keys`` are those of the wanted partitions that are made, of which this run rebuilt ``computed``.
+    ``failures`` says why others could not be made, and ``stopped`` which budget or limit ``left`` some for a later run.
     """
 
     table: str
@@ -53,21 +46,17 @@ class StageResult:
     keys: Sequence[str]
     computed: int
     seconds: float
-    counts: Mapping[str, int | float | str] = field(default_factory=dict)
+    counts: Counts = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     stopped: str | None = None
     left: Sequence[str] = ()
 
     @property
-    def figures(self) -> dict[str, int | float | str]:
+    def figures(self) -> Counts:
         """All figures by name, for logs and traces; none names a document, since others may read those."""
-        return {
-            "rows": self.rows,
-            "partitions": self.partitions,
-            "computed": self.computed,
-            "seconds": round(self.seconds, 3),
-            **{name: value for name, value in self.counts.items() if name not in _NAMING},
-        }
+        known = {"rows": self.rows, "partitions": self.partitions, "computed": self.computed}
+        counts = {name: value for name, value in self.counts.items() if name != _NAMING}
+        return {**known, "seconds": round(self.seconds, 3), **counts}
 
     @property
     def partitions(self) -> int:
@@ -91,34 +80,29 @@ def join_rounds(rounds: Sequence[StageResult], entries: Mapping[str, Entry]) -> 
     counts: dict[str, int | float | str] = {}
     for made in rebuilt.values() or [last]:
         add_counts(counts, made.counts)
+    counts |= {name: value for name, value in last.counts.items() if isinstance(value, str)}
+    # Of a table without partitions, only the last report says what holds.
+    added = _SPENT if WHOLE in keys else (*_SPENT, "notice")
     spent: dict[str, int | float | str] = {}
-    notice = ""
     for made in rounds:
-        add_counts(spent, {name: value for name, value in made.counts.items() if name.startswith(_SPENT)})
-        told = str(made.counts.get("notice", ""))
-        # Of a table without partitions, only the last report says what holds.
-        if WHOLE not in made.keys and told not in notice:
-            notice = f"{notice} {told}".lstrip()
-    texts = {name: value for name, value in last.counts.items() if isinstance(value, str)}
-    if notice:
-        texts["notice"] = notice
+        add_counts(spent, {name: value for name, value in made.counts.items() if name.startswith(added)})
     return replace(
         last,
         rows=sum(entries[key].rows for key in keys),
         keys=keys,
         computed=sum(made.computed for made in rebuilt.values()),
         seconds=sum(made.seconds for made in rounds),
-        counts={**counts, **texts, **spent},
+        counts=counts | spent,
     )
 
 
-def add_counts(counts: dict[str, int | float | str], more: Mapping[str, int | float | str]) -> None:
+def add_counts(counts: dict[str, int | float | str], more: Counts) -> None:
     """Add a group's figures to the totals of the earlier groups. Texts that differ are listed."""
     for name, value in more.items():
         known = counts.get(name)
         if isinstance(value, str):
-            parts = str(known).split("; ") if known else []
-            counts[name] = "; ".join(parts if value in parts else [*parts, value])
+            told = str(known or "")
+            counts[name] = told if value in told else "; ".join(filter(None, (told, value)))
         else:
             counts[name] = value + (known if isinstance(known, int | float) else 0)
 
@@ -135,17 +119,13 @@ def log_unread(sources: pl.DataFrame) -> None:
         log_event(logger, "file not read", row, level=logging.WARNING, extra=PRINTED)
 
 
-def format_preview(frame: pl.DataFrame, *, cell_characters: int = _CELL_CHARACTERS) -> str:
+def format_preview(frame: pl.DataFrame, *, cell_characters: int = 60) -> str:
     """Write the first five rows of a frame as a Markdown table, long cells shortened."""
     if frame.is_empty():
         return "*this run made no rows*"
-    lines = [" | ".join(frame.columns), " | ".join("---" for _ in frame.columns)]
-    lines += [
-        " | ".join(_format_cell(value, cell_characters) for value in row)
+    rows = [
+        [shorten(escape_line(str(value)).replace("|", "\\|"), cell_characters) for value in row]
         for row in frame.head(_PREVIEW_ROWS).iter_rows()
     ]
-    return "\n".join(f"| {line} |" for line in lines)
-
-
-def _format_cell(value: object, characters: int) -> str:
-    return shorten(escape_line(str(value)).replace("|", "\\|"), characters)
+    lines = [frame.columns, ["---"] * frame.width, *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

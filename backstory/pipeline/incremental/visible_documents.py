@@ -1,8 +1,8 @@
-"""Documents that the windows of a partition may see, where written posts are documents for later windows.
+"""Documents that the windows of a partition may see, and which partitions are to see those of a later snapshot.
 
-A window sees every document that people wrote, subject to its date, and the posts of windows that ended before it
-began: those of its own conversation, or with ``writers.feedback_scope: workspace`` those of all. So a partition depends
-on the posts before its last window only: a later post changes nothing before it.
+Where written posts are documents, a window sees every document that people wrote, subject to its date, and the posts of
+windows that ended before it began: those of its own conversation, or with ``writers.feedback_scope: workspace`` those
+of all. So a partition depends on the posts before its last window only: a later post changes nothing before it.
 
 A file in the folder of the posts that is no post is a document of a person, for every conversation.
 """
@@ -12,46 +12,38 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cached_property, lru_cache
-from typing import Final, NamedTuple
+from functools import cached_property
+from itertools import accumulate
+from typing import Final, NamedTuple, TypeAlias
 
 import polars as pl
 
 from backstory.base.ids import WRITTEN_PREFIX, digest
-from backstory.pipeline.incremental.fingerprints import hash_dependencies
+from backstory.index.snapshot import current_version
+from backstory.pipeline.incremental.inputs import hash_dependencies
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.hits import PostsOf
 from backstory.storage.tables.catalog import Entry
-from backstory.storage.tables.tables import Tables
 
 IS_POST: Final = pl.col("uri").str.starts_with(WRITTEN_PREFIX)
 """Whether a document lies in the folder of the posts."""
 
 _COLUMNS: Final = (
-    "document_id",
-    "revision",
-    "uri",
-    "title",
-    "slug",
-    "published_at",
-    "tags",
-    "kind",
-    "tenant",
+    *("document_id", "revision", "uri", "title", "slug", "published_at", "tags", "kind", "tenant"),
     "conversation_id",
 )
 _SEARCHED: Final = "searched_documents"
 """Name in the catalog of the documents in which each partition was searched."""
 
-_STAGES: Final = ("documents", "document_chunks", "search_index")
+_Posts: TypeAlias = tuple[Sequence[datetime], Sequence[str]]
+"""The times of posts in order, and the hash of no post, of the first post, of the first two posts and so on."""
 
 
 class Earlier(NamedTuple):
-    """The documents that the windows of a partition may see.
+    """The documents that the windows of a partition may see: a hash of all that people wrote, and one of the posts.
 
-    Attributes:
-        by_people: Hash of all documents that people wrote.
-        posts: Hash of the posts that were written before the last window of the partition began, of each conversation
-            that it has windows of.
+    Those are the posts that were written before the last window of the partition began, of each conversation that it
+    has windows of.
     """
 
     by_people: str
@@ -69,35 +61,26 @@ class VisibleDocuments:
     def __init__(self, workspace: Workspace, documents: pl.DataFrame) -> None:
         """Take rows of table ``documents``, with any of its columns that are named here."""
         self._workspace = workspace
-        self._documents = (
-            documents.filter(pl.col("status") == "ok")
-            .select(_COLUMNS)
-            .sort("published_at", "uri", nulls_last=False)
-        )
+        served = documents.filter(status="ok").select(_COLUMNS)
+        self._documents = served.sort("published_at", "uri", nulls_last=False)
         self._keeps_apart = workspace.feeds_back and not workspace.shares_posts
 
     def with_posts(self, posts: pl.DataFrame) -> VisibleDocuments:
         """Put posts, as rows of table ``documents``, in the place of those that are known."""
         people = self._documents.filter(~IS_POST).with_columns(status=pl.lit("ok"))
-        columns = (*_COLUMNS, "status")
-        return VisibleDocuments(self._workspace, pl.concat([people, posts.select(columns)]))
+        return VisibleDocuments(self._workspace, pl.concat([people, posts.select(people.columns)]))
 
     def name_earlier(self, partitions: Sequence[str]) -> dict[str, Earlier]:
         """Hash the documents that the windows of each partition may see."""
         by_people, own, others = self._named
-        tables = self._workspace.tables
-        began = _find_beginnings(tables, _digest_contents(self._workspace, "windows"))
-        return {
-            key: Earlier(
-                by_people,
-                digest(
-                    part
-                    for conversation, moment in began.get(key, ())
-                    for part in (conversation, own.get(conversation, others).name_before(moment))
-                ),
-            )
-            for key in partitions
-        }
+        columns = ("partition", "conversation_id", "started_at")
+        windows = self._workspace.tables.read("windows", partitions, columns=columns)
+        began = windows.group_by("partition", "conversation_id").agg(pl.col("started_at").max())
+        parts: dict[str, list[str]] = {key: [] for key in partitions}
+        for key, conversation, moment in began.sort("partition", "conversation_id").iter_rows():
+            dates, states = own.get(conversation, others)
+            parts[key] += [conversation, states[bisect_right(dates, moment)]]
+        return {key: Earlier(by_people, digest(named)) for key, named in parts.items()}
 
     @property
     def posts_of(self) -> PostsOf | None:
@@ -112,21 +95,14 @@ class VisibleDocuments:
         """Hash the documents of people, the posts of each conversation, and those that every other one may see."""
         is_dated_post = IS_POST & pl.col("published_at").is_not_null()
         posts = self._documents.filter(is_dated_post)
-        stages = (hash_dependencies(self._workspace, stage) for stage in _STAGES)
-        by_people = digest([*stages, *_name_rows(self._documents.filter(~is_dated_post))])
+        stages = ("documents", "document_chunks", "search_index")
+        depends = [hash_dependencies(self._workspace, stage) for stage in stages]
+        by_people = digest([*depends, *_name_rows(self._documents.filter(~is_dated_post))])
         if not self._keeps_apart:
-            return by_people, {}, _Posts.make(posts)
-        own = {
-            conversation: _Posts.make(posts.filter(_is_seen_by(conversation)))
-            for conversation in posts["conversation_id"].drop_nulls().unique()
-        }
-        others = posts.filter(pl.col("conversation_id").is_null())
-        return by_people, own, _Posts.make(others)
-
-
-def read_visible(workspace: Workspace) -> VisibleDocuments:
-    """Read which documents windows may see, by the table ``documents`` as it is now."""
-    return VisibleDocuments(workspace, workspace.tables.read("documents", columns=(*_COLUMNS, "status")))
+            return by_people, {}, _name_posts(posts)
+        conversations = posts["conversation_id"].drop_nulls().unique()
+        own = {one: _name_posts(posts.filter(_is_seen_by(one))) for one in conversations}
+        return by_people, own, _name_posts(posts.filter(pl.col("conversation_id").is_null()))
 
 
 def _is_seen_by(conversation: str) -> pl.Expr:
@@ -134,68 +110,30 @@ def _is_seen_by(conversation: str) -> pl.Expr:
     return pl.col("conversation_id").is_null() | (pl.col("conversation_id") == conversation)
 
 
-def record_searched(workspace: Workspace, searched: Mapping[str, Earlier]) -> None:
-    """Record in which documents partitions have been searched."""
-    known = workspace.catalog.read(_SEARCHED)
-    entries = {key: Entry(earlier.by_people, earlier.posts, 0) for key, earlier in searched.items()}
-    if news := {key: entry for key, entry in entries.items() if known.get(key) != entry}:
-        workspace.catalog.record(_SEARCHED, news)
-
-
-def read_searched(workspace: Workspace) -> dict[str, Earlier]:
-    """Read in which documents each partition has been searched; partitions that never were are absent."""
-    return {
-        key: Earlier(entry.inputs, entry.content) for key, entry in workspace.catalog.read(_SEARCHED).items()
-    }
-
-
-def _digest_contents(workspace: Workspace, table: str) -> str:
-    """Hash the recorded content of a table, which names its rows."""
-    entries = workspace.catalog.read(table)
-    return digest(part for key, entry in sorted(entries.items()) for part in (key, entry.content))
-
-
-class _Posts(NamedTuple):
-    """The posts that a conversation may see, in the order of time.
-
-    Attributes:
-        states: Hash of no post, of the first post, of the first two posts and so on.
-        dates: The times of the posts.
-    """
-
-    states: Sequence[str]
-    dates: Sequence[datetime]
-
-    @classmethod
-    def make(cls, posts: pl.DataFrame) -> _Posts:
-        """Hash posts, which are in the order of time."""
-        states = [""]
-        for name in _name_rows(posts):
-            states.append(digest([states[-1], name]))
-        return cls(states, posts["published_at"].to_list())
-
-    def name_before(self, moment: datetime) -> str:
-        """Return the hash of the posts that were written before a moment, or at it."""
-        return self.states[bisect_right(self.dates, moment)]
-
-
-@lru_cache(maxsize=2)
-def _find_beginnings(tables: Tables, _content: str) -> Mapping[str, Sequence[tuple[str, datetime]]]:
-    """Find when the last window of each conversation began in each partition."""
-    last = (
-        tables.read("windows", columns=("partition", "conversation_id", "started_at"))
-        .group_by("partition", "conversation_id")
-        .agg(pl.col("started_at").max())
-        .sort("partition", "conversation_id")
-    )
-    found: dict[str, list[tuple[str, datetime]]] = {}
-    for partition, conversation, began in last.iter_rows():
-        found.setdefault(partition, []).append((conversation, began))
-    return found
+def _name_posts(posts: pl.DataFrame) -> _Posts:
+    states = accumulate(_name_rows(posts), lambda before, name: digest([before, name]), initial="")
+    return posts["published_at"].to_list(), list(states)
 
 
 def _name_rows(documents: pl.DataFrame) -> list[str]:
     return [digest(map(str, row)) for row in documents.iter_rows()]
+
+
+def read_visible(workspace: Workspace) -> VisibleDocuments:
+    """Read which documents windows may see, by the table ``documents`` as it is now."""
+    return VisibleDocuments(workspace, workspace.tables.read("documents", columns=(*_COLUMNS, "status")))
+
+
+def record_searched(workspace: Workspace, searched: Mapping[str, Earlier]) -> None:
+    """Record in which documents partitions have been searched."""
+    known = _read_searched(workspace)
+    news = {key: Entry(*earlier, 0) for key, earlier in searched.items() if known.get(key) != earlier}
+    workspace.catalog.record(_SEARCHED, news)
+
+
+def _read_searched(workspace: Workspace) -> dict[str, Earlier]:
+    searched = workspace.catalog.read(_SEARCHED)
+    return {key: Earlier(entry.inputs, entry.content) for key, entry in searched.items()}
 
 
 def name_kept_snapshots(
@@ -213,20 +151,32 @@ def name_kept_snapshots(
     renewed = latest[-settings.look_back - 1 :] if settings.after_posts == "recent" else []
     kept = [key for key in partitions if key not in renewed]
     if workspace.feeds_back:
-        searched, now = read_searched(workspace), visible.name_earlier(kept)
+        searched, now = _read_searched(workspace), visible.name_earlier(kept)
         return {
             key: searched[key].version
             for key in kept
             if key in searched and searched[key].posts == now[key].posts
         }
-    entries, files = workspace.catalog.read("window_contexts"), workspace.tables.hash_files("window_contexts")
-    intact = [key for key in kept if key in entries and files.get(key, "") == entries[key].content]
-    return name_snapshots(workspace, intact)
+    damaged = workspace.tables.find_damage("window_contexts")
+    return _name_snapshots(workspace, [key for key in kept if key not in damaged])
 
 
-def name_snapshots(workspace: Workspace, partitions: Sequence[str] | None) -> dict[str, str]:
+def _name_snapshots(workspace: Workspace, partitions: Sequence[str] | None) -> dict[str, str]:
     """Name the snapshot in which each partition was searched, or by default all that have windows."""
-    windows = workspace.tables.read("windows", partitions).select("window_id", "partition")
-    contexts = workspace.tables.read("window_contexts", partitions).select("window_id", "index_version")
+    windows = workspace.tables.read("windows", partitions, columns=("window_id", "partition"))
+    contexts = workspace.tables.read("window_contexts", partitions, columns=("window_id", "index_version"))
     named = windows.join(contexts, on="window_id").group_by("partition").agg(pl.col("index_version").min())
     return dict(named.iter_rows())
+
+
+def find_outdated(workspace: Workspace) -> list[str]:
+    """List the partitions whose contexts name another snapshot than the published one, in order.
+
+    Where written posts are documents, a partition is up to date if it was searched in the documents before it.
+    """
+    if workspace.feeds_back:
+        searched = _read_searched(workspace)
+        now = read_visible(workspace).name_earlier(list(searched))
+        return sorted(key for key, earlier in now.items() if searched[key] != earlier)
+    current = current_version(workspace.index)
+    return sorted(key for key, version in _name_snapshots(workspace, None).items() if version != current)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
-
-import polars as pl
 
 from backstory.base.errors import WorkspaceError
 from backstory.index.chunks import embedding_texts
@@ -54,12 +52,10 @@ def measure_caches(workspace: Workspace) -> CacheUse:
 
 
 def prune_caches(workspace: Workspace) -> Pruning:
-    """Delete what the present embedder and tables do not use.
+    """Delete what the present embedder and tables do not use, after the run that is under way.
 
-    That is vectors of other texts or spaces, drafts that no post was made from, summaries of documents that are gone or
-    were changed, and judgements of windows that are gone. A run that is under way is waited for. A process that stores
-    a vector meanwhile loses at most that vector, which is computed again when it is needed. Published snapshots hold
-    their own vectors. Without tables, everything would be deleted, which is an error.
+    A process that stores a vector meanwhile loses at most that vector, which is computed again when it is needed.
+    Published snapshots hold their own vectors. Without tables, everything would be deleted, which is an error.
     """
     if not any(workspace.tables.keys(table) for table in ("window_chunks", "document_chunks")):
         raise WorkspaceError(
@@ -73,30 +69,22 @@ def prune_caches(workspace: Workspace) -> Pruning:
     return Pruning(*dropped, max(0, before.total_bytes - after.total_bytes))
 
 
-def drop_unused(workspace: Workspace, spaces: Iterable[str] | None = None) -> tuple[int, int, int]:
+def drop_unused(workspace: Workspace, spaces: Collection[str] | None = None) -> tuple[int, int, int]:
     """Delete the drafts and judgements that the tables do not use, and the vectors but those of some spaces, if given.
 
     It returns how many vectors, drafts and judgements were deleted.
     """
-    documents = workspace.tables.read("documents").filter(pl.col("status") == "ok")
+    documents, queries = (workspace.tables.read(table) for table in ("documents", "window_chunks"))
     # Each window keeps the drafts of the context that its post was written from.
-    drafted = [*workspace.tables.read("posts")["context_hash"], *documents["revision"]]
+    drafted = [*workspace.tables.read("posts")["context_hash"], *documents.filter(status="ok")["revision"]]
     drafts = workspace.drafts.keep_only({one.encode() for one in drafted}, "owner")
     windows = workspace.tables.read("windows")["window_id"]
     judgements = workspace.judgements.keep_only({one.encode() for one in windows}, "owner")
-    keys = None if spaces is None else _list_keys(workspace, spaces)
-    vectors = 0 if keys is None else workspace.embeddings.keep_only(keys, "key")
+    vectors = 0
+    if spaces is not None:
+        texts = embedding_texts(workspace.tables.read("document_chunks"), documents)
+        keys = {embedding_key(space, "query", text) for space in spaces for text in queries["text"].unique()}
+        keys |= {embedding_key(space, "document", text) for space in spaces for text in texts}
+        vectors = workspace.embeddings.keep_only(keys, "key")
     workspace.cache.compact()
     return vectors, drafts, judgements
-
-
-def _list_keys(workspace: Workspace, spaces: Iterable[str]) -> set[bytes]:
-    """List the keys of the vectors of all texts in the tables."""
-    queries = workspace.tables.read("window_chunks")["text"].unique()
-    chunks = workspace.tables.read("document_chunks")
-    documents = embedding_texts(chunks, workspace.tables.read("documents"))
-    keys: set[bytes] = set()
-    for space in spaces:
-        keys.update(embedding_key(space, "query", text) for text in queries)
-        keys.update(embedding_key(space, "document", text) for text in documents)
-    return keys

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
 import polars as pl
@@ -18,99 +18,81 @@ from backstory.storage.tables.tables import Tables
 MOST_NAMES: Final = 10
 """Most documents or days that a line names."""
 
-NOTHING: Final = "Nothing is different for a reader"
-
 _MOST_PATHS: Final = 3
 """Most posts that a line names: each by its whole path, and a run may write hundreds."""
-_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "documents": ("document_id", "uri", "revision", "content_hash", "status"),
-    "messages": ("message_id", "conversation_id", "timestamp", "local_time", "author", "text", "kind"),
-    "windows": ("window_id", "conversation_id", "started_at"),
-    "window_contexts": ("window_id", "verdict"),
-}
-"""What of each table is compared."""
 
 _OF_PEOPLE: Final = (pl.col("status") == "ok") & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
-_WITHOUT_POST: Final = ("rejected", "failed", "waiting")
+_MISSING: Final = ("window_id", "path", "status", "reason")
+
+
+def _said(words: str, default: int | tuple[()] = ()) -> Any:
+    """Declare a field with what a line says of it."""
+    return field(default=default, metadata={"words": words})
 
 
 @dataclass(frozen=True)
 class DocumentDifferences:
-    """Documents by uri. A document whose content now lies under another path is renamed, neither added nor removed."""
+    """Documents by uri. One whose content now lies under another path is renamed, from the first uri to the second."""
 
-    added: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    renamed: tuple[tuple[str, str], ...] = ()
-    """Former and present uri."""
-    removed: tuple[str, ...] = ()
+    added: tuple[str, ...] = _said("{number:,} added ({names})")
+    changed: tuple[str, ...] = _said("{number:,} changed ({names})")
+    renamed: tuple[tuple[str, str], ...] = _said("{number:,} renamed ({names})")
+    removed: tuple[str, ...] = _said("{number:,} removed ({names})")
 
 
 @dataclass(frozen=True)
 class MessageDifferences:
     """Numbers of messages by id. A late one is older than the newest that was known of its conversation."""
 
-    added: int = 0
-    late: int = 0
-    changed: int = 0
-    removed: int = 0
-    new_days: tuple[str, ...] = ()
-    """Days with messages that had none before."""
-    late_days: tuple[str, ...] = ()
+    added: int = _said("{number:,} new", 0)
+    late: int = _said("{number:,} of them late", 0)
+    changed: int = _said("{number:,} changed", 0)
+    removed: int = _said("{number:,} removed", 0)
+    new_days: tuple[str, ...] = _said("the first of {names}")
+    late_days: tuple[str, ...] = _said("late ones of {names}")
 
 
 @dataclass(frozen=True)
 class WindowDifferences:
-    """Numbers of windows with a context, by conversation and beginning."""
+    """Numbers of windows with a context, by conversation and beginning; the added ones by verdict."""
 
-    added: Mapping[str, int] = field(default_factory=dict)
-    """By verdict."""
-    changed: int = 0
-    """With another verdict."""
-    removed: int = 0
-
-
-@dataclass(frozen=True)
-class MissingPost:
-    """A window without a post: where the post would be, and why it is ``rejected``, ``failed`` or ``waiting``."""
-
-    window_id: str
-    path: str
-    status: str
-    reason: str
+    added: Mapping[str, int] = field(default_factory=dict, metadata={"words": "{number:,} new ({names})"})
+    changed: int = _said("{number:,} with another verdict", 0)
+    removed: int = _said("{number:,} gone", 0)
 
 
 @dataclass(frozen=True)
 class PostDifferences:
-    """Files of posts, by path."""
+    """Files of posts by path, and the citations that were removed from what was written."""
 
-    written: tuple[str, ...] = ()
-    rewritten: tuple[str, ...] = ()
-    edited: tuple[str, ...] = ()
-    """Those that a person has edited since the last run; their text stays."""
-    removed: tuple[str, ...] = ()
-    kept: int = 0
-    removed_citations: int = 0
-    """Links and citations that were removed from what was written, since the writer was not shown their documents."""
-    missing: tuple[MissingPost, ...] = ()
-    """Every window that has no post for a reason that may pass."""
+    written: tuple[str, ...] = _said("{number:,} written ({few})")
+    rewritten: tuple[str, ...] = _said("{number:,} written again ({few})")
+    edited: tuple[str, ...] = _said("{number:,} edited by a person, whose text stays ({few})")
+    removed: tuple[str, ...] = _said("{number:,} removed ({few})")
+    kept: int = _said("{number:,} kept", 0)
+    removed_citations: int = _said("{number:,} links or citations removed", 0)
+    missing: tuple[Mapping[str, str], ...] = ()
+    """Id and path of the windows without a post, and why it is ``rejected``, ``failed`` or ``waiting``."""
 
 
 @dataclass(frozen=True)
 class Differences:
-    """What a run has changed for a reader, by table; None for one that the run did not make."""
+    """What a run has changed for a reader, by table; None for one that the run did not make.
+
+    ``unreached`` are documents that are dated after every window, so that no window is given them, and ``unknown`` are
+    tables whose former files were damaged or of another version.
+    """
 
     documents: DocumentDifferences | None = None
     messages: MessageDifferences | None = None
     windows: WindowDifferences | None = None
     posts: PostDifferences | None = None
     unreached: tuple[str, ...] = ()
-    """Documents of people that are dated after every window began, so that no window can be given them."""
     unknown: tuple[str, ...] = ()
-    """Tables that could not be compared, because their files were damaged or of another version."""
 
 
 class ReaderView(NamedTuple):
-    """What a reader sees at one moment: the tables, and the hash of each file of a post, by slug."""
+    """What a reader sees at one moment: the tables, and the hash of each file of a post, by path."""
 
     tables: Tables
     files: Mapping[str, str]
@@ -118,219 +100,157 @@ class ReaderView(NamedTuple):
 
 def look(workspace: Workspace) -> ReaderView:
     """Take what a reader sees now. No row is read."""
-    files = {slug: entry.content for slug, entry in workspace.catalog.read(FILES).items()}
-    return ReaderView(workspace.tables.pin(), files)
+    folder, files = workspace.settings.writers.folder, workspace.catalog.read(FILES)
+    hashes = {f"{folder}/{slug}.md": entry.content for slug, entry in files.items()}
+    return ReaderView(workspace.tables.pin(), hashes)
 
 
 def compare(workspace: Workspace, before: ReaderView, made: Collection[str]) -> Differences:
-    """Compare what a reader saw before a run with what is there now. Only partitions that have changed are read.
-
-    The files of ``before`` must still be there.
-    """
+    """Compare what a reader saw before a run with what is there now. The files of ``before`` must still be there."""
     after, found, unknown = look(workspace), dict[str, Any](), []
-    finders: dict[str, Callable[[], object]] = {
-        "documents": lambda: compare_documents(*_read(before, after, "documents")),
-        "messages": lambda: _compare_messages(before, after),
-        "windows": lambda: _compare_windows(before, after),
-        "posts": lambda: _compare_posts(workspace, before, after),
-    }
-    for table in filter(made.__contains__, finders):
+    comparisons = (compare_documents, compare_messages, _compare_windows, _compare_posts)
+    for table, compare_table in zip(("documents", "messages", "windows", "posts"), comparisons, strict=True):
         try:
-            found[table] = finders[table]()
+            if table in made:
+                found[table] = compare_table(before, after)
         except ContractError:
             unknown.append(table)
     if {"documents", "windows"} <= found.keys() and workspace.settings.rag.as_of:
-        found["unreached"] = _find_unreached(after.tables)
+        began = after.tables.read("windows", columns=("started_at",))["started_at"]
+        documents = after.tables.read("documents", columns=("uri", "status", "published_at"))
+        is_later = pl.col("published_at") > pl.lit(began.max(), began.dtype)
+        found["unreached"] = tuple(documents.filter(_OF_PEOPLE, is_later)["uri"].sort())
     return Differences(**found, unknown=tuple(unknown))
 
 
-def _read(before: ReaderView, after: ReaderView, *tables: str) -> list[pl.DataFrame]:
-    """Read the compared columns of each table before and after, where a partition of any of them has changed."""
+def _read(
+    before: ReaderView, after: ReaderView, columns: Sequence[str], table: str, beside: str = ""
+) -> list[pl.DataFrame]:
+    """Read a table before and after where a partition of it has changed, or of a table beside it."""
     views = (before.tables, after.tables)
     changed = set()
-    for table in tables:
-        former, present = (
-            {(key, entry.content) for key, entry in view.entries(table).items()} for view in views
-        )
+    for name in filter(None, (table, beside)):
+        former, present = ({(k, one.content) for k, one in view.entries(name).items()} for view in views)
         changed |= {key for key, _ in former ^ present}
-    return [view.read(table, sorted(changed), columns=_COLUMNS[table]) for table in tables for view in views]
+    return [view.read(table, sorted(changed), columns=columns) for view in views]
 
 
-def _find_unreached(tables: Tables) -> tuple[str, ...]:
-    began = tables.read("windows", columns=("started_at",))["started_at"].max()
-    if began is None:
-        return ()
-    documents = tables.read("documents", columns=("uri", "status", "published_at"))
-    return tuple(documents.filter(_OF_PEOPLE, pl.col("published_at") > began)["uri"].sort())
+def _match(
+    before: pl.DataFrame, after: pl.DataFrame, on: list[str], content: Sequence[str]
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Return the rows that came, those of both with another content, and those that are gone."""
+    come = after.join(before, on=on, how="anti", maintain_order="left")
+    both = after.join(before, on=on, maintain_order="left")
+    is_other = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_right")) for name in content)
+    return come, both.filter(is_other), before.join(after, on=on, how="anti", maintain_order="left")
 
 
-def compare_documents(before: pl.DataFrame, after: pl.DataFrame) -> DocumentDifferences:
-    """Compare rows of table ``documents``."""
-    first, second = before.filter(_OF_PEOPLE).sort("uri"), after.filter(_OF_PEOPLE).sort("uri")
-    gone = first.join(second, on="document_id", how="anti", maintain_order="left")
-    come = second.join(first, on="document_id", how="anti", maintain_order="left")
+def compare_documents(before: ReaderView, after: ReaderView) -> DocumentDifferences:
+    """Compare the documents that people wrote."""
+    columns = ("document_id", "uri", "revision", "content_hash", "status")
+    former, present = (
+        rows.filter(_OF_PEOPLE).sort("uri") for rows in _read(before, after, columns, "documents")
+    )
+    come, changed, gone = _match(former, present, ["document_id"], ["revision"])
     # Equal contents are paired in the order of their paths, each once.
-    numbered = pl.int_range(pl.len()).over("content_hash").alias("place")
-    renamed = gone.with_columns(numbered).join(
-        come.with_columns(numbered), on=["content_hash", "place"], suffix="_now", maintain_order="left"
-    )
-    changed = second.join(first, on="document_id", maintain_order="left").filter(
-        pl.col("revision") != pl.col("revision_right")
-    )
+    place = pl.int_range(pl.len()).over("content_hash")
+    gone, come = gone.with_columns(place=place), come.with_columns(place=place)
+    added, renamed, removed = _match(gone, come, ["content_hash", "place"], ["uri"])
     return DocumentDifferences(
-        added=tuple(come.filter(~pl.col("uri").is_in(renamed["uri_now"].implode()))["uri"]),
+        added=tuple(added["uri"]),
         changed=tuple(changed["uri"]),
-        renamed=tuple(renamed.select("uri", "uri_now").rows()),
-        removed=tuple(gone.filter(~pl.col("uri").is_in(renamed["uri"].implode()))["uri"]),
+        renamed=tuple(renamed.select("uri_right", "uri").sort("uri_right").rows()),
+        removed=tuple(removed["uri"]),
     )
 
 
-def _compare_messages(before: ReaderView, after: ReaderView) -> MessageDifferences:
-    former, present = _read(before, after, "messages")
-    if former.is_empty() and present.is_empty():
-        return MessageDifferences()
-    columns = ("conversation_id", "timestamp", "local_time")
-    return compare_messages(former, present, before.tables.read("messages", columns=columns))
-
-
-def compare_messages(before: pl.DataFrame, after: pl.DataFrame, known: pl.DataFrame) -> MessageDifferences:
-    """Compare rows of table ``messages``, of the partitions that have changed, where all of ``known`` were there."""
-    added = after.join(before, on="message_id", how="anti")
-    newest = known.group_by("conversation_id").agg(pl.col("timestamp").max().alias("newest"))
+def compare_messages(before: ReaderView, after: ReaderView) -> MessageDifferences:
+    """Compare the messages, of all conversations together."""
+    content, place = ("author", "text", "kind"), ("conversation_id", "timestamp", "local_time")
+    former, present = _read(before, after, ("message_id", *place, *content), "messages")
+    added, changed, removed = _match(former, present, ["message_id"], content)
+    known = before.tables.read("messages", columns=place) if len(added) else former
+    newest = known.group_by("conversation_id").agg(newest=pl.col("timestamp").max())
     late = added.join(newest, on="conversation_id").filter(pl.col("timestamp") < pl.col("newest"))
-    both = after.join(before, on="message_id")
-    content = ("author", "text", "kind")
-    is_same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(f"{name}_right")) for name in content)
-    return MessageDifferences(
-        added=len(added),
-        late=len(late),
-        changed=len(both.filter(~is_same)),
-        removed=len(before.join(after, on="message_id", how="anti")),
-        new_days=tuple(sorted(_days(added) - _days(known))),
-        late_days=tuple(sorted(_days(late))),
+    days, known_days, late_days = (
+        {str(day) for day in rows["local_time"].dt.date().unique()} for rows in (added, known, late)
     )
-
-
-def _days(messages: pl.DataFrame) -> set[str]:
-    return {day.isoformat() for day in messages["local_time"].dt.date().unique()}
+    new_days = tuple(sorted(days - known_days))
+    return MessageDifferences(
+        len(added), len(late), len(changed), len(removed), new_days, tuple(sorted(late_days))
+    )
 
 
 def _compare_windows(before: ReaderView, after: ReaderView) -> WindowDifferences:
-    windows_before, windows, contexts_before, contexts = _read(before, after, "windows", "window_contexts")
-    return compare_windows(
-        windows_before.join(contexts_before, on="window_id"), windows.join(contexts, on="window_id")
+    columns = ("window_id", "conversation_id", "started_at")
+    windows = _read(before, after, columns, "windows", beside="window_contexts")
+    verdicts = _read(before, after, ("window_id", "verdict"), "window_contexts", beside="windows")
+    # A window is named by its conversation and beginning, and its place among those with the same ones.
+    place = pl.int_range(pl.len()).over("conversation_id", "started_at")
+    former, present = (
+        rows.join(of_rows, on="window_id").sort("window_id").with_columns(place=place)
+        for rows, of_rows in zip(windows, verdicts, strict=True)
     )
+    added, changed, removed = _match(former, present, ["conversation_id", "started_at", "place"], ["verdict"])
+    counts = added["verdict"].value_counts().sort("verdict")
+    return WindowDifferences(dict(counts.iter_rows()), len(changed), len(removed))
 
 
-def compare_windows(before: pl.DataFrame, after: pl.DataFrame) -> WindowDifferences:
-    """Compare windows with their verdicts. One is named by conversation and beginning, and its place among those."""
-    name = ["conversation_id", "started_at", "place"]
-    place = pl.int_range(pl.len()).over("conversation_id", "started_at").alias("place")
-    former, present = (windows.sort("window_id").with_columns(place) for windows in (before, after))
-    added = present.join(former, on=name, how="anti")
-    both = present.join(former, on=name)
-    return WindowDifferences(
-        added=dict(added["verdict"].value_counts().sort("verdict").iter_rows()),
-        changed=len(both.filter(pl.col("verdict") != pl.col("verdict_right"))),
-        removed=len(former.join(present, on=name, how="anti")),
-    )
-
-
-def _compare_posts(workspace: Workspace, before: ReaderView, after: ReaderView) -> PostDifferences | None:
-    columns = ("window_id", "slug", "path", "status", "reason", "removed_citations")
-    posts = after.tables.read("posts", columns=columns)
+def _compare_posts(before: ReaderView, after: ReaderView) -> PostDifferences | None:
+    posts = after.tables.read("posts", columns=(*_MISSING, "removed_citations"))
     if posts.is_empty() and not before.files:
         return None
-    edited = set(posts.filter(pl.col("status") == "edited")["slug"])
+    edited = set(posts.filter(status="edited")["path"])
     come, gone = after.files.keys() - before.files.keys(), before.files.keys() - after.files.keys()
-    stay = after.files.keys() & before.files.keys()
-    other = {slug for slug in stay if after.files[slug] != before.files[slug]}
-    is_made = pl.col("slug").is_in([*come, *(other - edited)])
-    missing = posts.filter(pl.col("status").is_in(_WITHOUT_POST)).sort("status", "path")
-
-    def name(slugs: Collection[str]) -> tuple[str, ...]:
-        return tuple(f"{workspace.settings.writers.folder}/{slug}.md" for slug in sorted(slugs))
-
+    other = {path for path in before.files.keys() - gone if after.files[path] != before.files[path]}
+    cited = posts.filter(pl.col("path").is_in([*come, *(other - edited)]))["removed_citations"].sum()
+    missing = posts.filter(pl.col("status").is_in(("rejected", "failed", "waiting"))).sort("status", "path")
     return PostDifferences(
-        written=name(come),
-        rewritten=name(other - edited),
-        edited=name(other & edited),
-        removed=name(gone),
-        kept=len(stay - other),
-        removed_citations=int(posts.filter(is_made)["removed_citations"].sum()),
-        missing=tuple(
-            MissingPost(*row) for row in missing.select("window_id", "path", "status", "reason").iter_rows()
-        ),
+        written=tuple(sorted(come)),
+        rewritten=tuple(sorted(other - edited)),
+        edited=tuple(sorted(other & edited)),
+        removed=tuple(sorted(gone)),
+        kept=len(after.files) - len(come) - len(other),
+        removed_citations=int(cited),
+        missing=tuple(missing.select(_MISSING).to_dicts()),
     )
 
 
 def describe_differences(differences: Differences) -> list[str]:
-    """Describe what a run has changed, one line for each kind of thing; and each window that has no post.
+    """Describe what a run has changed, one line for each table; and the windows that have no post.
 
     The terminal, Dagster and logs have the same lines; one says so if nothing is different.
     """
-    documents = differences.documents or DocumentDifferences()
-    messages = differences.messages or MessageDifferences()
-    windows = differences.windows or WindowDifferences()
-    posts = differences.posts or PostDifferences()
-    late = f", {messages.late:,} of them late" if messages.late else ""
-    verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in windows.added.items())
-    changed_posts = [
-        _name(posts.written, "written", most=_MOST_PATHS),
-        _name(posts.rewritten, "written again", most=_MOST_PATHS),
-        _name(posts.edited, "edited by a person, whose text stays", most=_MOST_PATHS),
-        _name(posts.removed, "removed", most=_MOST_PATHS),
-    ]
-    citations = count(posts.removed_citations, "link or citation removed", "links or citations removed")
-    unknown = f"what has changed in {', '.join(differences.unknown)}, whose files were damaged or of another version"
-    said = {
-        "Documents": [
-            _name(documents.added, "added"),
-            _name(documents.changed, "changed"),
-            _name([f"{former} is now {present}" for former, present in documents.renamed], "renamed"),
-            _name(documents.removed, "removed"),
-        ],
-        "Messages": [
-            f"{messages.added:,} new{late}" if messages.added else "",
-            f"{messages.changed:,} changed" if messages.changed else "",
-            f"{messages.removed:,} removed" if messages.removed else "",
-            _name(messages.new_days, "with messages for the first time", "day"),
-            _name(messages.late_days, "with late messages", "day"),
-        ],
-        "Windows": [
-            f"{sum(windows.added.values()):,} new ({verdicts})" if windows.added else "",
-            f"{windows.changed:,} with another verdict" if windows.changed else "",
-            f"{windows.removed:,} gone" if windows.removed else "",
-        ],
-        "Posts": [
-            *changed_posts,
-            f"{posts.kept:,} kept" if posts.kept and any(changed_posts) else "",
-            citations if posts.removed_citations else "",
-        ],
-        "Not known": [unknown if differences.unknown else ""],
-    }
-    lines = [f"{title}: {'; '.join(filter(None, parts))}" for title, parts in said.items() if any(parts)]
-    if lines and (late_documents := differences.unreached):
-        given = "it" if len(late_documents) == 1 else "them"
-        named = f"{count(len(late_documents), 'document')} ({name_some(late_documents, MOST_NAMES)})"
-        lines.append(f"Newer than every window, so that none is given {given}: {named}")
+    lines, posts = [], differences.posts or PostDifferences()
+    for table in ("documents", "messages", "windows", "posts"):
+        found = getattr(differences, table)
+        told = [one for one in fields(found) if one.metadata and getattr(found, one.name)] if found else []
+        if {one.name for one in told} - {"kept"}:
+            said = [_describe(one.metadata["words"], getattr(found, one.name)) for one in told]
+            lines.append(f"{table.capitalize()}: {'; '.join(said)}")
+    if lines and differences.unreached:
+        named = name_some(differences.unreached, MOST_NAMES)
+        lines.append(f"Newer than every window, so that none is given them: {named}")
+    if differences.unknown:
+        lines.append(f"Not compared, since the former table was damaged: {', '.join(differences.unknown)}")
     if not lines:
-        lines = [f"{NOTHING}; {count(posts.kept, 'post')} kept" if posts.kept else NOTHING]
-    return [*lines, *_describe_missing(posts.missing)]
+        kept = f"; {count(posts.kept, 'post')} kept" if posts.kept else ""
+        lines.append(f"Nothing is different for a reader{kept}")
+    alike: dict[tuple[str, str], list[str]] = {}
+    for post in posts.missing:
+        alike.setdefault((post["status"], post["reason"]), []).append(post["path"])
+    for (status, reason), paths in alike.items():
+        lines.append(f"No post, {status}: {name_some(paths, _MOST_PATHS)}: {reason}")
+    return lines
 
 
-def _describe_missing(missing: Sequence[MissingPost]) -> list[str]:
-    """Describe the windows without a post, one line for all that have the same reason."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for post in missing:
-        groups.setdefault((post.status, post.reason), []).append(post.path)
-    return [
-        f"No post, {status}: {name_some(paths, _MOST_PATHS)}: {reason}"
-        for (status, reason), paths in groups.items()
-    ]
-
-
-def _name(names: Sequence[str], what: str, noun: str = "", most: int = MOST_NAMES) -> str:
-    """Count things, and name the first of them; empty for none."""
-    number = count(len(names), noun) if noun else f"{len(names):,}"
-    return f"{number} {what} ({name_some(names, most)})" if names else ""
+def _describe(words: str, found: Any) -> str:
+    """Fill in how many things there are, and which."""
+    if isinstance(found, int):
+        return words.format(number=found)
+    if isinstance(found, Mapping):
+        verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in found.items())
+        return words.format(number=sum(found.values()), names=verdicts)
+    names = [" is now ".join(one) if isinstance(one, tuple) else one for one in found]
+    few, most = name_some(names, _MOST_PATHS), name_some(names, MOST_NAMES)
+    return words.format(number=len(names), few=few, names=most)

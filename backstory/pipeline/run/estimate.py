@@ -20,7 +20,7 @@ from backstory.models.llm_reranker import MAX_OUTPUT_TOKENS
 from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.models.usage import Usage
 from backstory.pipeline.history.spending import estimate_cost, find_price
-from backstory.pipeline.incremental.partitions import content_of, read_previous
+from backstory.pipeline.incremental.inputs import read_previous
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages.documents import read_documents
 from backstory.pipeline.stages.messages import read_all_messages
@@ -39,8 +39,8 @@ _CHARACTERS_OF_A_TOKEN: Final = 4
 _SAMPLE_TOKENS: Final = 4000
 _SAMPLE_TEXTS: Final = 32
 
-Frames: TypeAlias = Mapping[str, pl.DataFrame]
-"""Rows by table or partition."""
+Made: TypeAlias = Mapping[tuple[str, str], pl.DataFrame]
+"""Rows by table and partition."""
 
 
 @dataclass(frozen=True)
@@ -106,52 +106,73 @@ def estimate_run(workspace: Workspace, first: date | None, last: date | None) ->
     error. The workspace was opened with ``writes`` unset.
     """
     wanted = find_wanted(workspace, first, last)
-    windows, queries = _read_windows(workspace, wanted)
-    documents, chunks = _read_chunks(workspace)
-    documents_change = _are_changed(workspace, {"documents": documents, "document_chunks": chunks})
-    changed = _find_changed(workspace, {"windows": windows, "window_chunks": queries})
-    searched = _find_searched(workspace, wanted, changed, documents_change=documents_change)
-    settings, shown = workspace.settings, pl.concat(queries[key] for key in searched) if searched else None
-    found = [
-        _find_missing(
-            workspace, "document", "documents", embedding_texts(chunks, documents) if documents_change else []
-        ),
-        _find_missing(workspace, "query", "query chunks", [] if shown is None else shown["text"].to_list()),
-    ]
-    texts = [text for _, missing, _ in found for text in missing]
-    counts = np.concatenate([tokens for _, _, tokens in found])
+    settings, embedder = workspace.settings, workspace.embedder
+    made = _make(workspace, wanted)
+    changed = _find_changed(workspace, made)
+    documents_change = WHOLE in changed or bool(SearchIndexStage.find_stale(workspace, []))
+    searched = _find_searched(workspace, wanted, {*wanted} if documents_change else changed)
+    documents = (made["documents", WHOLE], made["document_chunks", WHOLE])
+    texts: dict[str, tuple[Task, list[str]]] = {
+        "documents": ("document", embedding_texts(*reversed(documents)) if documents_change else []),
+        "query chunks": ("query", [text for key in searched for text in made["window_chunks", key]["text"]]),
+    }
+    embedding, missing, tokens = [], list[str](), [np.zeros(0, np.int64)]
+    for kind, (task, given) in texts.items():
+        unique = list(dict.fromkeys(given))
+        keys = [embedding_key(embedder.id, task, text) for text in unique]
+        known = workspace.embeddings.get(keys, embedder.dimension)[0]
+        absent = [text for text, is_known in zip(unique, known, strict=True) if not is_known]
+        tokens.append(embedder.count_tokens(absent) if absent else tokens[0])
+        embedding.append(TextsToEmbed(kind, len(unique), int(known.sum()), int(tokens[-1].sum())))
+        missing += absent
+    counts = np.concatenate(tokens)
+    used = Usage(texts=len(missing), tokens_in=int(counts.sum()))
     return Estimate(
         partitions=wanted,
-        embedder=workspace.embedder.id,
-        embedding=[kind for kind, _, _ in found],
-        pace=_predict_pace(workspace.embedder, settings.embedding, texts, counts),
+        embedder=embedder.id,
+        embedding=embedding,
+        pace=_predict_pace(embedder, settings.embedding, missing, counts),
         is_paid=settings.embedding.provider in SERVICES,
-        cost=_price_embedding(settings, len(texts), int(counts.sum())),
-        calls=_list_calls(workspace, wanted, searched, changed, windows, queries),
+        cost=_price(settings, settings.embedding.paid_model, used),
+        calls=_list_calls(workspace, wanted, searched, changed, made),
         currency=settings.costs.currency,
     )
 
 
-def _read_windows(workspace: Workspace, wanted: Sequence[str]) -> tuple[Frames, Frames]:
-    """Read the windows and the query chunks that the run would make, by partition."""
+def _make(workspace: Workspace, wanted: Sequence[str]) -> Made:
+    """Make the tables up to the texts that are embedded, as the stages do, by table and partition."""
     messages = read_all_messages(workspace, wanted).messages
     messages = messages.with_columns(partition_keys(messages, workspace.settings.partitions.grain))
     windows = cut_messages(workspace, messages, wanted)
-    return windows, cut_to_queries(workspace, pl.concat(windows.values()), messages, wanted)
+    queries = cut_to_queries(workspace, pl.concat(windows.values()), messages, wanted)
+    documents = read_documents(workspace, workspace.list_documents(), FileHashes(workspace.catalog))[
+        0
+    ].documents
+    chunks = cut_documents(workspace, documents, read_previous(workspace, "document_chunks"))
+    return {
+        **{("windows", key): rows for key, rows in windows.items()},
+        **{("window_chunks", key): rows for key, rows in queries.items()},
+        ("documents", WHOLE): documents,
+        ("document_chunks", WHOLE): chunks,
+    }
 
 
-def _read_chunks(workspace: Workspace) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Read the documents and the chunks that the run would make."""
-    read, _ = read_documents(workspace, workspace.list_documents(), FileHashes(workspace.catalog))
-    chunks = cut_documents(workspace, read.documents, read_previous(workspace, "document_chunks"))
-    return read.documents, chunks
+def _find_changed(workspace: Workspace, made: Made) -> set[str]:
+    """List the partitions of which the run would make other rows of some table."""
+    entries = workspace.catalog.read_all({table for table, _ in made})
+    return {
+        key
+        for (table, key), rows in made.items()
+        if key not in entries[table] or entries[table][key].content != hash_rows(rows)
+    }
 
 
-def _are_changed(workspace: Workspace, made: Frames) -> bool:
-    """Return whether the index would be made again, of other rows or with other settings."""
-    contents = {table: content_of(workspace, table, [WHOLE])[WHOLE] for table in made}
-    is_stale = any(hash_rows(rows) != contents[table] for table, rows in made.items())
-    return is_stale or bool(SearchIndexStage.find_stale(workspace, []))
+def _find_searched(workspace: Workspace, wanted: Sequence[str], changed: Collection[str]) -> list[str]:
+    """List the partitions that the run would search again."""
+    if not workspace.settings.rag.enabled:
+        return []
+    stale = {key for stage in (HitsStage, DecisionsStage) for key in stage.find_stale(workspace, wanted)}
+    return [key for key in wanted if key in stale or key in changed]
 
 
 def _predict_pace(
@@ -167,14 +188,10 @@ def _predict_pace(
         most_texts, most_tokens = settings.per_minute
         minutes = max(len(texts) / most_texts, float(counts.sum()) / most_tokens)
         # Gemini's defaults are its quota; those of other servers say nothing about their speed.
-        limited = settings.texts_per_minute is not None or settings.tokens_per_minute is not None
-        is_known = limited or settings.provider == "gemini"
-        basis = (
-            "from the limits per minute in the settings"
-            if is_known
-            else "at best: your server's speed is not known"
-        )
-        return Pace(minutes * 60, basis)
+        is_limited = settings.texts_per_minute is not None or settings.tokens_per_minute is not None
+        if is_limited or settings.provider == "gemini":
+            return Pace(minutes * 60, "from the limits per minute in the settings")
+        return Pace(minutes * 60, "at best: your server's speed is not known")
     order = np.argsort(counts, kind="stable")  # the sample has texts of all lengths
     wanted = min(_SAMPLE_TEXTS, len(order), max(1, int(_SAMPLE_TOKENS / counts.mean())))
     sample = order[(np.arange(wanted) * 2 + 1) * len(order) // (2 * wanted)]
@@ -182,84 +199,35 @@ def _predict_pace(
     embedder.embed(sampled[:1], task="document")  # loads the model
     started = time.perf_counter()
     embedder.embed(sampled, task="document")
-    elapsed = time.perf_counter() - started
-    seconds = elapsed * float(counts.sum()) / float(counts[sample].sum())
+    seconds = (time.perf_counter() - started) * float(counts.sum()) / float(counts[sample].sum())
     return Pace(seconds, f"measured now on {len(sampled)} of these texts, at this machine's present load")
 
 
-def _find_changed(workspace: Workspace, made: Mapping[str, Frames]) -> set[str]:
-    """List the partitions of which the run would make other rows of some table."""
-    changed: set[str] = set()
-    for table, frames in made.items():
-        contents = content_of(workspace, table, [*frames])
-        changed |= {key for key, rows in frames.items() if hash_rows(rows) != contents[key]}
-    return changed
-
-
-def _find_searched(
-    workspace: Workspace, wanted: Sequence[str], changed: Collection[str], *, documents_change: bool
-) -> list[str]:
-    """List the partitions that the run would search again: all of them if the documents change."""
-    if not workspace.settings.rag.enabled:
-        return []
-    if documents_change:
-        return list(wanted)
-    stale = {key for stage in (HitsStage, DecisionsStage) for key in stage.find_stale(workspace, wanted)}
-    return [key for key in wanted if key in stale or key in changed]
-
-
-def _find_missing(
-    workspace: Workspace, task: Task, kind: str, texts: Sequence[str]
-) -> tuple[TextsToEmbed, list[str], NDArray[np.int64]]:
-    """Find the texts of one kind whose vectors are not in the cache, and the tokens of each."""
-    unique = list(dict.fromkeys(texts))
-    keys = [embedding_key(workspace.embedder.id, task, text) for text in unique]
-    known = workspace.embeddings.get(keys, workspace.embedder.dimension)[0]
-    missing = [text for text, cached in zip(unique, known, strict=True) if not cached]
-    tokens = workspace.embedder.count_tokens(missing) if missing else np.zeros(0, np.int64)
-    return TextsToEmbed(kind, len(unique), int(known.sum()), int(tokens.sum())), missing, tokens
-
-
-def _price_embedding(settings: Settings, texts: int, tokens: int) -> float | None:
-    embedding = settings.embedding
-    if embedding.paid_model is None:
-        return 0.0
-    used = Usage(texts=texts, tokens_in=tokens)
-    return estimate_cost(find_price(settings.costs, embedding.paid_model), used)
-
-
 def _list_calls(
-    workspace: Workspace,
-    wanted: Sequence[str],
-    searched: Sequence[str],
-    changed: Collection[str],
-    windows: Frames,
-    queries: Frames,
+    workspace: Workspace, wanted: Sequence[str], searched: Sequence[str], changed: Collection[str], made: Made
 ) -> list[CallsToMake]:
     settings, calls = workspace.settings, []
     rerank, writers = settings.rerank, settings.writers
     if rerank.paid_model is not None and searched:
-        number = sum(len(windows[key]) for key in searched)
-        characters = QUERY_CHARACTERS + rerank.candidates * TEXT_CHARACTERS
-        shown = number * characters // _CHARACTERS_OF_A_TOKEN
-        written = number * MAX_OUTPUT_TOKENS
-        calls.append(_price_calls(settings, "rerank", rerank.paid_model, number, shown, written))
+        number = sum(len(made["windows", key]) for key in searched)
+        characters = number * (QUERY_CHARACTERS + rerank.candidates * TEXT_CHARACTERS)
+        calls.append(("rerank", rerank.paid_model, number, characters, 0, MAX_OUTPUT_TOKENS))
     if writers.paid_model is not None:
-        told = PostsStage.list_also_read(workspace, wanted)
         again = {*searched, *changed, *PostsStage.find_stale(workspace, wanted)}
-        again |= {key for key, others in told.items() if not again.isdisjoint(others)}
-        number = sum(len(windows[key]) for key in again)
-        characters = sum(int(queries[key]["text"].str.len_chars().sum()) for key in again)
-        tokens = number * settings.context.max_tokens + characters // _CHARACTERS_OF_A_TOKEN
-        written = number * writers.max_output_tokens
-        calls.append(_price_calls(settings, "writing", writers.paid_model, number, tokens, written))
-    return calls
+        told = PostsStage.list_also_read(workspace, wanted)
+        again = {key for key in wanted if key in again or not again.isdisjoint(told.get(key, ()))}
+        number = sum(len(made["windows", key]) for key in again)
+        characters = sum(int(made["window_chunks", key]["text"].str.len_chars().sum()) for key in again)
+        most = (settings.context.max_tokens, writers.max_output_tokens)
+        calls.append(("writing", writers.paid_model, number, characters, *most))
+    estimated = []
+    for purpose, model, number, characters, tokens_of_each, written_of_each in calls:
+        tokens = number * tokens_of_each + characters // _CHARACTERS_OF_A_TOKEN
+        used = Usage(calls=number, tokens_in=tokens, tokens_out=number * written_of_each)
+        cost = _price(settings, model, used)
+        estimated.append(CallsToMake(purpose, model, number, tokens, used.tokens_out, cost))
+    return estimated
 
 
-def _price_calls(
-    settings: Settings, purpose: str, model: str, calls: int, tokens_in: int, tokens_out: int
-) -> CallsToMake:
-    used = Usage(calls=calls, tokens_in=tokens_in, tokens_out=tokens_out)
-    return CallsToMake(
-        purpose, model, calls, tokens_in, tokens_out, estimate_cost(find_price(settings.costs, model), used)
-    )
+def _price(settings: Settings, model: str | None, used: Usage) -> float | None:
+    return 0.0 if model is None else estimate_cost(find_price(settings.costs, model), used)

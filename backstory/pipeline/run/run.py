@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
@@ -22,18 +22,11 @@ from backstory.storage.tables.tables import WHOLE
 
 _SHOWN_PARTITIONS: Final = 3
 
-Reasons: TypeAlias = Mapping[str, str]
-"""Partition key to the reason why the partition could not be built."""
-
 
 class RunPosition(NamedTuple):
-    """Where a run stands. Of the positions of one run, no later one has less done or another total.
+    """Where a run stands: the table that it makes, and how many of all its steps are done.
 
-    Attributes:
-        table: The table that it makes.
-        done: Finished steps of the run: tables, or with feedback the partitions that are made in turn.
-        total: All of them.
-        has_turns: Whether this step is one partition of all tables, so that a table is only a part of it.
+    A step is a table. With ``has_turns``, it is one partition of all tables, so that a table is only a part of it.
     """
 
     table: str
@@ -45,35 +38,21 @@ class RunPosition(NamedTuple):
 RunEvent: TypeAlias = StageResult | CheckResult | RunPosition
 """The report of a stage, the finding of a check, or where the run stands when it begins to make a table."""
 
+OnProgress: TypeAlias = Callable[[RunEvent], None]
+"""Callback for the events of a run, called as soon as there is one."""
+
+
+def ignore_progress(event: RunEvent) -> None:
+    """Do nothing with an event."""
+
 
 @dataclass
 class Run:
-    """One run over a workspace. The caller fills in what is wanted; the run fills in what became of it.
+    """One run over a workspace. The caller fills in what is wanted, up to ``keeps_contexts``; the run the rest.
 
-    Attributes:
-        partitions: Keys of the wanted partitions, in order; empty to build only tables without partitions. The run adds
-            those that hold names of people who joined later.
-        tables: Names of the tables to build.
-        by: What runs, for the history and for the runs that wait for this one.
-        dagster_run_id: Id of the run in Dagster; None outside of Dagster.
-        isolates_failures: Whether to build all that a failure does not concern, and to describe the failure.
-            Otherwise the first failure is raised.
-        checks: Whether to run the checks of each table after it.
-        keeps_contexts: Whether ``partitions.after_posts`` chooses the partitions to search again after changed
-            documents; otherwise all are.
-        id: Id of the run; also that of the Dagster run, if the stages ran as one.
-        kept: Partitions that keep their contexts of an earlier snapshot.
-        fresh: Whether nothing had changed, so that all stages were skipped.
-        made: What was made of each table of which anything was.
-        broken: By table and partition, why the partition could not be built or is damaged. The key is :data:`WHOLE`
-            for a table without partitions.
-        found: The finding of each check that ran.
-        stopped: Which budget or limit stopped the run, and what is left; None if none did.
-        refused_at: The table at which the run stopped, since it would have removed messages or documents.
-        errors: Failures outside of the stages, a sentence each.
-        differences: What is different for a reader.
-        seconds: Wall-clock time.
-        sources: Table ``sources`` after the run.
+    Without ``partitions``, only tables without them are built; the run adds those that hold names of people who joined
+    later. With ``keeps_contexts``, ``partitions.after_posts`` chooses the partitions to search again after changed
+    documents, and ``kept`` are those that keep their contexts. Unless a run ``isolates_failures``, the first is raised.
     """
 
     partitions: Sequence[str]
@@ -86,12 +65,17 @@ class Run:
     id: str = ""
     kept: frozenset[str] = frozenset()
     fresh: bool = False
+    """Whether nothing had changed, so that all stages were skipped."""
     made: dict[str, StageResult] = field(default_factory=dict)
     broken: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By table and partition, or :data:`WHOLE`, why it could not be built or is damaged."""
     found: dict[Check, CheckResult] = field(default_factory=dict)
     stopped: str | None = None
+    """Which budget or limit stopped the run, and what is left."""
     refused_at: str = ""
+    """The table at which the run stopped, since it would have removed messages or documents."""
     errors: list[str] = field(default_factory=list)
+    """Failures outside of the stages, a sentence each."""
     differences: Differences = field(default_factory=Differences)
     seconds: float = 0.0
     sources: pl.DataFrame = field(default_factory=lambda: empty(Sources), repr=False)
@@ -99,8 +83,8 @@ class Run:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run builds and checks every table."""
-        return self.checks and bool(self.partitions) and self.tables >= ALL_TABLES
+        """Whether the run has built and checked every table."""
+        return self.finished and self.checks and bool(self.partitions) and self.tables >= ALL_TABLES
 
     @property
     def failures(self) -> list[str]:
@@ -126,7 +110,7 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether everything was built: nothing failed or was left by a stop."""
-        return self.success and self.stopped is None
+        return not self.troubles
 
     @property
     def computed(self) -> int:
@@ -148,21 +132,20 @@ class Run:
 
     def total(self, figure: str) -> int:
         """Add up a figure that stages count, such as ``embedding_tokens``; 0 if no stage counts it."""
-        values = [made.counts.get(figure, 0) for made in self.made.values()]
-        return sum(int(value) for value in values if isinstance(value, int | float))
+        return sum(int(made.counts.get(figure, 0)) for made in self.made.values())
 
     def good(self, table: str, partitions: Sequence[str]) -> list[str]:
         """Return those of the partitions that are not broken."""
         broken = self.broken.get(table, {})
         return [] if WHOLE in broken else [key for key in partitions if key not in broken]
 
-    def fail(self, table: str, reasons: Reasons) -> None:
-        """Record partitions that are broken by themselves, not because a table that they read is broken."""
+    def fail(self, table: str, reasons: Mapping[str, str]) -> None:
+        """Record why partitions are broken by themselves, not because a table that they read is broken."""
         self.leave(table, reasons)
         for key, reason in reasons.items():
             self._causes.setdefault(reason, []).append((table, key))
 
-    def leave(self, table: str, reasons: Reasons) -> None:
-        """Record partitions that are not built because of another table, or of a stop."""
+    def leave(self, table: str, reasons: Mapping[str, str]) -> None:
+        """Record why partitions are not built, such as another table, or a stop."""
         if reasons:
             self.broken.setdefault(table, {}).update(reasons)

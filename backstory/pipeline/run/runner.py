@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, date, datetime, time, timedelta
 from time import perf_counter
 from typing import TypeAlias
 
-import polars as pl
-
 from backstory.base.errors import ContractError, InputError, naming_faults_of_system
 from backstory.base.telemetry import PRINTED, log_event, observe_run
-from backstory.pipeline.chats.copies import drop_unused_answers
 from backstory.pipeline.history.history import BY_LIBRARY
 from backstory.pipeline.incremental.report import CLEARED, StageResult
-from backstory.pipeline.run.builder import Builder, OnProgress, ignore_progress
+from backstory.pipeline.run.builder import Builder
 from backstory.pipeline.run.differences import compare, look
-from backstory.pipeline.run.pending import is_fresh, record_run
-from backstory.pipeline.run.plan import ALL_TABLES, ANSWERS, CORPUS, STAGES, TABLES_OF_DOCUMENTS
-from backstory.pipeline.run.run import Run
+from backstory.pipeline.run.plan import ALL_TABLES, TABLES_OF_DOCUMENTS, is_fresh, record_run
+from backstory.pipeline.run.run import OnProgress, Run, ignore_progress
 from backstory.pipeline.sharing import require_keys
 from backstory.pipeline.stages.messages import find_partitions
-from backstory.pipeline.stages.posts import POSTS, is_made_in_turn
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.partitions import partition_key
-from backstory.storage.tables.schemas import Sources
-from backstory.storage.tables.tables import WHOLE
 from backstory.storage.turns import running
 
 logger = logging.getLogger(__name__)
@@ -100,69 +92,50 @@ def execute_run(
     is built if nothing has changed since the last run of these partitions. Errors of the workspace, its settings or its
     catalog are raised; those of a stage only if the run does not isolate failures.
     """
-    started = perf_counter()
+    started, divides_days = perf_counter(), may_divide_days(workspace)
     with observe_run(run.partitions, run.dagster_run_id) as run.id:
-        with _held(workspace, run, holds_lock=holds_lock):
-            run.fresh = skips_unchanged and is_fresh(workspace, run.partitions)
+        with naming_faults_of_system(workspace.root), ExitStack() as held:
+            if not holds_lock:
+                days = run.partitions if divides_days else ()
+                held.enter_context(running(workspace.catalog.state, run.by, days=days))
+                require_keys(workspace, workspace.tables)
             files = [name for names in workspace.tables.list_files().values() for name in names.values()]
+            run.fresh = skips_unchanged and is_fresh(workspace, run.partitions)
             with workspace.runs.record(run.by, run.partitions, dagster_run_id=run.dagster_run_id) as finish:
                 if not run.fresh:
                     before = look(workspace)
-                    build_tables(workspace, run, on_progress)
+                    Builder(workspace, run, on_progress).build()
                     run.differences = compare(workspace, before, run.tables)
                 finish(run.end)
             if report is not None:
                 report(run)
             # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
-            _publish(workspace, run, files)
-            if run.is_complete and not run.fresh and run.finished:
+            # What holds rows that the run has removed does not stay for a while; what another run has begun with does.
+            has_cleared = any(CLEARED in made.counts for made in run.made.values())
+            if has_cleared and not divides_days:
+                workspace.publish_tables(timedelta(0))
+            else:
+                workspace.publish_tables(discarded=files if has_cleared else ())
+            if run.is_complete and not run.fresh:
                 record_run(workspace, run.partitions)
-            run.sources = _read_sources(workspace, run)
+            try:
+                run.sources = workspace.tables.read("sources")
+            except ContractError:  # a failed stage may leave it damaged
+                if run.finished:
+                    raise
         run.seconds = perf_counter() - started
-        _log(run)
+        for failure in run.failures:
+            log_event(logger, "run failed", level=logging.ERROR, reason=failure, extra=PRINTED)
+        log_event(
+            logger,
+            "run ended",
+            success=run.success,
+            fresh=run.fresh,
+            computed=run.computed,
+            files_not_read=len(run.unfinished),
+            seconds=run.seconds,
+        )
     return run
-
-
-def build_tables(workspace: Workspace, run: Run, on_progress: OnProgress = ignore_progress) -> None:
-    """Build the tables of a run in the order in which data flows, and run the checks of each table after it.
-
-    Nothing is built if a table needs the embedder and its model cannot be used. A partition is broken if it cannot be
-    built, if a blocking check finds cases in it, or if it reads a broken partition. All other partitions are built. A
-    broken partition keeps the rows of earlier runs, and the next run tries it again. A run that would remove messages
-    or documents stops there: it builds none of the later tables.
-
-    If posts are built that are documents for later windows, all stages from the documents on are built for one
-    partition after another, also those that are not wanted, since a post is made from the posts before it. Packages
-    that are absent are an error before anything is built.
-    """
-    stages = [stage for stage in STAGES if not {stage.table, *stage.side_outputs}.isdisjoint(run.tables)]
-    takes_turns = is_made_in_turn(workspace) and any(stage.table == POSTS for stage in stages)
-    if takes_turns:
-        stages = [stage for stage in STAGES if stage in stages or stage in (*CORPUS, *ANSWERS)]
-    builder = Builder(workspace, run, stages, on_progress)
-    if not builder.open_models():
-        return
-    if takes_turns:
-        builder.build_in_turn()
-    else:
-        builder.build_tables()
-    if run.refused_at:
-        left = [stage for stage in stages if stage.table not in run.made]
-        builder.leave(left, {WHOLE: f"the run stopped at {run.refused_at}"})
-    is_whole = POSTS in run.made or not workspace.has_chats
-    if is_whole and not (run.broken or run.stopped):
-        drop_unused_answers(workspace)
-
-
-@contextmanager
-def _held(workspace: Workspace, run: Run, *, holds_lock: bool) -> Iterator[None]:
-    """Hold the lock; a full disk is named."""
-    with naming_faults_of_system(workspace.root), ExitStack() as held:
-        if not holds_lock:
-            days = run.partitions if may_divide_days(workspace) else ()
-            held.enter_context(running(workspace.catalog.state, run.by, days=days))
-            require_keys(workspace, workspace.tables)
-        yield
 
 
 def may_divide_days(workspace: Workspace) -> bool:
@@ -174,40 +147,3 @@ def may_divide_days(workspace: Workspace) -> bool:
     storage, writers = workspace.settings.storage, workspace.settings.writers
     is_shared = storage.database is not None and storage.files is not None
     return is_shared and not workspace.feeds_back and not writers.letter_grains
-
-
-def _publish(workspace: Workspace, run: Run, files: Collection[str]) -> None:
-    """Let other programs read the tables; what holds rows that the run has removed does not stay for a while."""
-    if not any(CLEARED in made.counts for made in run.made.values()):
-        workspace.publish_tables()
-    elif may_divide_days(workspace):
-        workspace.publish_tables(
-            discarded=files
-        )  # what another run has begun with or has yet to record stays
-    else:
-        workspace.publish_tables(timedelta(0))
-
-
-def _log(run: Run) -> None:
-    """Log the end of a run, with its figures and each failure."""
-    for failure in run.failures:
-        log_event(logger, "run failed", level=logging.ERROR, reason=failure, extra=PRINTED)
-    log_event(
-        logger,
-        "run ended",
-        success=run.success,
-        fresh=run.fresh,
-        computed=run.computed,
-        files_not_read=len(run.unfinished),
-        seconds=run.seconds,
-    )
-
-
-def _read_sources(workspace: Workspace, run: Run) -> pl.DataFrame:
-    """Read the status of each file; empty if a failed stage left the table damaged."""
-    try:
-        return workspace.tables.read("sources")
-    except ContractError:
-        if run.finished:
-            raise
-        return empty(Sources)

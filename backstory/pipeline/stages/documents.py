@@ -25,16 +25,17 @@ from backstory.ingest.privacy.erasure_list import leave_out_documents, read_forg
 from backstory.ingest.sources.listing import fetch_sources, hash_listing
 from backstory.pipeline.chats.copies import clear_copies_of_documents
 from backstory.pipeline.chats.removals import require_documents
-from backstory.pipeline.incremental.fingerprints import (
+from backstory.pipeline.incremental.inputs import (
     code_version,
     hash_dependencies,
+    is_made_by_this_code,
+    read_previous,
 )
-from backstory.pipeline.incremental.partitions import is_made_by_this_code, read_previous, write_side_output
 from backstory.pipeline.incremental.report import CLEARED, log_unread
 from backstory.pipeline.stages.stage import TableStage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
-from backstory.storage.tables.tables import WHOLE
+from backstory.storage.tables.tables import WHOLE, Made
 from backstory.text.languages import detect_language
 
 logger = logging.getLogger(__name__)
@@ -97,9 +98,9 @@ class DocumentsStage(TableStage):
         self._inputs_after = {WHOLE: _hash_inputs(workspace, workspace.list_documents(), hashes)}
         self._rows = read.documents
         cleared = None if previous is None else clear_copies_of_documents(workspace, previous, self._rows)
-        sources = {_DOCUMENTS: fill_in_languages(workspace, read)}
         is_settled = self._inputs_after[WHOLE] == inputs
-        write_side_output(workspace, "sources", sources, inputs if is_settled else "")
+        sources = Made(fill_in_languages(workspace, read), inputs if is_settled else "")
+        workspace.tables.commit({("sources", _DOCUMENTS): sources})
         log_unread(read.sources)
         self._reading = read.reading
         known = workspace.catalog.read(_READING).get(WHOLE)

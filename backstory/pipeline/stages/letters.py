@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from backstory.base.local_times import localize
-from backstory.pipeline.incremental.partitions import read_table_rows
+from backstory.pipeline.incremental.inputs import read_table_rows
 from backstory.pipeline.stages.writer_material import TABLES_READ, read_material
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.writers import WriterSettings

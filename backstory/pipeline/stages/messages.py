@@ -39,11 +39,7 @@ from backstory.pipeline.chats.message_archive import is_archive_stale, keep_arch
 from backstory.pipeline.chats.people import find_people, record_people
 from backstory.pipeline.chats.removals import refuse_removals
 from backstory.pipeline.chats.stored_messages import PARTITIONED, drop_outside
-from backstory.pipeline.incremental.partitions import (
-    find_stale_partitions,
-    split_by_partition,
-    write_side_output,
-)
+from backstory.pipeline.incremental.inputs import split_by_partition
 from backstory.pipeline.incremental.report import CLEARED, log_unread
 from backstory.pipeline.stages.stage import TableStage
 from backstory.pipeline.workspace import Workspace
@@ -51,6 +47,7 @@ from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.partitions import partition_key, partition_keys
 from backstory.storage.tables.schemas import Messages
+from backstory.storage.tables.tables import Made
 
 _EXTENT: Final = "extent"
 _EXPORTS: Final = "exports"
@@ -229,7 +226,7 @@ class MessagesStage(TableStage):
             # Of other days, some may have been made from the same exports.
             stored = workspace.tables.keys(self.table)
             read = dict.fromkeys(stored, self._read.fingerprint)
-            current = {*stored}.difference(find_stale_partitions(workspace, self.table, read))
+            current = {*stored}.difference(workspace.tables.stale(self.table, read))
             record_files(workspace, self.files, [*self.partitions, *current])
         workspace.last_reading.release()
 
@@ -275,7 +272,7 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     _write_quarantine(workspace, reading.quarantine)
     # Last, because its catalog entry also confirms the quarantine.
     fingerprint = fingerprint_messages(workspace, files)
-    write_side_output(workspace, "sources", {EXPORT_SOURCES: sources}, fingerprint)
+    workspace.tables.commit({("sources", EXPORT_SOURCES): Made(sources, fingerprint)})
     log_unread(sources)
     if messages.is_empty() and not had_messages and len(sources.filter(pl.col("status") != "ignored")):
         raise WorkspaceError(_describe_nothing(workspace, read), code="no_messages")
@@ -345,9 +342,8 @@ def _write_quarantine(workspace: Workspace, quarantine: pl.DataFrame) -> None:
     groups = {digest([str(source)], length=16): rows for (source,), rows in quarantine.group_by("source")}
     # Its keys are hashes of sources, of which some may be deleted.
     gone = workspace.catalog.read("quarantine").keys() - groups.keys()
-    write_side_output(
-        workspace, "quarantine", {key: rows.sort("line") for key, rows in groups.items()}, "", gone
-    )
+    made = {("quarantine", key): Made(rows.sort("line"), "") for key, rows in groups.items()}
+    workspace.tables.commit(made, without=[("quarantine", key) for key in gone])
 
 
 def _are_files_accounted_for(workspace: Workspace, fingerprint: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from backstory.base.wording import name_some
 from backstory.ingest.documents.written import DRAFT_SUFFIX
-from backstory.pipeline.incremental.fingerprints import POST_FOLDERS
+from backstory.pipeline.chats.copies import POST_FOLDERS
 from backstory.pipeline.stages.letters import list_homes
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry

@@ -17,8 +17,7 @@ from backstory.pipeline.chats.leaks import make_discretion
 from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.history.spending import estimate_cost, find_price
-from backstory.pipeline.incremental.fingerprints import hash_dependencies
-from backstory.pipeline.incremental.partitions import content_of
+from backstory.pipeline.incremental.inputs import content_of, hash_dependencies
 from backstory.pipeline.incremental.report import add_counts
 from backstory.pipeline.stages.letters import Assignment, find_neighbours, read_assignment
 from backstory.pipeline.stages.messages import list_chat_partitions

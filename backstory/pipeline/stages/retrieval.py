@@ -23,8 +23,12 @@ from backstory.pipeline.chats.named_documents import (
 )
 from backstory.pipeline.chats.people import read_people, show_chunks, show_messages
 from backstory.pipeline.chats.stored_messages import hash_read_messages, read_with_previous
-from backstory.pipeline.incremental.fingerprints import hash_dependencies, read_by_serving
-from backstory.pipeline.incremental.partitions import read_table_rows, split_by_partition
+from backstory.pipeline.incremental.inputs import (
+    hash_dependencies,
+    read_table_rows,
+    split_by_partition,
+    values_read_by,
+)
 from backstory.pipeline.incremental.report import add_counts
 from backstory.pipeline.incremental.visible_documents import Earlier, record_searched
 from backstory.pipeline.stages.stage import RunResources, TableStage
@@ -261,7 +265,7 @@ class WindowContextsStage(RetrievalStage):
             embedder_id=workspace.embedder.id,
             hits=hits,
             index_version=index.manifest.version,
-            settings_hash=digest_json(read_by_serving(workspace), length=16),
+            settings_hash=digest_json(values_read_by(workspace, "window_contexts"), length=16),
             posts=posts,
             messages=show_messages(
                 windows, read_with_previous(workspace, partitions), read_people(workspace)

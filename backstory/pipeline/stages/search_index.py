@@ -25,9 +25,9 @@ from backstory.ingest.documents.reader import READERS
 from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.models.failures import hide_quotes
-from backstory.pipeline.incremental.fingerprints import hash_dependencies
-from backstory.pipeline.incremental.partitions import (
+from backstory.pipeline.incremental.inputs import (
     content_of,
+    hash_dependencies,
     is_made_by_this_code,
     read_previous,
     read_table_rows,

@@ -27,14 +27,11 @@ from backstory.base.ids import digest
 from backstory.base.progress import announce
 from backstory.base.telemetry import describe_range, observe
 from backstory.index.search import SearchIndex, open_index
-from backstory.pipeline.incremental.fingerprints import hash_dependencies
-from backstory.pipeline.incremental.partitions import (
-    add_columns,
+from backstory.pipeline.incremental.inputs import (
     content_of,
-    count_rows,
     drop_other_grain,
-    find_stale_partitions,
     group_partitions,
+    hash_dependencies,
     record_maker,
 )
 from backstory.pipeline.incremental.report import StageResult, log_report
@@ -223,11 +220,12 @@ class TableStage(Stage):
 
     def stale_partitions(self) -> list[str]:
         """List the partitions whose inputs have changed, or whose file differs from the one that was written."""
-        return find_stale_partitions(self.workspace, self.table, self.inputs)
+        return self.workspace.tables.stale(self.table, self.inputs)
 
     def weigh(self, partitions: list[str]) -> Mapping[str, int]:
         """Return the input rows of each partition, by which the setting ``partitions.rows_at_once`` cuts groups."""
-        return {} if self.weighed_by is None else count_rows(self.workspace, self.weighed_by, partitions)
+        entries = {} if self.weighed_by is None else self.workspace.catalog.read(self.weighed_by)
+        return {key: entries[key].rows for key in partitions if key in entries}
 
     def inputs_after(self) -> Mapping[str, str]:
         """Return :attr:`inputs` after the rows were made, for inputs that may change while they are read."""
@@ -251,7 +249,7 @@ class TableStage(Stage):
         self.begin()
         if drop_other_grain(workspace, self.table, self.inputs):
             self.seen = workspace.catalog.version
-        pending = find_stale_partitions(workspace, self.table, self.inputs)
+        pending = workspace.tables.stale(self.table, self.inputs)
         weights = self.weigh(pending) if pending else {}
         groups = deque(group_partitions(pending, weights, workspace.settings.partitions.rows_at_once))
         made: list[str] = []
@@ -313,6 +311,5 @@ class TableStage(Stage):
         """Write and record partitions. One whose inputs changed while they were read is rebuilt by the next run."""
         after = self.inputs_after()
         read = {key: self.inputs[key] if after[key] == self.inputs[key] else _CHANGED for key in group}
-        made_from = add_columns(self.table, read)
-        made = {(self.table, key): Made(frames[key], made_from[key]) for key in group}
+        made = {(self.table, key): Made(frames[key], read[key]) for key in group}
         self.workspace.tables.commit(made, seen=self.seen)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from backstory.pipeline.chats.stored_messages import hash_read_messages, read_with_previous
-from backstory.pipeline.incremental.partitions import read_table_rows, split_by_partition
+from backstory.pipeline.incremental.inputs import read_table_rows, split_by_partition
 from backstory.pipeline.stages.post_folder import remove_posts_of_gone_windows
 from backstory.pipeline.stages.stage import TableStage
 from backstory.pipeline.workspace import Workspace

@@ -13,7 +13,7 @@ from backstory.ingest.documents.written import locate
 from backstory.ingest.sources.web_address import make_linker
 from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
 from backstory.pipeline.chats.people import read_people
-from backstory.pipeline.incremental.partitions import read_table_rows
+from backstory.pipeline.incremental.inputs import read_table_rows
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.passages.provenance import is_certain
 from backstory.storage.tables.partitions import previous_partition

@@ -24,7 +24,7 @@ from backstory.ingest.sources.mirror import (
     read_state,
     update_mirror,
 )
-from backstory.pipeline.run.pending import is_fresh
+from backstory.pipeline.run.plan import is_fresh
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.inputs import DocumentSettings, SourceSettings
 from tests.ingest.sources.drive_server import Answer, copies

@@ -17,7 +17,7 @@ from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.operations.backup.writing import write_backup
 from backstory.operations.forgetting import forget
 from backstory.operations.inspection.preview import preview_run
-from backstory.pipeline.run.pending import fingerprint_documents
+from backstory.pipeline.run.plan import fingerprint_documents
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.errors import raises
 from tests.ingest.sources.source_tables import read_again, served, states

@@ -1,7 +1,6 @@
 """Whoever asks for a run gets the same one: with the lock, the history, the views, and ids in the log."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,7 @@ from backstory.base import telemetry
 from backstory.index.snapshot import current_version
 from backstory.operations.forgetting import forget
 from backstory.pipeline.history.history import BY_COMMAND, BY_DAGSTER, BY_LIBRARY, BY_LIBRARY_FACE
-from backstory.pipeline.run.runner import build_tables
+from backstory.pipeline.run.builder import Builder
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import VIEWS_FILE
@@ -46,11 +45,13 @@ def test_every_caller_holds_the_lock_and_leaves_history_and_views(
         file.unlink()
     seen: list[tuple[bool, str | None]] = []
 
-    def observe(workspace: Workspace, *arguments: Any) -> None:
-        seen.append((is_running(workspace.catalog.state), telemetry.current_run()))
-        build_tables(workspace, *arguments)
+    build = Builder.build
 
-    monkeypatch.setattr("backstory.pipeline.run.runner.build_tables", observe)
+    def observe(builder: Builder) -> None:
+        seen.append((is_running(made_workspace.catalog.state), telemetry.current_run()))
+        build(builder)
+
+    monkeypatch.setattr(Builder, "build", observe)
     before = current_version(made_workspace.index)
     call(open_workspace(made_workspace.root))
 

@@ -1,7 +1,10 @@
 """What a run has changed for a reader: what is compared is exactly what was added, changed, renamed and removed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 from hypothesis import given
@@ -12,20 +15,22 @@ from backstory.pipeline.run.differences import (
     Differences,
     DocumentDifferences,
     MessageDifferences,
-    MissingPost,
     PostDifferences,
+    ReaderView,
     WindowDifferences,
     compare,
     compare_documents,
     compare_messages,
-    compare_windows,
     describe_differences,
     look,
 )
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import execute_run, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
-from tests.workspaces import CHAT, DIGEST, find_file
+from backstory.storage.tables.tables import Made
+from tests.builders.documents import make_documents
+from tests.builders.messages import make_messages
+from tests.workspaces import CHAT, DIGEST, find_file, open_tables, replace_recorded
 
 START = datetime(2025, 3, 1, tzinfo=UTC)
 names = st.sampled_from("abcdef")
@@ -41,17 +46,31 @@ def run(workspace: Workspace) -> Differences:
     return execute_run(opened, Run(find_wanted(opened, None, None))).differences
 
 
+@contextmanager
+def viewing(table: str, key: str, before: pl.DataFrame, after: pl.DataFrame) -> Iterator[list[ReaderView]]:
+    """Give what a reader sees of one partition before and after it was replaced."""
+    with TemporaryDirectory() as folder:
+        tables = open_tables(Path(folder))
+        views = []
+        for rows in (before, after):
+            tables.commit({(table, key): Made(rows, "")})
+            views.append(ReaderView(tables.pin(), {}))
+        yield views
+
+
 def tabulate(tree: dict[str, int]) -> pl.DataFrame:
-    rows = [(name, f"{name}.md", f"r{content}", f"h{content}", "ok") for name, content in tree.items()]
-    columns = ["document_id", "uri", "revision", "content_hash", "status"]
-    return pl.DataFrame(rows, schema=[(column, pl.String()) for column in columns], orient="row")
+    return make_documents(
+        {"document_id": name, "uri": f"{name}.md", "revision": f"r{content}", "content_hash": f"h{content}"}
+        for name, content in tree.items()
+    )
 
 
 @given(before=trees, after=trees)
 def test_documents_are_added_changed_renamed_and_removed_to_what_they_are_now(
     before: dict[str, int], after: dict[str, int]
 ) -> None:
-    found = compare_documents(tabulate(before), tabulate(after))
+    with viewing("documents", "all", tabulate(before), tabulate(after)) as views:
+        found = compare_documents(*views)
     there = {f"{name}.md": content for name, content in before.items()}
     now = {f"{name}.md": content for name, content in after.items()}
     contents = dict(there)
@@ -73,30 +92,16 @@ def test_documents_are_added_changed_renamed_and_removed_to_what_they_are_now(
 
 
 def tabulate_messages(chat: dict[int, tuple[bool, int]]) -> pl.DataFrame:
-    rows = [
-        (
-            str(hour),
-            str(group),
-            moment := START + timedelta(hours=9 * hour),
-            moment.replace(tzinfo=None),
-            "Ada",
-            str(content),
-            "text",
-        )
-        for hour, (group, content) in chat.items()
-    ]
-    schema = pl.Schema(
+    return make_messages(
         {
-            "message_id": pl.String(),
-            "conversation_id": pl.String(),
-            "timestamp": pl.Datetime("us", "UTC"),
-            "local_time": pl.Datetime("us"),
-            "author": pl.String(),
-            "text": pl.String(),
-            "kind": pl.String(),
+            "message_id": str(hour),
+            "conversation_id": str(group),
+            "timestamp": START + timedelta(hours=9 * hour),
+            "author": "Ada",
+            "text": str(content),
         }
+        for hour, (group, content) in chat.items()
     )
-    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 @given(before=messages, after=messages)
@@ -106,8 +111,8 @@ def test_messages_are_late_if_their_conversation_had_newer_ones(
     def day(hour: int) -> str:
         return (START + timedelta(hours=9 * hour)).date().isoformat()
 
-    known = tabulate_messages(before)
-    found = compare_messages(known, tabulate_messages(after), known)
+    with viewing("messages", "2025-03-01", tabulate_messages(before), tabulate_messages(after)) as views:
+        found = compare_messages(*views)
     added = after.keys() - before.keys()
     late = {
         hour
@@ -179,15 +184,14 @@ def test_a_table_whose_former_file_is_damaged_is_not_compared(made_workspace: Wo
 
 
 def test_a_window_with_another_verdict_is_counted(made_workspace: Workspace) -> None:
-    tables = made_workspace.tables
-    windows = tables.read("windows", columns=("window_id", "conversation_id", "started_at"))
-    contexts = tables.read("window_contexts", columns=("window_id", "verdict"))
-    before = windows.join(contexts, on="window_id").sort("started_at")
-    verdict = pl.when(pl.int_range(pl.len()) == 0).then(pl.lit("sufficient")).otherwise("verdict")
-    after = before.with_columns(verdict.alias("verdict"), window_id=pl.lit("now ") + pl.col("window_id"))
-    assert compare_windows(before, after) == WindowDifferences(changed=1)
-    assert compare_windows(before.clear(), after).added["sufficient"] == 1
-    assert compare_windows(before, after.clear()) == WindowDifferences(removed=len(before))
+    before = look(made_workspace)
+    [day, *_] = made_workspace.tables.keys("window_contexts")
+    rows = made_workspace.tables.read("window_contexts", [day])
+    other = pl.when(pl.int_range(pl.len()) == 0).then(pl.lit("partial")).otherwise("verdict")
+    replace_recorded(made_workspace, "window_contexts", day, rows.with_columns(other.alias("verdict")))
+    assert compare(made_workspace, before, {"windows"}).windows == WindowDifferences(changed=1)
+    replace_recorded(made_workspace, "window_contexts", day, rows.clear())
+    assert compare(made_workspace, before, {"windows"}).windows == WindowDifferences(removed=len(rows))
 
 
 def test_documents_newer_than_every_window_are_named_unless_windows_are_given_any(
@@ -210,23 +214,14 @@ def test_documents_newer_than_every_window_are_named_unless_windows_are_given_an
     assert said == {1: False, 2: True}, "a run that changes nothing need not repeat it"
 
 
-def test_a_line_names_ten_and_counts_the_rest() -> None:
-    many = tuple(f"{number:03}.md" for number in range(200))
-    [line] = describe_differences(Differences(documents=DocumentDifferences(added=many)))
-    assert [name for name in many if name in line] == list(many[:MOST_NAMES])
-    assert f"{200 - MOST_NAMES} more" in line
-
-
-def test_a_line_names_three_paths_of_posts() -> None:
-    paths = tuple(f"posts/2025/{number:03}.md" for number in range(200))
-    missing = tuple(MissingPost("", path, "rejected", "too long") for path in paths)
-    for found in (
-        PostDifferences(written=paths),
-        PostDifferences(rewritten=paths),
-        PostDifferences(edited=paths),
-        PostDifferences(removed=paths),
-        PostDifferences(missing=missing),
+def test_a_line_names_ten_things_or_three_paths_and_counts_the_rest() -> None:
+    paths = tuple(f"posts/{number:03}.md" for number in range(200))
+    missing = tuple({"path": path, "status": "rejected", "reason": "too {long}"} for path in paths)
+    for found, most in (
+        (Differences(documents=DocumentDifferences(added=paths)), MOST_NAMES),
+        (Differences(posts=PostDifferences(written=paths)), 3),
+        (Differences(posts=PostDifferences(missing=missing)), 3),
     ):
-        line = describe_differences(Differences(posts=found))[-1]
-        assert [path for path in paths if path in line] == list(paths[:3])
-        assert "197 more" in line
+        line = describe_differences(found)[-1]
+        assert [path for path in paths if path in line] == list(paths[:most])
+        assert f"{200 - most} more" in line

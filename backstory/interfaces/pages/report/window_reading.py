@@ -17,7 +17,7 @@ from backstory.operations.inspection.windows import find_window
 from backstory.pipeline.chats.name_view import make_contact_scrub, make_page_view
 from backstory.pipeline.chats.named_documents import list_unlinked
 from backstory.pipeline.chats.people import read_people
-from backstory.pipeline.incremental.fingerprints import read_by_serving
+from backstory.pipeline.incremental.inputs import values_read_by
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.evidence.learned import read_learned
 from backstory.storage.tables.contracts import empty
@@ -144,7 +144,7 @@ def _show(rows: pl.DataFrame, key: str, show: Callable[[str, str], str], *column
 
 def _describe_learned(workspace: Workspace, summary: Mapping[str, Any]) -> str:
     """Describe what was learned, if the context was made by the settings and by what is learned today."""
-    read = read_by_serving(workspace)
+    read = values_read_by(workspace, "window_contexts")
     if digest_json(read, length=16) != summary["settings_hash"]:
         return ""
     learned = read_learned(workspace.learned)

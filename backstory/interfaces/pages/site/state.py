@@ -19,8 +19,8 @@ from backstory.index.snapshot import current_version
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.written import list_written
 from backstory.ingest.sources.listing import hash_listing
-from backstory.pipeline.incremental.fingerprints import hash_document_files
 from backstory.pipeline.rendered_pages import list_site_pages
+from backstory.pipeline.run.plan import hash_document_files
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.schemas import TABLES
