@@ -41,6 +41,7 @@ from backstory.interfaces.library.results import (
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import WHOLE, Tables
 
+_OF_FILES: Final = ("title", "kind", "format", "date_origin", "size", "revision")
 _TABLES: Final = ("documents", "document_chunks", "sources")
 
 
@@ -92,20 +93,20 @@ class Corpus:
 
     def _require_read(self, name: str) -> None:
         """Raise if a name is that of a file that was not read."""
-        locate_file = make_locator(self.workspace)
-        unread: list[NamedDocument] = []
-        for source in self.sources.filter(pl.col("status") != "read")["source"]:
-            path = locate_file(source) if is_of_source(source) else self.workspace.root / source
-            unread.append(NamedDocument("", source, "", "", path))
+        root, locate_file = self.workspace.root, make_locator(self.workspace)
+        unread = self.sources.filter(pl.col("status") != "read").select("source", "status", "reason")
+        told = {source: f"({status}): {reason}" for source, status, reason in unread.iter_rows()}
+        paths = {source: locate_file(source) if is_of_source(source) else root / source for source in told}
         try:
-            source = find_document(unread, name).uri
+            source = find_document(
+                [NamedDocument("", source, "", "", path) for source, path in paths.items()], name
+            ).uri
         except InputError as error:
             if error.code == "unknown_document":
                 return
             raise
-        status, reason = self.sources.filter(source=source).select("status", "reason").row(0)
         raise InputError(
-            f"{source} is no document, since the last run did not read it ({status}): {reason}. Once that is settled, "
+            f"{source} is no document, since the last run did not read it {told[source]}. Once that is settled, "
             "run `backstory run`, or `backstory add` without chats",
             code="unread_document",
         )
@@ -160,22 +161,16 @@ class Corpus:
         states = []
         for uri, (state, reason) in sorted(found.items()):
             row, name = rows.get(uri), name_source(folder, uri)
+            if name in self.hidden or (row is None and state == "removed"):
+                continue
             known: dict[str, Any] = {}
             if row is not None:
-                copied = ("title", "kind", "format", "date_origin", "size", "revision")
-                known = {
-                    "date": row["published_at"],
-                    "chunks": self.chunk_counts[row["document_id"]],
-                    "pages": place_text(row).pages,
-                    **{field: row[field] for field in copied},
-                }
-            if name not in self.hidden and (row is not None or state != "removed"):
-                document_id = document_id_of(uri)
-                states.append(
-                    FileState(
-                        document_id=document_id, uri=uri, name=name, state=state, reason=reason, **known
-                    )
-                )
+                known = {field: row[field] for field in _OF_FILES}
+                known["date"] = row["published_at"]
+                known["chunks"] = self.chunk_counts[row["document_id"]]
+                known["pages"] = place_text(row).pages
+            known |= {"document_id": document_id_of(uri), "uri": uri, "name": name}
+            states.append(FileState(state=state, reason=reason, **known))
         return states
 
     def read(self, name: str, pages: tuple[int, int] | None) -> DocumentText:
@@ -220,15 +215,17 @@ class Corpus:
         text = row["text"][start:end]
         return Chunk(document_id=document_id, index=index, char_start=start, char_end=end, text=text)
 
-    def of_tenant(self, tenant: str | None) -> Corpus:
-        """Return the documents of one tenant, as a search is restricted to them; all documents for None."""
+    @cached_property
+    def mine(self) -> Corpus:
+        """The documents of the tenant that the setting ``rag.tenant`` names; without one, all of them."""
+        settings = self.workspace.settings
+        tenant = settings.rag.tenant
         if tenant is None:
             return self
-        mine = self.documents.filter(pl.col("tenant") == tenant)
-        folder = self.workspace.settings.documents.folder
-        hidden = frozenset(name_source(folder, uri) for uri in list_foreign(self.documents, tenant))
+        foreign = list_foreign(self.documents, tenant)
+        hidden = frozenset(name_source(settings.documents.folder, uri) for uri in foreign)
         sources = self.sources.filter(~pl.col("source").is_in(list(hidden)))
-        return replace(self, documents=mine, sources=sources, hidden=hidden)
+        return replace(self, documents=self.documents.filter(tenant=tenant), sources=sources, hidden=hidden)
 
     def draw_page(self, name: str, page: int) -> bytes:
         """Draw a page of a document; see :meth:`backstory.interfaces.library.library.Library.page_picture`."""
@@ -265,25 +262,16 @@ class CorpusReader:
         self._workspace = workspace
         self._lock = threading.Lock()
         self._state: Sequence[object] = ()
-        self._corpora: tuple[Corpus, Corpus] | None = None
+        self._corpus: Corpus | None = None
 
     def read(self) -> Corpus:
         """Return the documents as the tables have them now; none where the tables were never made."""
-        return self._read()[0]
-
-    def read_mine(self) -> Corpus:
-        """Return the documents of the tenant that the setting ``rag.tenant`` names; without one, all of them."""
-        return self._read()[1]
-
-    def _read(self) -> tuple[Corpus, Corpus]:
         with self._lock:
             tables = self._workspace.tables.pin()
             state = [tables.entries(table) for table in _TABLES]
-            if self._corpora is None or state != self._state:
-                corpus = _read_corpus(self._workspace, tables)
-                self._corpora = corpus, corpus.of_tenant(self._workspace.settings.rag.tenant)
-                self._state = state
-            return self._corpora
+            if self._corpus is None or state != self._state:
+                self._corpus, self._state = _read_corpus(self._workspace, tables), state
+            return self._corpus
 
 
 def place_text(row: dict[str, Any]) -> PlacedText:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 import polars as pl
 
@@ -42,11 +42,8 @@ _UNSEARCHED: Final = "the file is read, and not searched yet; the next indexing 
 _GONE: Final = "the file is gone; the next indexing takes its text out of the index"
 
 
-class Found(NamedTuple):
-    """The state of a file, and why it is in it; no reason where nothing is amiss."""
-
-    state: State
-    reason: str | None
+Found: TypeAlias = tuple[State, str | None]
+"""The state of a file, and why it is in it; no reason where nothing is amiss."""
 
 
 def is_made(workspace: Workspace) -> bool:
@@ -70,21 +67,34 @@ class FileChanges:
 
     def compare(self, searched: Mapping[str, str]) -> dict[str, Found]:
         """Return the state of each file by its uri; ``searched`` maps the uris of documents to their revisions."""
-        workspace, hashes = self._workspace, self._know_hashes()
-        folder = workspace.settings.documents.folder
-        contents, outcomes = _read_tables(workspace)
-        listing = workspace.list_documents()
-        found = {
-            entry.uri: Found("failed" if entry.status == "failed" else "skipped", entry.reason)
+        folder = self._workspace.settings.documents.folder
+        contents, outcomes = _read_tables(self._workspace)
+        hashes = self._know_hashes()
+        listing = self._workspace.list_documents()
+        found: dict[str, Found] = {
+            entry.uri: ("failed" if entry.status == "failed" else "skipped", entry.reason)
             for entry in listing.left_out
         }
         for file in listing.files:
+            known, revision = contents.get(file.uri), searched.get(file.uri)
             outcome = outcomes.get(name_source(folder, file.uri))
-            found[file.uri] = _compare(file, outcome, contents.get(file.uri), searched.get(file.uri), hashes)
+            if outcome is None and revision is None:
+                found[file.uri] = ("pending", _NEW)
+                continue
+            content = _hash(file, known, hashes)
+            status, reason = outcome or ("read", None)
+            if content != (known or content):
+                found[file.uri] = ("pending", _CHANGED)
+            elif status != "read":
+                found[file.uri] = ("failed" if status in ("failed", "needs_ocr") else "skipped", reason)
+            elif content[:_REVISION_CHARACTERS] != revision:
+                found[file.uri] = ("pending", _UNSEARCHED)
+            else:
+                found[file.uri] = ("read", reason)
+        unlisted = frozenset(listing.unlisted)
         for uri in searched.keys() - found.keys():
-            is_kept = is_unlisted(uri, frozenset(listing.unlisted))
             _, reason = outcomes.get(name_source(folder, uri), ("", None))
-            found[uri] = Found("read", reason) if is_kept else Found("removed", _GONE)
+            found[uri] = ("read", reason) if is_unlisted(uri, unlisted) else ("removed", _GONE)
         return found
 
     def list_pending(self, searched: Mapping[str, str]) -> list[str]:
@@ -131,7 +141,7 @@ class FileChanges:
     def _list_changed(self, searched: Mapping[str, str]) -> list[str]:
         """List the files that the next indexing reads, and the documents whose text it drops."""
         found = self.compare(searched)
-        return sorted(uri for uri, one in found.items() if one.state in ("pending", "removed"))
+        return sorted(uri for uri, (state, _) in found.items() if state in ("pending", "removed"))
 
     def _know_hashes(self) -> FileHashes:
         """Return what is known of files; a run that ended meanwhile knows more."""
@@ -154,27 +164,6 @@ def _read_tables(workspace: Workspace) -> tuple[dict[str, str], dict[str, tuple[
         dict(last.select("uri", "content_hash").iter_rows()),
         {source: (status, reason) for source, status, reason in outcomes},
     )
-
-
-def _compare(
-    file: DocumentFile,
-    outcome: tuple[str, str | None] | None,
-    known: str | None,
-    searched: str | None,
-    hashes: FileHashes,
-) -> Found:
-    """Compare one file with the outcome of the last run, the hash that it read, and the searched revision."""
-    if outcome is None and searched is None:
-        return Found("pending", _NEW)
-    content = _hash(file, known, hashes)
-    status, reason = outcome or ("read", None)
-    if content != (known or content):
-        return Found("pending", _CHANGED)
-    if status != "read":
-        return Found("failed" if status in ("failed", "needs_ocr") else "skipped", reason)
-    if content[:_REVISION_CHARACTERS] != searched:
-        return Found("pending", _UNSEARCHED)
-    return Found("read", reason)
 
 
 def _hash(file: DocumentFile, known: str | None, hashes: FileHashes) -> str:
@@ -219,14 +208,10 @@ def explain_absence(workspace: Workspace) -> NoIndexError:
             f"{indexing}, and nothing can be searched yet; ask again when it has ended, which the status tells",
             code="indexing",
         )
-    latest = workspace.runs.read(_NAMED)
-    if latest and latest[0].status == LOST:
-        return NoIndexError(
-            f"the first indexing of {workspace.root} was killed, and nothing can be searched yet; run it again, which "
-            "resumes"
-        )
+    latest = workspace.runs.read(1)
+    killed = ", since its first indexing was killed" if latest and latest[0].status == LOST else ""
     return NoIndexError(
-        f"nothing is indexed in {workspace.root} yet; put files into {workspace.documents_dir} and run "
+        f"nothing is indexed in {workspace.root} yet{killed}; put files into {workspace.documents_dir} and run "
         "`backstory add`, or with chats `backstory run`"
     )
 

@@ -334,7 +334,7 @@ class Library(DocumentReader):
         given = [names] if isinstance(names, str | Path) else list(names)
         with self._changing:
             self._workspace.follower.follow()
-            mine = self._corpus.read_mine()
+            mine = self._corpus.read().mine
             return self._keep(self._change().remove([str(name) for name in given], mine))
 
     def watch(self, *, poll_seconds: float = POLL_SECONDS) -> Watcher:

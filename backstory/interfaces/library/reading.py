@@ -130,7 +130,7 @@ class DocumentReader:
         The list is by path. It has an entry for each file also where nothing is indexed yet.
         """
         self._workspace.follower.follow()
-        corpus = self._corpus.read_mine()
+        corpus = self._corpus.read().mine
         searched = dict.fromkeys(corpus.documents["uri"], "")
         with suppress(NoIndexError), self._snapshots.reading() as snapshot:
             searched |= snapshot.revisions
@@ -140,15 +140,15 @@ class DocumentReader:
         """Return the status of the library, and the files that have changed since they were indexed."""
         workspace, watcher = self._workspace, self._watcher
         version = current_version(workspace.index) or None
-        corpus = mine = None
+        corpus, pending = None, list[str]()
         reason = "; ".join(self._last_failures) or (watcher.error if watcher else None)
         try:
-            corpus, mine = self._corpus.read(), self._corpus.read_mine()
+            corpus = self._corpus.read()
             pending = self._changes.list_pending(corpus.revisions)
         except BackstoryError as error:
-            reason, pending = str(error), []
-        is_run = is_running(workspace.catalog.state)
-        if is_run or (watcher is not None and watcher.busy):
+            reason = str(error)
+        mine = None if corpus is None else corpus.mine
+        if is_running(workspace.catalog.state) or (watcher is not None and watcher.busy):
             state, reason = "indexing", reason or describe_indexing(workspace) or "indexing is under way"
         elif reason is not None:
             state = "error"
@@ -158,7 +158,7 @@ class DocumentReader:
             state = "ready"
             if pending:
                 reason = f"changes pending for the next indexing: {len(pending)}"
-            elif corpus is not None and mine is not None and len(corpus.documents) > len(mine.documents) == 0:
+            elif corpus and mine and len(corpus.documents) > len(mine.documents) == 0:
                 tenant = workspace.settings.rag.tenant
                 reason = (
                     f"no document states the tenant {tenant!r} of the setting rag.tenant, so none is searched"
@@ -284,7 +284,7 @@ class DocumentReader:
         self._workspace.follower.follow()
         if not is_made(self._workspace):
             raise explain_absence(self._workspace)
-        return self._corpus.read_mine()
+        return self._corpus.read().mine
 
     def _tell_old(self, corpus: Corpus) -> list[str]:
         """Describe the files that have changed since the tables were written, which may be ahead of the snapshot."""

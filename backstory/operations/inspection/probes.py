@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, TypeAlias
@@ -93,6 +93,13 @@ def _is_changing(workspace: Workspace) -> bool:
         return False  # the examination of the catalog says why
 
 
+def _require_none(faults: Sequence[str], otherwise: str) -> str:
+    """Raise an error of some faults; without one return what is to be said otherwise."""
+    if faults:
+        raise BackstoryError(name_some(faults, _NAMED, separator="; "))
+    return otherwise
+
+
 def _describe_catalog(workspace: Workspace) -> str:
     workspace.catalog.state.examine()
     if workspace.catalog.state.exists():
@@ -119,20 +126,17 @@ def _describe_values(workspace: Workspace) -> str:
 def _describe_views(workspace: Workspace) -> str:
     if workspace.settings.storage.files is not None:
         return "not written, since the tables are in a store"
-    if damage := find_views_damage(workspace.tables):
-        raise BackstoryError(damage)
-    return f"{VIEWS_FILE} is as it was written"
+    damage = find_views_damage(workspace.tables)
+    return _require_none([damage] if damage else [], f"{VIEWS_FILE} is as it was written")
+
+
+def _describe_copies(workspace: Workspace) -> str:
+    return _require_none(find_stale_copies(workspace), "none contains data that has left the tables")
 
 
 def _describe_history(workspace: Workspace) -> str:
     workspace.state.examine()
     return f"can be read; the table runs has {_describe_table(workspace, Runs.name)}"
-
-
-def _describe_copies(workspace: Workspace) -> str:
-    if copies := find_stale_copies(workspace):
-        raise BackstoryError("; ".join(copies))
-    return "none contains data that has left the tables"
 
 
 def _describe_secret(workspace: Workspace) -> str:
@@ -152,10 +156,11 @@ def _describe_secret(workspace: Workspace) -> str:
 
 def _describe_table(workspace: Workspace, table: str) -> str:
     """Compare the files of a table with their hashes; their rows were valid when they were written."""
-    if damaged := workspace.tables.find_damage(table):
-        workspace.tables.read(table, sorted(damaged))  # raises what every other reader raises, too
-        raise ContractError(name_some(list(damaged.values()), _NAMED, separator="; "), code="damaged_table")
-    return f"{count(len(workspace.tables.keys(table)), 'file')} as written"
+    damaged = workspace.tables.find_damage(table)
+    workspace.tables.read(table, sorted(damaged))  # raises what every other reader raises, too
+    return _require_none(
+        [*damaged.values()], f"{count(len(workspace.tables.keys(table)), 'file')} as written"
+    )
 
 
 def _describe_check(workspace: Workspace, check: Check) -> str:
@@ -170,8 +175,8 @@ def _describe_documents(workspace: Workspace) -> str:
     hashes = FileHashes(workspace.catalog)
     if path := hashes.find_deviation():
         raise BackstoryError(
-            f"{path} holds another content than a run read, though its size and times are the same; write it again, or "
-            "`touch` it, and run `backstory run`"
+            f"{path} holds another content than a run read, though its size and times are the same; `touch` it, and "
+            "run `backstory run`"
         )
     return f"{hashes.count():,} recorded by size and times have the content that was read"
 
@@ -181,9 +186,7 @@ def _describe_index(workspace: Workspace) -> str:
     current = current_version(workspace.index)
     if not current:
         if workspace.catalog.read("search_index"):
-            raise SearchIndexError(
-                f"the published index in {workspace.index} is gone; `backstory run` rebuilds it"
-            )
+            raise SearchIndexError(f"the index in {workspace.index} is gone; `backstory run` rebuilds it")
         return "not built yet; `backstory run` builds it"
     if damage := find_damage(workspace.index / current, checksums=True):
         raise SearchIndexError(damage)
@@ -210,10 +213,8 @@ def _describe_posts(workspace: Workspace) -> str:
             changed.append(f"{path} was changed since the last run; `backstory run` leaves it as it is")
         elif inspect_file(path) == "edited":
             edited.append(path.name)
-    if changed:
-        raise BackstoryError(name_some(changed, _NAMED, separator="; "))
     people = f"; people have edited {name_some(edited, _NAMED)}" if edited else ""
-    return f"{len(files):,} as the last run left them{people}"
+    return _require_none(changed, f"{len(files):,} as the last run left them{people}")
 
 
 def _describe_archive(workspace: Workspace) -> str:
@@ -231,9 +232,8 @@ def _describe_conversations(workspace: Workspace) -> str:
 
 def _describe_runs(workspace: Workspace) -> str:
     records = workspace.runs.read()
-    if trouble := find_trouble(records):
-        raise BackstoryError("; ".join(map(describe_trouble, trouble)))
-    return describe_status(records[0]) if records else "none is recorded yet"
+    told = describe_status(records[0]) if records else "none is recorded yet"
+    return _require_none([describe_trouble(record) for record in find_trouble(records)], told)
 
 
 def _describe_outdated(workspace: Workspace) -> str:
