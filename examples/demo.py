@@ -24,14 +24,12 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import count
 from backstory.index.search import open_index
 from backstory.interfaces.cli.failure import FAILED, run_command
-from backstory.interfaces.cli.run import execute_and_print
+from backstory.interfaces.cli.run import run_and_print
 from backstory.interfaces.cli.terminal import plain, plain_line, print_table
 from backstory.interfaces.pages.site.build import Site, build_site
 from backstory.models.embeddings.embed import embed_texts
 from backstory.operations.evaluation.comparison import ask_once, rank_distinct
 from backstory.operations.inspection.windows import list_windows
-from backstory.pipeline.run.run import Run
-from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.hits import mean_vectors
 from backstory.settings.paths import OWNER_ONLY
@@ -235,9 +233,7 @@ def main(folder: Path) -> None:
     console = Console()
     console.print(f"Running the pipeline on a copy of the example in {folder}", highlight=False)
     workspace = prepare_demo(folder)
-    if not execute_and_print(
-        console, workspace, Run(find_wanted(workspace, None, None)), materialize
-    ).success:
+    if not run_and_print(workspace.root, execute=materialize).success:
         raise typer.Exit(FAILED)
     show_demo(workspace, console)
 

@@ -8,10 +8,9 @@ from rich.console import Console
 
 from backstory.interfaces.cli.failure import run_command
 from backstory.interfaces.cli.serve import HOST, PORT, serve_folder
-from backstory.interfaces.cli.service import open_folder
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import LIBRARY, IndexJobs
-from backstory.interfaces.service.opening import ServiceFolder
+from backstory.interfaces.service.opening import ServiceFolder, open_service_folder
 from examples.demo import prepare_demo
 
 TENANT: Final = "example"
@@ -27,7 +26,7 @@ def prepare_service(root: Path) -> ServiceFolder:
     Args:
         root: Folder of the service. What it holds already is not touched.
     """
-    opened = open_folder(root, makes=True)
+    opened = open_service_folder(root, makes=True)
     if TENANT not in opened.tenants.names():
         opened.tenants.create(TENANT)
     prepare_demo(opened.tenants.folder(TENANT))

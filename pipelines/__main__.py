@@ -11,8 +11,15 @@ import typer
 from backstory.base.errors import MissingExtraError
 from backstory.base.telemetry import configure_logs
 from backstory.interfaces.cli.failure import run_command
-from backstory.interfaces.cli.options import JsonOption, LogFormatOption, VerboseOption, WorkspaceOption
-from backstory.interfaces.cli.run import AcceptOption, FirstOption, LastOption, exit_code, run_and_print
+from backstory.interfaces.cli.options import (
+    FirstOption,
+    JsonOption,
+    LastOption,
+    LogFormatOption,
+    VerboseOption,
+    WorkspaceOption,
+)
+from backstory.interfaces.cli.run import AcceptOption, exit_code, run_and_print
 
 if TYPE_CHECKING:
     from backstory.pipeline.run.run import OnProgress, Run

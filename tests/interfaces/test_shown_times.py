@@ -68,8 +68,8 @@ def test_a_window_is_found_and_listed_by_its_local_day(berlin: Workspace) -> Non
     assert listed["conversation_id"] == "hill"
     assert {row["started_at"] for row in shown.values()} == {datetime.fromisoformat(LATE)}
     told = run("windows", "-w", str(berlin.root)).output
-    assert "2025-03-16 00:30 - 00:30 Europe/Berlin" in told
-    assert "2025-03-15 16:30 - 16:30 America/Los_Angeles" in told
+    assert "2025-03-16 00:30 to 00:30 Europe/Berlin" in told
+    assert "2025-03-15 16:30 to 16:30 America/Los_Angeles" in told
 
 
 def test_posts_reports_and_the_site_show_the_clock_of_the_conversation(

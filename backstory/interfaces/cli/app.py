@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Mapping
 from typing import Annotated, Final
 
 import typer
-from typer.models import CommandInfo, TyperInfo
 
 from backstory.base import VERSION
 from backstory.interfaces.cli.documents import add, documents, dump, remove, show, summarize
 from backstory.interfaces.cli.failure import run_command
 from backstory.interfaces.cli.init import check, init
 from backstory.interfaces.cli.measures import evaluate, learn
-from backstory.interfaces.cli.retention import backup, forget, restore, storage
 from backstory.interfaces.cli.run import run
 from backstory.interfaces.cli.search import ask, grep, search
 from backstory.interfaces.cli.serve import dagster, mcp, serve
-from backstory.interfaces.cli.site import export, prompt, site
-from backstory.interfaces.cli.windows import context, explain, report, windows
-from backstory.interfaces.cli.workspace import doctor, status
+from backstory.interfaces.cli.windows import context, explain, export, prompt, report, site, windows
+from backstory.interfaces.cli.workspace import backup, doctor, forget, restore, status, storage
 
 COMMANDS: Final[Mapping[str, tuple[Callable[..., None], ...]]] = {
     "Make": (init, check, run, add, remove, summarize, dagster),
@@ -33,8 +27,6 @@ COMMANDS: Final[Mapping[str, tuple[Callable[..., None], ...]]] = {
 }
 """The commands by panel of the help."""
 
-_OBJECTS: Final = 100_000
-"""Objects after which Python looks for garbage: modules make many while they load, all of which stay."""
 _PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 """The command parses none of its arguments, since another command line does."""
 
@@ -77,21 +69,4 @@ app.add_typer(storage, name="storage", rich_help_panel="Keep")
 
 def main() -> None:
     """Run the command line."""
-    gc.set_threshold(_OBJECTS)
-    try:
-        run_command(_assemble(sys.argv[1:]))
-    finally:
-        gc.freeze()  # Python would look through all modules once more when it ends
-
-
-def _assemble(arguments: Sequence[str]) -> typer.Typer:
-    """Return only the called command, since each takes a millisecond to assemble; all of them for the help."""
-    wanted = arguments[0] if arguments else None
-    alone = copy(app)
-    alone.registered_commands = [each for each in app.registered_commands if _name(each) == wanted]
-    alone.registered_groups = [each for each in app.registered_groups if _name(each) == wanted]
-    return alone if alone.registered_commands or alone.registered_groups else app
-
-
-def _name(command: CommandInfo | TyperInfo) -> str | None:
-    return command.name or (command.callback.__name__ if command.callback else None)
+    run_command(app)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
-from backstory.base.wording import count, count_rest, name_some, write_size
+from backstory.base.wording import count, count_rest, write_size
 from backstory.interfaces.cli.failure import FAILED, INCOMPLETE
 from backstory.interfaces.cli.options import (
+    DocumentArgument,
     JsonOption,
     PagesOption,
     WorkspaceOption,
@@ -21,30 +22,23 @@ from backstory.interfaces.cli.options import (
 )
 from backstory.interfaces.cli.terminal import (
     link_file,
+    list_alike,
     plain,
     plain_line,
     print_lines,
+    print_marked,
     print_notes,
     print_result,
     print_table,
 )
-from backstory.settings.writers import MAX_WORDS
 
 if TYPE_CHECKING:
     from backstory.interfaces.library.results import DocumentText, FileState, IndexReport, Summary
 
-_FIGURES = ("pages", "chunks", "size")
-_COLUMNS = ("state", "date", "from", "format", *_FIGURES, "path", "title")
+_COLUMNS = ("state", "date", "from", "format", "pages", "chunks", "size", "path", "title")
 _SPARE = ("title", "from", "size", "pages", "format", "chunks")
-_MOST_NAMES = 10
+_FIGURES = ("pages", "chunks", "size")
 _SHOWN_FILES = 50
-
-DocumentArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="DOCUMENT", help="Path, slug, title or id of a document; `backstory documents` lists all."
-    ),
-]
 
 
 def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
@@ -60,26 +54,23 @@ def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) ->
 
 
 def print_files(console: Console, files: Sequence[FileState]) -> None:
-    """Print one line for each document, and why files were not read, or only in part.
-
-    A narrow terminal leaves out columns, and breaks only paths.
-    """
+    """Print one line for each document, and why files were not read, or only in part."""
     from backstory.ingest.documents.rows import UNDATED
 
-    listed = [file for file in files if file.title is not None or file.state == "pending"]
     rows = [
         (
             file.state,
-            f"{file.date:%Y-%m-%d}" if file.date else "no date" if file.title is not None else "",
-            file.date_origin or "",
-            file.format or "",
-            "" if file.pages is None else f"{file.pages:,}",
-            f"{file.chunks:,}" if file.chunks else "",
-            "" if file.size is None else write_size(file.size),
+            f"{file.date:%Y-%m-%d}" if file.date else "no date" if file.title is not None else None,
+            file.date_origin,
+            file.format,
+            file.pages,
+            file.chunks or None,
+            None if file.size is None else write_size(file.size),
             file.uri,
             plain_line(file.title or ""),
         )
-        for file in listed
+        for file in files
+        if file.title is not None or file.state == "pending"
     ]
     if rows:
         print_table(console, _COLUMNS, rows, right=_FIGURES, spare=_SPARE, folded=["path"])
@@ -87,17 +78,12 @@ def print_files(console: Console, files: Sequence[FileState]) -> None:
         console.print(
             "There is no document; put files into the folder of documents, and run `backstory add`."
         )
-    alike: dict[tuple[str, str], list[str]] = {}
-    for file in files:
-        # The table shows which dates are absent.
-        if reason := (file.reason or "").removesuffix(UNDATED).rstrip("; "):
-            alike.setdefault((file.state, reason), []).append(file.name)
+    # The table shows which dates are absent.
+    told = [(file, (file.reason or "").removesuffix(UNDATED).rstrip("; ")) for file in files]
+    alike = list_alike((file.name, f"{file.state}: {reason}") for file, reason in told if reason)
     if alike:
         console.print("\nNot read, or only in part", style="bold")
-    lines = (
-        f"{name_some(names, _MOST_NAMES)} ({state}): {reason}" for (state, reason), names in alike.items()
-    )
-    print_lines(console, lines)
+    print_lines(console, alike)
 
 
 def show(
@@ -114,16 +100,22 @@ def show(
         print_result(library.text(document, read_pages(pages)), print_document, as_json=as_json)
 
 
+def print_document(console: Console, found: DocumentText) -> None:
+    """Print a text. A terminal also gets a line that names the document."""
+    if console.is_terminal:
+        place = f", pages {found.page_start}-{found.page_end}" if found.page_start else ""
+        head = link_file(found.document.uri, Path(found.document.path))
+        console.print(head, plain(f"{found.document.title}{place}", "dim"))
+        console.print(plain(found.text), soft_wrap=True)
+    else:
+        sys.stdout.write(plain(found.text).plain)
+
+
 def dump(
     document: DocumentArgument,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="File to write. Default: the document's name and .txt, in the current folder.",
-        ),
+        typer.Option("--output", "-o", metavar="FILE", help="Default: its name and .txt, in this folder."),
     ] = None,
     pages: PagesOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
@@ -144,9 +136,7 @@ def dump(
 def add(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="PATH...", help="Files and folders to read in place. Default: all sources that are known."
-        ),
+        typer.Argument(help="Files and folders to read in place. Default: all known sources."),
     ] = None,
     flat: Annotated[bool, typer.Option("--flat", help="Skip the subfolders of a folder.")] = False,
     workspace: WorkspaceOption = None,
@@ -157,16 +147,12 @@ def add(
     Exit codes: 0 done; 1 the index could not be built; 2 bad usage or settings; 3 done, but files could not be read.
     """
     with open_library(workspace) as library:
-        _end_with(library.index(list(paths or ()) or None, recursive=not flat), as_json=as_json)
+        _end_with(library.index(paths or None, recursive=not flat), as_json=as_json)
 
 
 def remove(
     names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="NAME...",
-            help="Added texts, sources, or documents by path, slug, title or id. Your own files stay.",
-        ),
+        list[str], typer.Argument(help="Added texts, sources, or documents by path, slug, title or id.")
     ],
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
@@ -183,17 +169,6 @@ def remove(
         _end_with(library.remove(names), as_json=as_json)
 
 
-def print_document(console: Console, found: DocumentText) -> None:
-    """Print a text. A terminal also gets a line that names the document."""
-    if console.is_terminal:
-        place = f", pages {found.page_start}-{found.page_end}" if found.page_start else ""
-        head = link_file(found.document.uri, Path(found.document.path))
-        console.print(head, plain(f"{found.document.title}{place}", "dim"))
-        console.print(plain(found.text), soft_wrap=True)
-    else:
-        sys.stdout.write(plain(found.text).plain)
-
-
 def _end_with(report: IndexReport, *, as_json: bool) -> None:
     """Print a report, and exit by it."""
     print_result(report, print_report, as_json=as_json)
@@ -204,13 +179,8 @@ def _end_with(report: IndexReport, *, as_json: bool) -> None:
 def print_report(console: Console, report: IndexReport) -> None:
     """Print the outcome of each file, and the totals."""
     rows = [
-        (
-            plain_line(outcome.path),
-            outcome.status,
-            f"{outcome.chunks:,}" if outcome.chunks else "",
-            plain_line(outcome.reason or ""),
-        )
-        for outcome in report.files[:_SHOWN_FILES]
+        (plain_line(one.path), one.status, one.chunks or None, plain_line(one.reason or ""))
+        for one in report.files[:_SHOWN_FILES]
     ]
     if rows:
         columns = ("file", "status", "chunks", "reason")
@@ -224,25 +194,19 @@ def print_report(console: Console, report: IndexReport) -> None:
         f"{report.embedded:,} embedded, {report.seconds:.1f} s"
     )
     for failure in report.failures:
-        console.print(plain(f"failed: {failure}", "red"), soft_wrap=True)
+        print_marked(console, "failed", "red", failure)
 
 
 def summarize(
     document: DocumentArgument,
     style: Annotated[
         Literal["brief", "detailed", "bullets"],
-        typer.Option(
-            "--style",
-            help="brief: a paragraph; detailed: every main point; bullets: a list.",
-            show_default=True,
-        ),
+        typer.Option(help="brief: a paragraph; detailed: every main point; bullets: a list."),
     ] = "detailed",
     max_words: Annotated[
-        int,
-        typer.Option(
-            "--max-words-per-section", min=1, metavar="WORDS", help="Maximum number of words per section."
-        ),
-    ] = MAX_WORDS,
+        int | None,
+        typer.Option("--max-words-per-section", min=1, help="Most of each section. Default: 20,000."),
+    ] = None,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -253,8 +217,10 @@ def summarize(
     Exit codes: 0 done; 1 no section could be summarized, or a model or table cannot be used; 2 bad usage or settings,
     or no document has this name; 3 done, but a section could not be summarized; 4 a budget is used up.
     """
+    from backstory.settings.writers import MAX_WORDS
+
     with open_library(workspace) as library:
-        made = library.summarize(document, style, max_words)
+        made = library.summarize(document, style, max_words or MAX_WORDS)
     print_result(made, _print_summary, as_json=as_json)
     if made.status != "success":
         raise typer.Exit(FAILED if made.status == "failed" else INCOMPLETE)
@@ -264,11 +230,9 @@ def _print_summary(console: Console, made: Summary) -> None:
     """Print a summary. A terminal also gets a line of the document and the model."""
     if console.is_terminal:
         sections = f"{made.sections_processed} of {made.sections} sections, " if made.sections > 1 else ""
-        console.print(
-            link_file(made.document.uri, Path(made.document.path)),
-            plain(f"{made.document.title}: {made.total_words:,} words, {sections}{made.model}", "dim"),
-            soft_wrap=True,
-        )
+        head = link_file(made.document.uri, Path(made.document.path))
+        figures = plain(f"{made.document.title}: {made.total_words:,} words, {sections}{made.model}", "dim")
+        console.print(head, figures, soft_wrap=True)
         console.print(plain(made.summary))
     elif made.summary:
         sys.stdout.write(f"{plain(made.summary).plain}\n")

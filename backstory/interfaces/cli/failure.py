@@ -13,8 +13,6 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from rich.text import Text
-
 from backstory.base.errors import (
     BackstoryError,
     InputError,
@@ -25,7 +23,7 @@ from backstory.base.errors import (
     naming_faults_of_system,
 )
 from backstory.base.telemetry import configure_logs
-from backstory.interfaces.cli.terminal import open_console, plain
+from backstory.interfaces.cli.terminal import open_console, print_marked
 
 FAILED: Final = 1
 BAD_USAGE: Final = 2
@@ -42,14 +40,13 @@ def run_command(command: Callable[[], object]) -> None:
         with naming_faults_of_system():
             allow_open_files(_OPEN_FILES)
             command()
-    except ReadError as error:
-        _fail(error, FAILED)
-    except (SettingsError, WorkspaceError, InputError) as error:
-        _fail(error, BAD_USAGE)
     except StoppedError as error:
-        _fail(error, UNFINISHED)
+        print_marked(open_console(stderr=True), "stopped", "yellow", str(error))
+        sys.exit(UNFINISHED)
     except BackstoryError as error:
-        _fail(error, FAILED)
+        print_error(error)
+        is_usage = isinstance(error, SettingsError | WorkspaceError | InputError)
+        sys.exit(BAD_USAGE if is_usage and not isinstance(error, ReadError) else FAILED)
 
 
 def allow_open_files(most: int) -> None:
@@ -65,14 +62,6 @@ def allow_open_files(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
-def print_error(error: BackstoryError, *, word: str = "error: ", style: str = "red") -> None:
-    """Print an error of the library as one line on standard error, after a word that says what it means."""
-    open_console(stderr=True).print(Text.assemble((word, style), plain(str(error))), soft_wrap=True)
-
-
-def _fail(error: BackstoryError, code: int) -> None:
-    if code == UNFINISHED:
-        print_error(error, word="stopped: ", style="yellow")
-    else:
-        print_error(error)
-    sys.exit(code)
+def print_error(error: BackstoryError) -> None:
+    """Print an error of the library as one line on standard error."""
+    print_marked(open_console(stderr=True), "error", "red", str(error))

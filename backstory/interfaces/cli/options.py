@@ -43,44 +43,45 @@ def read_pages(text: str | None) -> tuple[int, int] | None:
         return None
     first, dash, last = text.partition("-")
     try:
-        found = int(first), int(last if dash else first)
+        return int(first), int(last if dash else first)
     except ValueError as error:
         raise typer.BadParameter(f"{text!r} are no pages; write 3, or 3-5") from error
-    if not 1 <= found[0] <= found[1]:
-        raise typer.BadParameter(f"{text!r}: pages are counted from 1, the first before the last")
-    return found
 
 
+FirstOption = Annotated[
+    date | None,
+    typer.Option(
+        "--from", parser=read_day, metavar="DATE", help="First day. Default: the first with messages."
+    ),
+]
+LastOption = Annotated[
+    date | None,
+    typer.Option("--to", parser=read_day, metavar="DATE", help="Last day. Default: the last with messages."),
+]
 PagesOption = Annotated[
     str | None,
     typer.Option("--pages", metavar="N[-M]", help="Only the text of this page, or of these pages."),
 ]
 DocumentsOption = Annotated[
     list[str] | None,
-    typer.Option("--document", "-d", metavar="NAME", help="Only this document; repeat it to allow several."),
+    typer.Option("--document", "-d", metavar="NAME", help="Only this document. May be repeated."),
 ]
 PathsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--path", metavar="GLOB", help="Only documents whose path matches; repeat it to allow several."
-    ),
+    list[str] | None, typer.Option("--path", metavar="GLOB", help="Only paths that match. May be repeated.")
 ]
 TagsOption = Annotated[
-    list[str] | None,
-    typer.Option("--tag", metavar="TAG", help="Only documents with this tag; repeat it to allow several."),
+    list[str] | None, typer.Option("--tag", help="Only documents with this tag. May be repeated.")
 ]
 KindsOption = Annotated[
-    list[str] | None,
-    typer.Option("--kind", metavar="KIND", help="Only documents of this kind; repeat it to allow several."),
+    list[str] | None, typer.Option("--kind", help="Only documents of this kind. May be repeated.")
 ]
 AsOfOption = Annotated[
     date | None,
-    typer.Option(
-        "--as-of",
-        parser=read_day,
-        metavar="DATE",
-        help="Only documents published on or before this day, and those without a date.",
-    ),
+    typer.Option(parser=read_day, metavar="DATE", help="No documents that were published after this day."),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="PATH", help="Where to write. Default: a place in the workspace."),
 ]
 WorkspaceOption = Annotated[
     Path | None,
@@ -88,7 +89,7 @@ WorkspaceOption = Annotated[
         "--workspace",
         "-w",
         metavar="DIR",
-        help="Folder of the workspace. Default: BACKSTORY_WORKSPACE, or the current folder.",
+        help="The workspace. Default: BACKSTORY_WORKSPACE, or this folder.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
@@ -102,10 +103,9 @@ LogFormatOption = Annotated[
         "Default: BACKSTORY_LOG_FORMAT, or text."
     ),
 ]
+DocumentArgument = Annotated[
+    str, typer.Argument(help="Path, slug, title or id of a document; `backstory documents` lists all.")
+]
 WindowArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="WINDOW",
-        help="'latest', a date (YYYY-MM-DD) on which the window began, or the first characters of its id.",
-    ),
+    str, typer.Argument(help="'latest', the day (YYYY-MM-DD) on which it began, or the beginning of its id.")
 ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import date, datetime, time
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
 import typer
@@ -25,7 +27,6 @@ from backstory.interfaces.cli.options import (
     PagesOption,
     PathsOption,
     TagsOption,
-    VerboseOption,
     WorkspaceOption,
     open_library,
     read_pages,
@@ -41,12 +42,8 @@ from backstory.interfaces.cli.terminal import (
 
 if TYPE_CHECKING:
     from backstory.interfaces.library.answers import Answer, SearchAnswer
-    from backstory.interfaces.library.filters import SearchFilters
     from backstory.interfaces.library.library import Library
     from backstory.interfaces.library.results import GrepAnswer
-    from backstory.pipeline.workspace import Workspace
-    from backstory.retrieval.found import Hit
-    from backstory.text.content_words import FindTerms
     from backstory.writing.answers.answer import Turn
 
 
@@ -61,13 +58,7 @@ def search(
     text: Annotated[str, typer.Argument(metavar="QUESTION", help="Question or words to search for.")],
     top_k: Annotated[
         int | None,
-        typer.Option(
-            "-k",
-            "--top-k",
-            min=1,
-            metavar="N",
-            help="Maximum number of hits. Default: 5 to 25, by the size of the corpus.",
-        ),
+        typer.Option("--top-k", "-k", min=1, help="Most hits. Default: 5 to 25, by the size of the corpus."),
     ] = None,
     document: DocumentsOption = None,
     path: PathsOption = None,
@@ -79,14 +70,9 @@ def search(
         Literal["hybrid", "dense", "keyword"] | None,
         typer.Option(help="Order by vectors and keywords, by vectors, or by keywords. Default: rag.ranking."),
     ] = None,
-    expand: Annotated[
-        bool, typer.Option("--expand", help="Also search for the content words of the question.")
-    ] = False,
-    rerank: Annotated[
-        bool, typer.Option("--rerank", help="Rerank the hits with the reranker of the settings.")
-    ] = False,
+    expand: Annotated[bool, typer.Option("--expand", help="Also search for the content words.")] = False,
+    rerank: Annotated[bool, typer.Option("--rerank", help="Rerank by the reranker of the settings.")] = False,
     workspace: WorkspaceOption = None,
-    verbose: VerboseOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Search the documents for a question.
@@ -94,15 +80,9 @@ def search(
     Exit codes: 0 done, also if nothing was found; 1 the index or a model cannot be used; 2 bad usage or settings.
     """
     with open_library(workspace) as library:
-        filters = _make_filters(library, document, path, tag, kind, as_of, pages)
+        filters = {**_make_filters(library, document, path, tag, kind, as_of), "pages": read_pages(pages)}
         answer = library.search(text, top_k=top_k, filters=filters, mode=mode, expand=expand, rerank=rerank)
-
-        def show(console: Console, answer: SearchAnswer) -> None:
-            print_answer(console, answer, library.find_terms, library.workspace)
-            if verbose and answer.hits:
-                console.print(f"Searched by {answer.engine} ({answer.reason}), index {answer.index_version}.")
-
-        print_result(answer, show, as_json=as_json)
+        print_result(answer, partial(print_answer, library), as_json=as_json)
     print_notes(answer.notes)
 
 
@@ -113,34 +93,20 @@ def _make_filters(
     tags: list[str] | None,
     kinds: list[str] | None,
     as_of: date | None,
-    pages: str | None = None,
-) -> SearchFilters:
+) -> dict[str, Any]:
     """Make filters of options; a day ends in the time zone of the conversations."""
-    from backstory.interfaces.library.filters import SearchFilters
-
     zone = ZoneInfo(library.workspace.settings.conversations.timezone)
-    return SearchFilters(
-        documents=documents or (),
-        paths=paths or (),
-        kinds=kinds or (),
-        tags=tags or (),
-        pages=read_pages(pages),
-        as_of=None if as_of is None else datetime.combine(as_of, time.max, zone),
-    )
+    end = None if as_of is None else datetime.combine(as_of, time.max, zone)
+    named = {"documents": documents, "paths": paths, "tags": tags, "kinds": kinds}
+    return {name: texts or () for name, texts in named.items()} | {"as_of": end}
 
 
 def grep(
-    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Text to look for.")],
-    regex: Annotated[
-        bool, typer.Option("--regex", "-e", help="The pattern is a regular expression.")
-    ] = False,
+    pattern: Annotated[str, typer.Argument(help="Text to look for.")],
+    regex: Annotated[bool, typer.Option("--regex", "-e", help="It is a regular expression.")] = False,
     case: Annotated[bool, typer.Option("--case", "-c", help="Distinguish upper and lower case.")] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, metavar="N", help="Maximum number of matches.")
-    ] = 100,
-    offset: Annotated[
-        int, typer.Option("--offset", min=0, metavar="N", help="Number of matches to skip.")
-    ] = 0,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of matches.")] = 100,
+    offset: Annotated[int, typer.Option(min=0, help="Number of matches to skip.")] = 0,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -150,12 +116,11 @@ def grep(
     """
     with open_library(workspace) as library:
         answer = library.grep(pattern, regex, limit, offset, ignore_case=not case)
-        place = library.workspace
-        print_result(answer, lambda console, found: print_matches(console, found, place), as_json=as_json)
+        print_result(answer, partial(print_matches, library), as_json=as_json)
     print_notes(answer.notes)
 
 
-def print_answer(console: Console, answer: SearchAnswer, find_terms: FindTerms, workspace: Workspace) -> None:
+def print_answer(library: Library, console: Console, answer: SearchAnswer) -> None:
     """Print the hits of a question, with its words marked."""
     from backstory.interfaces.library.names import make_locator
 
@@ -163,12 +128,16 @@ def print_answer(console: Console, answer: SearchAnswer, find_terms: FindTerms, 
         console.print(plain(f"Nothing found: {answer.reason}."))
     elif answer.weak == len(answer.hits):
         console.print("No hit is evidence; these are only the nearest chunks.")
-    locate = make_locator(workspace)
+    locate = make_locator(library.workspace)
     for hit in answer.hits:
+        dated = f"{hit.date:%Y-%m-%d}" if hit.date else "undated"
+        weak = "" if hit.above_threshold else "*"
+        figures = plain_line(f", {dated}, probability {hit.probability:.2f}{weak}")
         console.print(plain_line(f"{hit.rank}. {hit.title}", "bold"))
-        place = Text.assemble(link_file(hit.cite, locate(hit.uri)), plain_line(f", {_describe(hit)}"))
-        snippet = _cut_around(hit.text, find_terms(answer.keys, hit.text))
-        for line in (place, snippet):
+        for line in (
+            Text.assemble(link_file(hit.cite, locate(hit.uri)), figures),
+            _cut_around(hit.text, library.find_terms(answer.keys, hit.text)),
+        ):
             console.print(Padding(line, _INDENT, expand=False))
     if 0 < answer.weak < len(answer.hits):
         console.print(
@@ -180,31 +149,26 @@ def print_answer(console: Console, answer: SearchAnswer, find_terms: FindTerms, 
         console.print(plain_line(f"Searched for: {'; '.join(answer.keys)}"))
 
 
-def print_matches(console: Console, answer: GrepAnswer, workspace: Workspace) -> None:
+def print_matches(library: Library, console: Console, answer: GrepAnswer) -> None:
     """Print matches, with the matched text marked."""
     from backstory.interfaces.library.names import make_locator
 
-    locate = make_locator(workspace)
+    locate = make_locator(library.workspace)
     for match in answer.matches:
         page = "" if match.page is None else f"p. {match.page}, "
-        line = plain_line(match.text[: match.text_start].lstrip())
-        line.append(" " if line and match.text[: match.text_start].endswith(" ") else "")
         end = match.text_start + min(len(match.match), len(match.text) - match.text_start)
-        line.append_text(plain(match.text[match.text_start : end], _MATCH_STYLE))
-        line.append_text(plain(match.text[end:].rstrip()))
-        head = Text.assemble(
-            link_file(match.uri, locate(match.uri)), plain(f": {page}line {match.line}: ", "dim")
+        line = Text.assemble(
+            link_file(match.uri, locate(match.uri)),
+            plain(f": {page}line {match.line}: ", "dim"),
+            plain(match.text[: match.text_start].lstrip()),
+            plain(match.text[match.text_start : end], _MATCH_STYLE),
+            plain(match.text[end:].rstrip()),
         )
-        console.print(Text.assemble(head, line), no_wrap=True, overflow="ellipsis")
+        console.print(line, no_wrap=True, overflow="ellipsis")
     where = f" in {count(answer.documents, 'document')}" if answer.count else ""
     console.print(f"{count(answer.count, 'match', 'matches')}{where}")
     if answer.next_offset is not None:
         console.print(f"Next matches: --offset {answer.next_offset}")
-
-
-def _describe(hit: Hit) -> str:
-    dated = f"{hit.date:%Y-%m-%d}" if hit.date else "undated"
-    return f"{dated}, probability {hit.probability:.2f}{'' if hit.above_threshold else '*'}"
 
 
 def _cut_around(text: str, spans: Sequence[tuple[int, int]]) -> Text:
@@ -224,13 +188,9 @@ def _cut_around(text: str, spans: Sequence[tuple[int, int]]) -> Text:
     return shown.append("…" if end < len(text) else "", "dim")
 
 
-_PROMPT: Final = "> "
-
-
 def ask(
     question: Annotated[
-        str | None,
-        typer.Argument(metavar="[QUESTION]", help="The question. Without one: a conversation, until Ctrl-D."),
+        str | None, typer.Argument(help="The question. Without one: a conversation, until Ctrl-D.")
     ] = None,
     document: DocumentsOption = None,
     path: PathsOption = None,
@@ -253,10 +213,10 @@ def ask(
         if question is None:
             _converse(library, filters, as_json=as_json)
         else:
-            _show(_ask(library, question, (), filters), as_json=as_json)
+            _ask(library, question, (), filters, as_json=as_json)
 
 
-def _converse(library: Library, filters: SearchFilters, *, as_json: bool) -> None:
+def _converse(library: Library, filters: dict[str, Any], *, as_json: bool) -> None:
     """Answer a question from each line, until the end of the input; one that a model fails does not end it."""
     from backstory.writing.answers.answer import UNSEARCHED, Turn
 
@@ -266,48 +226,46 @@ def _converse(library: Library, filters: SearchFilters, *, as_json: bool) -> Non
         if not line.strip():
             continue
         try:
-            answer = _ask(library, line, history, filters)
+            answer = _ask(library, line, history, filters, as_json=as_json)
         except ModelError as error:
             print_error(error)
             has_failed = True
-            continue
-        _show(answer, as_json=as_json)
-        if answer.kind not in UNSEARCHED:
-            history.append(Turn(answer.rewritten or answer.question, answer.markdown))
+        else:
+            if answer.kind not in UNSEARCHED:
+                history.append(Turn(answer.rewritten or answer.question, answer.markdown))
     if has_failed:
         raise typer.Exit(FAILED)
-
-
-def _ask(library: Library, question: str, history: Sequence[Turn], filters: SearchFilters) -> Answer:
-    """Ask a question, and show the present step on a terminal. If the model fails, name what was found."""
-    console = open_console(stderr=True)
-    try:
-        if not console.is_terminal:
-            return library.answer(question, history=history, filters=filters)
-        with console.status("routing") as status:
-
-            def follow(step: str, done: int, total: int) -> None:  # noqa: ARG001 - the signature of a listener
-                status.update(step)
-
-            with listening(follow, draws=True):
-                return library.answer(question, history=history, filters=filters)
-    except ModelError as error:
-        for hit in error.hits:
-            console.print(plain_line(f"Found: {hit.title} ({hit.cite})"), soft_wrap=True)
-        raise
 
 
 def _read_line() -> str | None:
     """Read a line; None at the end of the input."""
     try:
-        return input(_PROMPT if sys.stdin.isatty() else "")
+        return input("> " if sys.stdin.isatty() else "")
     except EOFError:
         return None
 
 
-def _show(answer: Answer, *, as_json: bool) -> None:
+def _ask(
+    library: Library, question: str, history: Sequence[Turn], filters: dict[str, Any], *, as_json: bool
+) -> Answer:
+    """Ask a question, with the present step on a terminal, and print the answer; or what a failing model was given."""
+    console = open_console(stderr=True)
+    try:
+        with console.status("routing") if console.is_terminal else nullcontext() as status:
+
+            def follow(step: str, *_: int) -> None:
+                if status is not None:
+                    status.update(step)
+
+            with listening(follow, draws=status is not None):
+                answer = library.answer(question, history=history, filters=filters)
+    except ModelError as error:
+        for hit in error.hits:
+            console.print(plain_line(f"Found: {hit.title} ({hit.cite})"), soft_wrap=True)
+        raise
     print_result(answer, print_question_answer, as_json=as_json)
     print_notes(answer.notes)
+    return answer
 
 
 def print_question_answer(console: Console, answer: Answer) -> None:

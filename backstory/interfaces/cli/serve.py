@@ -1,52 +1,62 @@
-"""The commands that start servers: ``serve`` for many users, ``mcp`` for agents, and ``dagster``."""
+"""The commands that start servers: ``serve`` for many users, with its administration, ``mcp`` and ``dagster``."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 import backstory
 from backstory.base.extras import require_extra
-from backstory.interfaces.cli.failure import allow_open_files
-from backstory.interfaces.cli.options import WorkspaceOption
-from backstory.interfaces.cli.service import (
-    KeyFileOption,
-    grant,
-    keys,
-    open_folder,
-    revoke,
-    tenants,
-    tokens,
-    users,
-)
-from backstory.interfaces.cli.terminal import open_console, plain
+from backstory.base.wording import count
+from backstory.interfaces.cli.failure import FAILED, allow_open_files
+from backstory.interfaces.cli.options import JsonOption, WorkspaceOption, open_library
+from backstory.interfaces.cli.terminal import open_console, print_lines, print_result, print_table
 
 if TYPE_CHECKING:
     from backstory.interfaces.service.opening import ServiceFolder
-
+    from backstory.interfaces.service.removal import RemovalProof
 
 _OPEN_FILES: Final = 10_240
 """Files that the service may have open: an open tenant has ten, and a request a few. More is too much for macOS."""
+_MOST_MEGABYTES: Final = 1 << 40
+"""Its bytes are a number that the file of accounts can hold."""
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 8766
 MCP_PORT: Final = 8765
-_PACKAGES: Final = ("backstory_pipelines", "pipelines")
-"""The code location in the wheel, and in a checkout."""
+
+RootOption = Annotated[
+    Path, typer.Option("--root", metavar="DIR", help="Folder of the service, with all its tenants.")
+]
+KeyFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Key of the stored keys. Default: backstory/service.key in XDG_CONFIG_HOME or ~/.config.",
+    ),
+]
+TenantArgument = Annotated[str, typer.Argument(help="Its name: small letters, digits and hyphens.")]
+UserArgument = Annotated[str, typer.Argument(help="Name of a user.")]
+RoleArgument = Annotated[
+    str, typer.Argument(help="reader asks; editor also adds and removes documents; owner may do everything.")
+]
+KeyArgument = Annotated[
+    str, typer.Argument(help="Environment variable in whose place it is used, such as BACKSTORY_ANSWER_KEY.")
+]
 
 serve = typer.Typer(invoke_without_command=True)
-serve.add_typer(tenants, name="tenant")
-serve.add_typer(users, name="user")
-serve.add_typer(tokens, name="token")
-serve.add_typer(keys, name="key")
-serve.command()(grant)
-serve.command()(revoke)
+tenants = typer.Typer(no_args_is_help=True, help="Add, list and remove tenants.")
+users = typer.Typer(no_args_is_help=True, help="Add, list and remove users.")
+tokens = typer.Typer(no_args_is_help=True, help="Add, list and revoke the tokens of users.")
+keys = typer.Typer(no_args_is_help=True, help="Store, list and remove the keys of tenants for services.")
+for _name, _group in {"tenant": tenants, "user": users, "token": tokens, "key": keys}.items():
+    serve.add_typer(_group, name=_name)
 
 
 @serve.callback()
@@ -54,34 +64,22 @@ def run_service(
     context: typer.Context,
     root: Annotated[
         Path | None,
-        typer.Option(
-            "--root", metavar="DIR", help="Folder of the service, with all its tenants.", show_default=False
-        ),
+        typer.Option("--root", metavar="DIR", help="Folder of the service, with all its tenants."),
     ] = None,
     host: Annotated[
         str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Address to listen on. Any other than 127.0.0.1 needs a proxy that encrypts, since tokens are sent.",
-        ),
+        typer.Option(help="Address to listen on. Any but 127.0.0.1 needs a proxy that encrypts the tokens."),
     ] = HOST,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 for any that is free.")
-    ] = PORT,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free.")] = PORT,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME",
-            help="A further name by which clients call it, with the port if they name one. Repeat it for several.",
+            metavar="NAME", help="A further name, or name:port, by which clients call it. May be repeated."
         ),
     ] = None,
     memory: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            metavar="MB",
-            help="Most memory that the open indexes of all tenants may take together. Default: 512.",
-        ),
+        typer.Option(min=0, metavar="MB", help="Most for the indexes of all tenants. Default: 512."),
     ] = None,
     key_file: KeyFileOption = None,
 ) -> None:
@@ -92,22 +90,18 @@ def run_service(
     Exit codes, also of the commands that administer: 0 done; 1 a key or the file of accounts cannot be used; 2 bad
     usage, such as a name that is not there; 143 work was cut short; else that of the signal.
     """
-    if context.invoked_subcommand is not None:
-        given = [name for name in context.params if _is_given(context, name)]
-        if given:
+    if context.invoked_subcommand is None:
+        if root is None:
+            raise typer.BadParameter("name the folder of the service", param_hint="--root")
+        serve_folder(_open(root, key_file, megabytes=memory), host, port, allow_host or ())
+        return
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
             raise typer.BadParameter(
                 f"stands before {context.invoked_subcommand}; write the options behind the command",
-                param_hint=" and ".join(f"--{name.replace('_', '-')}" for name in given),
+                param_hint=f"--{name.replace('_', '-')}",
             )
-        return
-    if root is None:
-        raise typer.BadParameter("name the folder of the service", param_hint="--root")
-    serve_folder(open_folder(root, key_file, megabytes=memory), host, port, allow_host or ())
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def serve_folder(opened: ServiceFolder, host: str, port: int, names: Sequence[str] = ()) -> None:
@@ -124,31 +118,228 @@ def serve_folder(opened: ServiceFolder, host: str, port: int, names: Sequence[st
     listening = open_socket(port, host)
     number = listening.getsockname()[1]
     place = f"[{host}]" if ":" in host else host
-    open_console(stderr=True).print(plain(f"serving http://{place}:{number}"), soft_wrap=True)
+    _print(f"serving http://{place}:{number}", stderr=True)
     jobs = IndexJobs(opened.tenants, clock=time.time, processes=JobProcesses(opened.accounts.state))
     service = Service(opened.accounts, opened.tenants, jobs)
     serve_requests(service, listening, hosts=name_hosts(number, names))
 
 
+@tenants.command("add")
+def add_tenant(
+    tenant: TenantArgument,
+    root: RootOption,
+    disk: Annotated[
+        int | None,
+        typer.Option(min=0, max=_MOST_MEGABYTES, metavar="MB", help="Most disk space; 0 for no limit."),
+    ] = None,
+) -> None:
+    """Make the workspace of a tenant, which holds no documents yet and which nobody may enter yet.
+
+    For a tenant that exists, --disk is set.
+    """
+    found = _open(root, makes=True).tenants
+    if disk is None or tenant not in found.names():
+        _print(f"Made {found.create(tenant)}")
+        _print(f"Let a user in: backstory serve grant USER {tenant} reader --root {root}")
+    if disk is not None:
+        found.quotas.set(tenant, disk << 20)
+        _print(f"The files of {tenant} may take {f'{disk:,} MB' if disk else 'any room'}.")
+
+
+@tenants.command("list")
+def list_tenants(root: RootOption, as_json: JsonOption = False) -> None:
+    """List the tenants, with the number of their users and the names of their keys."""
+    opened = _open(root)
+    roles = [user.roles for user in opened.accounts.list_users()]
+    rows = [
+        {"tenant": name, "users": sum(name in held for held in roles), "keys": list(opened.keys.names(name))}
+        for name in opened.tenants.names()
+    ]
+    _print_rows(rows, as_json=as_json)
+    for name in opened.tenants.list_interrupted():
+        again = f"repeat `backstory serve tenant remove {name}`"
+        _print(f"the removal of {name} was interrupted; {again}", stderr=True)
+
+
+@tenants.command("remove")
+def remove_tenant(
+    tenant: TenantArgument,
+    root: RootOption,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove a tenant with its documents, index, conversations, roles and keys, and search every file for what is left.
+
+    So are its rows of a database and its objects of a store. The command waits for those who are in the tenant, on
+    every machine. Nothing brings it back.
+
+    Exit codes: 0 nothing is left; 1 something is left, or a file or row cannot be removed; 2 bad usage.
+    """
+    opened = _open(root)
+    if not yes and not typer.confirm(f"Remove {tenant} with everything that it holds?"):
+        raise typer.Exit(FAILED)
+    proof = opened.tenants.remove(tenant)
+    print_lines(open_console(), _describe_removal(proof))
+    raise typer.Exit(0 if proof.is_complete else FAILED)
+
+
+def _describe_removal(proof: RemovalProof) -> list[str]:
+    """Describe what was removed, and what a search found of it."""
+    removed = (
+        f"{count(proof.removed_files, 'file')}, {count(proof.removed_objects, 'object')} of a store, "
+        f"{count(proof.removed_state, 'row')} of a database, "
+        f"and {count(proof.removed_rows, 'role or key', 'roles and keys')}"
+    )
+    searched = f"Searched {count(proof.searched_files, 'file')} of the service"
+    left = [f"  {path}" for path in proof.left]
+    if proof.left_rows:
+        left.append(f"  {count(proof.left_rows, 'role or key', 'roles and keys')} in the file of accounts")
+    return [
+        f"Removed {proof.tenant}: {removed}.",
+        f"{searched}: {'left:' if left else 'nothing is left.'}",
+        *left,
+        "Not searched: backups, and copies outside of the folder.",
+    ]
+
+
+@users.command("add")
+def add_user(user: UserArgument, root: RootOption) -> None:
+    """Add a user, who may enter no tenant yet and has no token yet."""
+    _open(root, makes=True).accounts.add_user(user)
+    _print(f"Added {user}. Make a token: backstory serve token add {user} --root {root}")
+
+
+@users.command("list")
+def list_users(root: RootOption, as_json: JsonOption = False) -> None:
+    """List the users with their roles."""
+    found = _open(root).accounts.list_users()
+    rows = [
+        {"user": one.name, "added": one.created_at.date().isoformat(), "roles": dict(one.roles)}
+        for one in found
+    ]
+    _print_rows(rows, as_json=as_json)
+
+
+@users.command("remove")
+def remove_user(user: UserArgument, root: RootOption) -> None:
+    """Remove a user with all tokens and roles first, then all conversations."""
+    conversations = _open(root).remove_user(user)
+    _print(f"Removed {user}, with all tokens and roles, and {count(conversations, 'conversation')}.")
+
+
+@tokens.command("add")
+def add_token(
+    user: UserArgument,
+    root: RootOption,
+    days: Annotated[
+        int | None, typer.Option(min=1, help="Days until it expires. Default: it never expires.")
+    ] = None,
+) -> None:
+    """Make a token of a user, and print it. It is shown this once: only its hash is stored."""
+    typer.echo(_open(root).accounts.make_token(user, days=days))
+
+
+@tokens.command("list")
+def list_tokens(root: RootOption, as_json: JsonOption = False) -> None:
+    """List the tokens by user, with the ids by which they are revoked."""
+    rows = [
+        {
+            "id": one.token_id,
+            "user": one.user,
+            "made": one.created_at.date().isoformat(),
+            "ends": one.expires_at.date().isoformat() if one.expires_at else None,
+        }
+        for one in _open(root).accounts.list_tokens()
+    ]
+    _print_rows(rows, as_json=as_json)
+
+
+@tokens.command("revoke")
+def revoke_token(
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, as the list shows it.")],
+    root: RootOption,
+) -> None:
+    """End a token: the next request that bears it is refused."""
+    _open(root).accounts.revoke_token(token_id)
+    _print(f"Revoked {token_id}.")
+
+
+@serve.command()
+def grant(user: UserArgument, tenant: TenantArgument, role: RoleArgument, root: RootOption) -> None:
+    """Let a user enter a tenant in a role, which replaces the former one."""
+    opened = _open(root)
+    with opened.tenants.holding(tenant):  # so that a removal leaves no role to a later tenant of this name
+        opened.accounts.grant(user, tenant, role)
+    _print(f"{user} may enter {tenant} as {role}.")
+
+
+@serve.command()
+def revoke(user: UserArgument, tenant: TenantArgument, root: RootOption) -> None:
+    """Take away a user's role in a tenant, from the next request on."""
+    _open(root).accounts.revoke(user, tenant)
+    _print(f"{user} may enter {tenant} no more.")
+
+
+@keys.command("set")
+def set_key(
+    tenant: TenantArgument, name: KeyArgument, root: RootOption, key_file: KeyFileOption = None
+) -> None:
+    """Store a key of a tenant, encrypted. It is read from standard input, or asked for on a terminal."""
+    from pydantic import SecretStr
+
+    opened = _open(root, key_file)
+    opened.tenants.folder(tenant)
+    value = typer.prompt(name, hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
+    with opened.tenants.holding(tenant):  # as for a role
+        opened.keys.seal(tenant, name, SecretStr(value))
+    _print(f"Stored {name} of {tenant}.")
+
+
+@keys.command("list")
+def list_keys(root: RootOption, as_json: JsonOption = False) -> None:
+    """List the names of the keys of all tenants, never the keys."""
+    opened = _open(root)
+    held = [(tenant, name) for tenant in opened.tenants.names() for name in opened.keys.names(tenant)]
+    _print_rows([{"tenant": tenant, "key": name} for tenant, name in held], as_json=as_json)
+
+
+@keys.command("remove")
+def remove_key(tenant: TenantArgument, name: KeyArgument, root: RootOption) -> None:
+    """Remove a key of a tenant."""
+    _open(root).keys.remove(tenant, name)
+    _print(f"Removed {name} of {tenant}.")
+
+
+def _open(
+    root: Path, key_file: Path | None = None, *, megabytes: int | None = None, makes: bool = False
+) -> ServiceFolder:
+    from backstory.interfaces.service.opening import open_service_folder
+
+    return open_service_folder(root, key_file, megabytes=megabytes, makes=makes)
+
+
+def _print_rows(rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    columns = list(rows[0]) if rows else ["none"]
+    cells = [[*row.values()] for row in rows]
+    print_result(rows, lambda console, _: print_table(console, columns, cells), as_json=as_json)
+
+
+def _print(line: str, *, stderr: bool = False) -> None:
+    print_lines(open_console(stderr=stderr), [line])
+
+
 def mcp(
     over_http: Annotated[
-        bool,
-        typer.Option("--http", help="Serve HTTP on this machine, to clients that send BACKSTORY_MCP_TOKEN."),
+        bool, typer.Option("--http", help="Serve HTTP here, to clients that send BACKSTORY_MCP_TOKEN.")
     ] = False,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="Port of --http; 0 for any that is free.")
+        int, typer.Option(min=0, max=65535, help="Port of --http; 0 for any that is free.")
     ] = MCP_PORT,
     allow_write: Annotated[
-        bool,
-        typer.Option("--allow-write", help="Also serve the tools that index files and write text files."),
+        bool, typer.Option("--allow-write", help="Also serve the tools that index and write files.")
     ] = False,
     tools: Annotated[
         str,
-        typer.Option(
-            metavar="NAMES",
-            help="Tools to serve: default, original (the ten names of the original design), or names of tools joined "
-            "by commas.",
-        ),
+        typer.Option(help="default, original (the names of the original design), or names joined by commas."),
     ] = "default",
     workspace: WorkspaceOption = None,
 ) -> None:
@@ -157,10 +348,9 @@ def mcp(
     Exit codes: 0 the client closed the connection; 1 the token is missing; 2 bad usage or settings.
     """
     require_extra("mcp", "`backstory mcp`", "use `backstory search --json` instead")
-    from backstory.interfaces.library.library import Library
     from backstory.interfaces.mcp.server import make_server
 
-    with Library.open(workspace) as library:
+    with open_library(workspace) as library:
         server = make_server(library, allow_write=allow_write, tools=tools)
         if not over_http:
             server.run("stdio")
@@ -169,8 +359,7 @@ def mcp(
 
         token = read_token()
         listening = open_socket(port)
-        url = f"http://{HOST}:{listening.getsockname()[1]}{PATH}"
-        open_console(stderr=True).print(f"serving {url}", soft_wrap=True)
+        _print(f"serving http://{HOST}:{listening.getsockname()[1]}{PATH}", stderr=True)
         serve(server, token, listening)
 
 
@@ -180,15 +369,7 @@ def dagster(context: typer.Context) -> None:
     `backstory dagster --help` lists the commands.
     """
     require_extra("dagster", "`backstory dagster`", "use `backstory run` instead")
-    commands = import_module(f"{_find_package()}.__main__")
+    in_wheel = Path(backstory.__file__).resolve().parents[1] / "backstory_pipelines"
+    package = in_wheel.name if in_wheel.is_dir() else "pipelines"
+    commands = import_module(f"{package}.__main__")
     commands.app(context.args, prog_name=commands.NAME)
-
-
-def _find_package() -> str:
-    """Return the name of the package beside this one; another package of that name is none of ours."""
-    beside = Path(backstory.__file__).resolve().parent.parent
-    for name in _PACKAGES:
-        spec = find_spec(name)
-        if spec is not None and spec.origin and Path(spec.origin).resolve().parent.parent == beside:
-            return name
-    raise ModuleNotFoundError(f"neither {' nor '.join(_PACKAGES)} lies in {beside}; install Backstory again")

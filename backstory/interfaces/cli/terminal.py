@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -17,8 +17,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from backstory.base.errors import BackstoryError
 from backstory.base.progress import listening
+from backstory.base.wording import name_some
 
 if TYPE_CHECKING:
     from backstory.pipeline.run.run import RunPosition
@@ -30,6 +30,7 @@ _CONTROLS: Final = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_SEPARATORS_AND_MA
 # JSON escapes C0 itself, but not C1, which terminals also read as commands.
 _RAW_IN_JSON: Final = re.compile(rf"[\x7f-\x9f{_SEPARATORS_AND_MARKS}]")
 _T = TypeVar("_T")
+_MOST_NAMES: Final = 10
 _UNBROKEN: Final = 100_000
 _GAP: Final = 2
 """Blanks between the columns of a table."""
@@ -63,16 +64,35 @@ def link_file(text: str, path: Path | None) -> Text:
     return shown
 
 
+def print_marked(console: Console, mark: str, style: str, text: str) -> None:
+    """Print a line that begins with a coloured word, such as ``error``."""
+    console.print(Text.assemble((f"{mark}: ", style), plain(text)), soft_wrap=True)
+
+
 def print_notes(notes: Sequence[str]) -> None:
     """Print the warnings of an answer on standard error."""
     for note in notes:
-        open_console(stderr=True).print(Text.assemble(("warning: ", "yellow"), plain(note)), soft_wrap=True)
+        print_marked(open_console(stderr=True), "warning", "yellow", note)
+
+
+def print_lines(console: Console, lines: Iterable[str]) -> None:
+    """Print lines of plain text, each unbroken."""
+    for line in lines:
+        console.print(plain(line), soft_wrap=True)
+
+
+def list_alike(files: Iterable[tuple[str, str]]) -> list[str]:
+    """Write what is said of files in lines, one for those of which the same is said."""
+    alike: dict[str, list[str]] = {}
+    for name, said in files:
+        alike.setdefault(said, []).append(name)
+    return [f"{name_some(names, _MOST_NAMES)}: {said}" for said, names in alike.items()]
 
 
 def print_table(
     console: Console,
     headers: Sequence[str],
-    rows: Iterable[Sequence[str | Text]],
+    rows: Iterable[Sequence[object]],
     *,
     right: Collection[str] = (),
     spare: Sequence[str] = (),
@@ -84,43 +104,43 @@ def print_table(
     The columns ``right`` are aligned to the right. A narrow terminal leaves out the columns ``spare``, in their order,
     and names them below; then it breaks the cells of the columns ``folded`` over lines.
     """
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [dict(zip(headers, map(_write_cell, row), strict=True)) for row in rows]
     widths = {
-        header: max(map(cell_len, (header, *column)))
-        for header, column in zip(
-            headers, zip(*cells, strict=True) if cells else [()] * len(headers), strict=True
-        )
+        header: max(cell_len(text) for text in (header, *(row[header] for row in cells)))
+        for header in headers
     }
-
-    def measure(shown: Sequence[str]) -> int:
-        widest = (min(widths[each], _LEAST_FOLDED) if each in folded else widths[each] for each in shown)
-        return indent + sum(widest) + _GAP * (len(shown) - 1)
-
+    needed = {
+        header: min(width, _LEAST_FOLDED) if header in folded else width for header, width in widths.items()
+    }
     left_out = list[str]()
-    while (
-        len(left_out) < len(spare)
-        and measure([each for each in headers if each not in left_out]) > console.width
-    ):
-        left_out.append(spare[len(left_out)])
+    for header in spare:
+        if indent + sum(needed.values()) + _GAP * (len(needed) - 1) > console.width:
+            left_out.append(header)
+            del needed[header]
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
-    for header in headers:
-        if header not in left_out:
-            is_folded = header in folded
-            table.add_column(
-                header,
-                justify="right" if header in right else "left",
-                no_wrap=not is_folded,
-                overflow="fold" if is_folded else "ellipsis",
-                min_width=None if is_folded or not spare else widths[header],
-            )
-    for row in cells:
-        table.add_row(
-            *(plain(cell) for header, cell in zip(headers, row, strict=True) if header not in left_out)
+    for header in needed:
+        is_folded = header in folded
+        table.add_column(
+            header,
+            justify="right" if header in right else "left",
+            no_wrap=not is_folded,
+            overflow="fold" if is_folded else "ellipsis",
+            min_width=None if is_folded or not spare else widths[header],
         )
+    for row in cells:
+        table.add_row(*(plain(row[header]) for header in needed))
     console.print(Padding(table, (0, 0, 0, indent), expand=False))
     if left_out:
         note = f"Not shown on {console.width} columns: {', '.join(left_out)}; --json has them"
         console.print(Padding(plain(note, "dim"), (0, 0, 0, indent), expand=False))
+
+
+def _write_cell(value: object) -> str:
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {held}" for name, held in value.items())
+    return ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)
 
 
 def print_result(result: _T, show: Callable[[Console, _T], object], *, as_json: bool) -> None:
@@ -131,25 +151,9 @@ def print_result(result: _T, show: Callable[[Console, _T], object], *, as_json: 
         show(open_console(), result)
 
 
-def print_lines(console: Console, lines: Iterable[str]) -> None:
-    """Print lines of plain text, each unbroken."""
-    for line in lines:
-        console.print(plain(line), soft_wrap=True)
-
-
-def print_record(record: Any, lines: Iterable[str], *, as_json: bool) -> None:
+def print_record(record: object, lines: Iterable[str], *, as_json: bool) -> None:
     """Print what a command did: as JSON, or in lines for people."""
     print_result(record, lambda console, _: print_lines(console, lines), as_json=as_json)
-
-
-def print_page(page: Path, *, opens: bool = False) -> None:
-    """Print where a page is, alone on standard output, for scripts; and open it in a browser if that is wanted."""
-    sys.stdout.write(f"{page}\n")
-    if opens:
-        import webbrowser  # few commands need it
-
-        if not webbrowser.open(page.resolve().as_uri()):
-            raise BackstoryError(f"no browser starts on this machine; open {page} yourself")
 
 
 def print_json(record: object) -> None:
@@ -173,31 +177,29 @@ Move: TypeAlias = "Callable[[RunPosition], None]"
 
 @contextmanager
 def show_run_bar(label: str) -> Iterator[Move]:
-    """Show one bar for a run while it is under way; nothing without a terminal.
+    """Show one bar for a run while it is under way, and yield the function that moves it; nothing without a terminal.
 
-    Yields:
-        A function to call with each position of the run. The steps inside of it are followed by themselves.
+    The bar follows the steps inside of a position by itself.
     """
     if not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-    progress = Progress(
+    with Progress(
         BarColumn(bar_width=30),
         TaskProgressColumn(),
         TextColumn("{task.description}", markup=False),
         console=open_console(stderr=True),
         transient=True,
         redirect_stdout=sys.stdout.isatty(),
-    )
-    with progress:
+    ) as progress:
         task = progress.add_task(plain_line(label).plain, total=None)
-        bar = RunBar(
-            lambda done, total, text: progress.update(
-                task, completed=done, total=total, description=plain_line(text).plain
-            )
-        )
+
+        def draw(done: float, total: int, text: str) -> None:
+            progress.update(task, completed=done, total=total, description=plain_line(text).plain)
+
+        bar = RunBar(draw)
         with listening(bar.follow, draws=True):
             yield bar.move
 
@@ -215,21 +217,14 @@ class RunBar:
         """Move to a position of the run."""
         self._position = position
         self._done = max(self._done, float(position.done))
-        self._show("")
+        self._draw(self._done, position.total, position.table)
 
     def follow(self, label: str, done: int, total: int) -> None:
         """Follow a step, which is a part of the present position; see :class:`backstory.base.progress.Listener`."""
         position = self._position
-        if position is None or not total:
-            return
-        if not position.has_turns:
-            # A table counts as done when the run passes on to the next one; it may have several parts.
-            self._done = max(self._done, position.done + 0.99 * done / total)
-        self._show(
-            f", {done:,} of {total:,}" if label == position.table else f", {label} {done:,} of {total:,}"
-        )
-
-    def _show(self, step: str) -> None:
-        position = self._position
-        if position is not None:
-            self._draw(self._done, position.total, f"{position.table}{step}")
+        if position is not None and total:
+            if not position.has_turns:
+                # A table counts as done when the run passes on to the next one; it may have several parts.
+                self._done = max(self._done, position.done + 0.99 * done / total)
+            step = "" if label == position.table else f"{label} "
+            self._draw(self._done, position.total, f"{position.table}, {step}{done:,} of {total:,}")

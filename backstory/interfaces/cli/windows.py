@@ -1,10 +1,9 @@
-"""The commands on windows: ``windows``, ``context``, ``explain`` and ``report``."""
+"""The commands that show windows, and write pages of them and of their posts."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,39 +11,44 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from backstory.base.errors import BackstoryError
 from backstory.base.wording import count
 from backstory.interfaces.cli.options import (
+    FirstOption,
     JsonOption,
+    LastOption,
+    OutputOption,
     WindowArgument,
     WorkspaceOption,
     open_library,
     open_workspace,
-    read_day,
 )
-from backstory.interfaces.cli.terminal import plain, plain_line, print_page, print_result, print_table
+from backstory.interfaces.cli.terminal import (
+    open_console,
+    plain,
+    plain_line,
+    print_lines,
+    print_result,
+    print_table,
+)
+from backstory.interfaces.pages.export.formats import FormatName
 
 if TYPE_CHECKING:
-    from backstory.interfaces.library.answers import ExplainedDocument, Explanation
+    from backstory.interfaces.library.answers import Explanation
+    from backstory.interfaces.pages.site.folder import Written
+    from backstory.interfaces.pages.site.library import Library
 
 _PART_CHARACTERS = 70
 _PARTS_SHOWN = 2
 
+OpenOption = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
+
 
 def windows(
-    first: Annotated[
-        date | None,
-        typer.Option(
-            "--from", parser=read_day, metavar="DATE", help="Only windows that began on or after this day."
-        ),
-    ] = None,
-    last: Annotated[
-        date | None,
-        typer.Option(
-            "--to", parser=read_day, metavar="DATE", help="Only windows that began on or before this day."
-        ),
-    ] = None,
+    first: FirstOption = None,
+    last: LastOption = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, metavar="N", help="Only the latest N windows.")
+        int | None, typer.Option("--limit", "-n", min=1, help="Only the latest so many windows.")
     ] = None,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
@@ -84,18 +88,12 @@ def explain(
     window: WindowArgument,
     document: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[DOCUMENT]",
-            help="Path, slug, title or id of a document. Default: every document that the search for the window found.",
-            show_default=False,
-        ),
+        typer.Argument(help="Path, slug, title or id of a document. Default: all that the search found."),
     ] = None,
     should_be: Annotated[
         Literal["here", "absent", "unsaid"] | None,
         typer.Option(
-            "--should-be",
-            help="Correct the context: say where DOCUMENT should be, as a label for `backstory learn`; unsaid takes "
-            "the label back.",
+            help="Say where DOCUMENT should be, as a label for `backstory learn`, or take that back."
         ),
     ] = None,
     workspace: WorkspaceOption = None,
@@ -110,140 +108,191 @@ def explain(
         print_result(explanation, print_explanation, as_json=as_json)
 
 
-def report(
-    window: WindowArgument,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="File to write. Default: reports/ID.html in the workspace."
-        ),
-    ] = None,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    workspace: WorkspaceOption = None,
-) -> None:
-    """Draw a window as an HTML page that shows which document serves which message, and the dropped ones."""
-    from backstory.interfaces.pages.report.window_page import write_window_page
-
-    page = write_window_page(open_workspace(workspace), window, output)
-    print_page(page, opens=open_page)
-
-
 def print_windows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print one line for each window. The conversation comes last: a narrow terminal cuts only it."""
+    """Print one line for each window. The chat comes last: a narrow terminal breaks only it."""
+    from backstory.base.local_times import write_span
+
     if not rows:
         console.print("No windows yet; `backstory run` builds them from the chats.")
         return
     zones = {row["timezone"] for row in rows}
     # The zone is named once, unless conversations have different ones.
-    time = f"time ({next(iter(zones))})" if len(zones) == 1 else "time"
-    rows_shown = [
-        (
-            row["short_id"],
-            _span(row["started_at"], row["ended_at"]) + (f" {row['timezone']}" if len(zones) > 1 else ""),
-            str(row["message_count"]),
-            _state(row),
-            "" if row["part_count"] is None else f"{row['served_count']}/{row['part_count']}",
-            plain_line(row["conversation_id"]),
+    shared = f" {zones.pop()}" if len(zones) == 1 else ""
+    cells = []
+    for row in rows:
+        status = row["status"].replace("_", " ")
+        kept = row["kept_count"] or ""
+        cells.append(
+            (
+                row["short_id"],
+                write_span(row["started_at"], row["ended_at"]).removesuffix(shared),
+                row["message_count"],
+                status if not kept else kept if status == "ok" else f"{kept} ({status})",
+                None if row["part_count"] is None else f"{row['served_count']}/{row['part_count']}",
+                plain_line(row["conversation_id"]),
+            )
         )
-        for row in rows
-    ]
-    columns = ("window", time, "msgs", "documents", "served", "conversation")
-    print_table(console, columns, rows_shown, right=("msgs", "served"), folded=["conversation"])
-
-
-def _span(first: datetime, last: datetime) -> str:
-    """Write when a window began and ended. The day and the year of its end are written only if they differ."""
-    end = (
-        "%H:%M"
-        if first.date() == last.date()
-        else "%m-%d %H:%M"
-        if first.year == last.year
-        else "%Y-%m-%d %H:%M"
-    )
-    return f"{first:%Y-%m-%d %H:%M} - {last:{end}}"
-
-
-def _state(row: Mapping[str, Any]) -> str:
-    """Describe the number of documents in a window's context, and its problem."""
-    status = str(row["status"]).replace("_", " ")
-    if not row["kept_count"]:
-        return status
-    return f"{row['kept_count']}" if status == "ok" else f"{row['kept_count']} ({status})"
+    columns = ("window", f"time{shared}", "msgs", "documents", "served", "chat")
+    print_table(console, columns, cells, right=("msgs", "served"), folded=["chat"])
 
 
 def print_context(console: Console, context: Mapping[str, Any]) -> None:
     """Print a context's text, the reason for each document, and the number of dropped hits."""
     from backstory.operations.inspection.windows import CAUSES
     from backstory.retrieval.passages.provenance import is_certain
-    from backstory.text.prompts.entries import cut_line
 
-    if not context["text"]:
-        reason = f": {context['error']}" if context["error"] else ""
-        console.print(plain(f"No context ({context['status'].replace('_', ' ')}{reason})."))
-        _print_verdict(console, context)
-        return
     if context["error"]:
         console.print(plain(f"{context['status']}: {context['error']}", "yellow"))
-    console.print(plain(context["text"].strip()))
-    console.print("\nWhy these documents", style="bold")
-    for row in context["documents"]:
-        parts = count(len(row["asked_by"]), "part")
-        serves = "serves" if is_certain(row["serves"]) else "perhaps serves"
-        probability = f"probability {row['probability']:.2f}"
-        console.print(
-            plain_line(
-                f"{row['rank']}. {row['slug']} {serves} {parts} of the window ({probability}), such as"
-            )
-        )
-        for text in row["asked_by"][:_PARTS_SHOWN]:
-            console.print(plain(f"     {cut_line(text, _PART_CHARACTERS)}", "dim"), soft_wrap=True)
-    if context["dropped"]:
-        console.print("\nDropped hits", style="bold")
+    if context["text"]:
+        console.print(plain(context["text"].strip()))
+        console.print("\nWhy these documents", style="bold")
+        for row in context["documents"]:
+            serves = "serves" if is_certain(row["serves"]) else "perhaps serves"
+            parts = f"{count(len(row['asked_by']), 'part')} of the window"
+            probability = f"(probability {row['probability']:.2f})"
+            console.print(plain_line(f"{row['rank']}. {row['slug']} {serves} {parts} {probability}, such as"))
+            _print_parts(console, row["asked_by"][:_PARTS_SHOWN])
+        if context["dropped"]:
+            console.print("\nDropped hits", style="bold")
         for cause, number in context["dropped"].items():
             console.print(f"{number:>4}  {CAUSES[cause]}")
-    console.print(f"\nDocuments of the context serve {context['coverage']:.0%} of the window.")
-    if context["uncovered_topics"]:
-        console.print(plain_line("Topics that no document serves: " + "; ".join(context["uncovered_topics"])))
-    _print_verdict(console, context)
+        console.print(f"\nDocuments of the context serve {context['coverage']:.0%} of the window.")
+        if context["uncovered_topics"]:
+            console.print(
+                plain_line(f"Topics that no document serves: {'; '.join(context['uncovered_topics'])}")
+            )
+    else:
+        console.print(f"No context ({context['status'].replace('_', ' ')}).")
+    expected = ""
+    if context["confidence"] is not None and context["part_count"]:
+        expected = f" Expected share of the window that is served: {context['confidence']:.0%}."
+    verdict = context["verdict"].replace("_", " ")
+    print_lines(console, [f"Verdict: {verdict}.{expected}", f"Advice: {context['recommendation']}."])
 
 
 def print_explanation(console: Console, explanation: Explanation) -> None:
     """Print why each document is, or is not, in a context, with the parts of the window that found it."""
-    from backstory.text.prompts.entries import cut_line
-
     for found in explanation.documents:
         console.print(plain_line(f"{found.title} ({found.uri})", "bold"), soft_wrap=True)
         mark = ("in the context", "green") if found.kept else ("not in the context", "yellow")
         reason = "" if found.kept else f": {found.reason}"
-        console.print(Text.assemble("  ", mark, plain(f"{reason}{_figures(found)}")), soft_wrap=True)
-        for text in found.asked_by:
-            console.print(plain(f"    {cut_line(text, _PART_CHARACTERS)}", "dim"), soft_wrap=True)
+        if found.probability is not None:
+            rank = "" if found.rank is None else f"rank {found.rank}, "
+            reason += f" ({rank}probability {found.probability:.2f}, {count(found.hits, 'hit')})"
+        console.print(Text.assemble("  ", mark, plain(reason)), soft_wrap=True)
+        _print_parts(console, found.asked_by)
         if found.should_be is not None:
             where = "in the context" if found.should_be == "here" else "absent"
-            console.print(
-                f"  a person said that it should be {where}, which `backstory learn` takes for a label",
-                soft_wrap=True,
+            print_lines(
+                console, [f"  a person said that it should be {where}: a label for `backstory learn`"]
             )
     verdict = explanation.verdict.replace("_", " ")
-    console.print(
-        plain(f"Verdict of the window: {verdict}. Advice: {explanation.recommendation}."), soft_wrap=True
+    print_lines(console, [f"Verdict of the window: {verdict}. Advice: {explanation.recommendation}."])
+
+
+def _print_parts(console: Console, texts: Sequence[str]) -> None:
+    """Print the beginnings of parts of a window."""
+    from backstory.text.prompts.entries import cut_line
+
+    for text in texts:
+        console.print(plain(f"     {cut_line(text, _PART_CHARACTERS)}", "dim"), soft_wrap=True)
+
+
+def report(
+    window: WindowArgument,
+    output: OutputOption = None,
+    open_page: OpenOption = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Draw a window as an HTML page that shows which document serves which message, and the dropped ones.
+
+    The page is reports/ID.html in the workspace unless --output names another file.
+    """
+    from backstory.interfaces.pages.report.window_page import write_window_page
+
+    _print_page(write_window_page(open_workspace(workspace), window, output), opens=open_page)
+
+
+def site(
+    output: OutputOption = None,
+    windows: Annotated[
+        bool, typer.Option("--windows", help="Also write a page for each window with all its messages.")
+    ] = False,
+    open_page: OpenOption = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Write the posts as a folder of HTML pages, with the documents they cite and the posts that cite them.
+
+    The folder is site in the workspace unless --output names another.
+    """
+    from backstory.interfaces.pages.site.build import build_site
+
+    opened = open_workspace(workspace)
+    built = build_site(opened, output, windows=windows)
+    shows = (
+        "all messages of every window, and every passage that was found for it"
+        if windows
+        else "what the posts quote from the chat (--windows adds all messages)"
+    )
+    told = [
+        _describe(built.library, built.written),
+        f"Shown are the posts, {count(len(built.library.documents), 'document')} in full, and {shows}.",
+    ]
+    if not opened.settings.site.base_url:
+        told.append("For feeds and a sitemap, set site.base_url.")
+    print_lines(open_console(stderr=True), told)
+    _print_page(built.index, opens=open_page)
+
+
+def export(
+    format_name: Annotated[
+        FormatName, typer.Option("--format", "-f", help="The program that the files are for.")
+    ],
+    output: OutputOption = None,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Write the posts for another site generator, for Ghost, or as a mailbox.
+
+    The folder is export/FORMAT in the workspace unless --output names another.
+    """
+    from backstory.interfaces.pages.export.build import export_posts
+
+    made = export_posts(open_workspace(workspace), format_name, output)
+    print_lines(open_console(stderr=True), [_describe(made.library, made.written)])
+    _print_page(made.folder)
+
+
+def prompt(
+    shipped: Annotated[
+        bool, typer.Option("--shipped", help="The shipped prompt, whatever the settings name.")
+    ] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Print the prompt that a model writes posts from, to copy and change (setting writers.prompt)."""
+    from backstory.writing.prompt import load_prompt
+
+    path = None
+    if not shipped:
+        opened = open_workspace(workspace)
+        named = opened.settings.writers.prompt
+        path = opened.root / named if named else None
+    typer.echo(load_prompt(path).source, nl=False)
+
+
+def _describe(library: Library, written: Written) -> str:
+    """Count the posts, and the files that were written."""
+    return (
+        f"{count(len(library.posts), 'post')}, {count(library.links_between_posts, 'link')} to earlier posts, "
+        f"{count(len(library.without_post), 'window')} without a post. "
+        f"Files: {written.written} written, {written.unchanged} unchanged, {written.removed} removed."
     )
 
 
-def _figures(found: ExplainedDocument) -> str:
-    """Write rank, probability and hits of a document that a part of the window found; nothing for another."""
-    if found.probability is None:
-        return ""
-    rank = "" if found.rank is None else f"rank {found.rank}, "
-    return f" ({rank}probability {found.probability:.2f}, {count(found.hits, 'hit')})"
+def _print_page(page: Path, *, opens: bool = False) -> None:
+    """Print where a page is, alone on standard output, for scripts; and open it in a browser if that is wanted."""
+    sys.stdout.write(f"{page}\n")
+    if opens:
+        import webbrowser  # few commands need it
 
-
-def _print_verdict(console: Console, context: Mapping[str, Any]) -> None:
-    verdict = context["verdict"].replace("_", " ")
-    if context["confidence"] is None or not context["part_count"]:
-        console.print(f"Verdict: {verdict}.")
-    else:
-        console.print(
-            f"Verdict: {verdict}. Expected share of the window that is served: {context['confidence']:.0%}."
-        )
-    console.print(plain(f"Advice: {context['recommendation']}."))
+        if not webbrowser.open(page.resolve().as_uri()):
+            raise BackstoryError(f"no browser starts on this machine; open {page} yourself")

@@ -1,178 +1,72 @@
-"""The commands on a whole workspace: ``status`` with the latest runs, and ``doctor``."""
+"""The commands on a whole workspace: ``status``, ``doctor``, ``backup``, ``restore``, ``storage`` and ``forget``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Final
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from backstory.base.local_times import localize
+from backstory.base.errors import InputError, SettingsError, WorkspaceError
 from backstory.base.wording import count, write_cost, write_duration, write_size
 from backstory.interfaces.cli.failure import BAD_USAGE, FAILED
-from backstory.interfaces.cli.options import JsonOption, WorkspaceOption, open_workspace
+from backstory.interfaces.cli.options import JsonOption, VerboseOption, WorkspaceOption, open_workspace
 from backstory.interfaces.cli.terminal import plain, print_lines, print_record, print_result, print_table
 
 if TYPE_CHECKING:
+    from backstory.ingest.privacy.erasure_list import Kind
+    from backstory.operations.forgetting import Forgetting
     from backstory.operations.inspection.inventory import Status
     from backstory.operations.inspection.probes import Examination
-    from backstory.pipeline.history.record import RunRecord
     from backstory.pipeline.run.cache_use import CacheUse
     from backstory.pipeline.workspace import Workspace
 
-
 _LATEST_RUNS = 10
-
-_PARTS: Final = frozenset(
-    {
-        "installation", "model cache", "settings", "catalog", "cache", "views", "copies", "history of runs",
-        "workspace writable", "workspace closed to others", "snapshot of contexts",
-    }
-)  # fmt: skip
-"""Examinations of which a person needs to know no more than that they passed."""
-
-_OPTIONAL_PARTS: Final = frozenset({"store of files", "reranker", "learned"})
-"""Examinations that a person needs to see if there is such a thing."""
+_FIGURES = ("partitions", "time", "texts", "cached", "calls", "tokens", "cost")
 
 
 def status(
     runs: Annotated[
-        bool,
-        typer.Option(
-            "--runs", help="Show the latest runs with the progress or result of each, and its cost."
-        ),
+        bool, typer.Option("--runs", help="Show the latest runs with their progress or result, and cost.")
     ] = False,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="With --runs: number of runs to show. Default: 10.")
+        int | None, typer.Option(min=1, help="Show this many of the latest runs. Default with --runs: 10.")
     ] = None,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the size of each table and the state of the search index and the caches; or the latest runs."""
-    if limit is not None and not runs:
-        raise typer.BadParameter("needs --runs; add --runs, or leave it out", param_hint="--limit")
     opened = open_workspace(workspace)
-    if runs:
-        show_runs(opened, limit or _LATEST_RUNS, as_json=as_json)
+    if runs or limit is not None:
+        _show_runs(opened, limit or _LATEST_RUNS, as_json=as_json)
     else:
         from backstory.operations.inspection.inventory import read_status
 
         print_result(read_status(opened), print_status, as_json=as_json)
 
 
-def doctor(
-    files: Annotated[
-        bool,
-        typer.Option(
-            "--files",
-            help="Compare every file that runs have written with its recorded checksum, and the references between "
-            "tables. Nothing is written, and no model is loaded.",
-        ),
-    ] = False,
-    alerts: Annotated[
-        bool, typer.Option("--alerts", help="Show the open problems that alerts have reported.")
-    ] = False,
-    test_alert: Annotated[
-        bool,
-        typer.Option(
-            "--test-alert", help="Send a test alert to the command and the webhook of the settings."
-        ),
-    ] = False,
-    prune_caches: Annotated[
-        bool,
-        typer.Option(
-            "--prune-caches",
-            help="Delete the cached vectors, drafts and judgements that the present tables and embedding model do not "
-            "use. Waits for a run that is under way.",
-        ),
-    ] = False,
-    verbose: Annotated[
-        bool,
-        typer.Option("--verbose", "-v", help="Also print the checks of single tables and files that passed."),
-    ] = False,
-    workspace: WorkspaceOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Check the installation, the permissions and the consistency of the tables.
-
-    Exit codes: 0 all is well; 1 a check failed, and its line says what to do; 2 bad settings, or no alert is set up.
-    """
-    _require_one(files=files, alerts=alerts, test_alert=test_alert, prune_caches=prune_caches)
-    if alerts:
-        _show_alerts(open_workspace(workspace), as_json=as_json)
-    elif test_alert:
-        from backstory.operations.alerts.sending import send_test
-
-        told = send_test(open_workspace(workspace))
-        print_record(told, told, as_json=as_json)
-    elif prune_caches:
-        from backstory.pipeline.run.cache_use import measure_caches
-        from backstory.pipeline.run.cache_use import prune_caches as prune
-
-        opened = open_workspace(workspace)
-        pruned, use = prune(opened), measure_caches(opened)
-        deleted = f"{pruned.vectors:,} vectors, {pruned.drafts:,} drafts and {pruned.judgements:,} judgements"
-        lines = [
-            f"Deleted {deleted}: {write_size(pruned.freed_bytes)} freed",
-            f"Left: {_describe_caches(use)}",
-        ]
-        print_record(asdict(use) | {"pruned": asdict(pruned)}, lines, as_json=as_json)
-    else:
-        from backstory.operations.inspection.doctor import examine
-
-        _print_outcome(examine(workspace, deep=files), as_json=as_json, verbose=verbose or files)
-
-
-def _show_alerts(workspace: Workspace, *, as_json: bool) -> None:
-    """Print the open problems already sent to each hook of a workspace."""
-    from backstory.operations.alerts.sending import read_open
-
-    sent = read_open(workspace)
-    lines = [] if sent else ["No alert is set up: neither alerts.command nor alerts.webhook is set."]
-    for name, problems in sent.items():
-        lines.append(f"{name}: {len(problems)} open" if problems else f"{name}: no open problem")
-        lines += [f"  since {problem.since}: {problem.sentence}" for problem in problems]
-    record = {name: [one.model_dump(exclude_defaults=True) for one in found] for name, found in sent.items()}
-    print_record(record, lines, as_json=as_json)
-
-
-def _require_one(**options: bool) -> None:
-    given = [f"--{name.replace('_', '-')}" for name, is_given in options.items() if is_given]
-    if len(given) > 1:
-        raise typer.BadParameter("use only one of these options", param_hint=" and ".join(given))
-
-
-def _print_outcome(found: Sequence[Examination], *, as_json: bool, verbose: bool) -> None:
-    """Print the examinations, and exit with what failed."""
-    print_result(
-        found, lambda console, found: _print_examinations(console, found, verbose=verbose), as_json=as_json
-    )
-    failed = {one.name for one in found if not one.passed}
-    if failed:
-        raise typer.Exit(BAD_USAGE if "settings" in failed else FAILED)
-
-
 def print_status(console: Console, status: Status) -> None:
     """Print the search index and the tables of a workspace."""
+    index = status.index_error or "not built yet; `backstory run` builds it"
+    if status.index_version is not None and status.index_error is None:
+        index = f"version {status.index_version}, searched exactly"
+        if status.index_recall is not None:
+            found = f"{status.index_recall:.1%} of the best five that an exact search finds"
+            index = f"version {status.index_version}, searched approximately: finds {found}"
     shared = [f"Shared {what}: {address}" for what, address in status.storage.items() if address is not None]
-    print_lines(
-        console,
-        [
-            f"Workspace: {status.root}",
-            *shared,
-            f"Embedding: {status.embedder}",
-            f"Search index: {status.index_error or _describe_index(status)}",
-            "",
-        ],
-    )
+    head = [f"Workspace: {status.root}", *shared, f"Embedding: {status.embedder}", f"Search index: {index}"]
+    print_lines(console, [*head, ""])
     rows = []
     for name, size in status.tables.items():
-        dated = size.first != size.last or size.first not in (None, "all")
-        first, last = (size.first or "", size.last or "") if dated else ("", "")
-        rows.append((name, f"{size.rows:,}", f"{size.partitions:,}", first, last))
+        is_dated = size.first not in (None, "all") or size.first != size.last
+        days = (size.first, size.last) if is_dated else (None, None)
+        rows.append((name, size.rows, size.partitions, *days))
     columns = ("table", "rows", "partitions", "first", "last")
     print_table(console, columns, rows, right=("rows", "partitions"))
     lines = [f"Caches: {_describe_caches(status.caches) if status.caches else status.cache_error}"]
@@ -189,75 +83,305 @@ def _describe_caches(use: CacheUse) -> str:
     )
 
 
-def _describe_index(status: Status) -> str:
-    if status.index_version is None:
-        return "not built yet; `backstory run` builds it"
-    if status.index_recall is None:
-        return f"version {status.index_version}, searched exactly"
-    return (
-        f"version {status.index_version}, searched approximately: finds {status.index_recall:.1%} of the "
-        "best five that an exact search finds"
-    )
+def _show_runs(workspace: Workspace, limit: int, *, as_json: bool) -> None:
+    """Print a table of the latest runs, and a sentence for each that is running or did not succeed."""
+    from backstory.base.local_times import localize
+    from backstory.pipeline.history.record import SUCCEEDED, describe_status
+
+    records = workspace.runs.read(limit)
+    timezone = workspace.settings.conversations.timezone
+
+    def show(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+        if not records:
+            console.print("No run is recorded yet; `backstory run` or `backstory add` starts one.")
+            return
+        cells = [
+            (
+                record.run_id[:8],
+                record.by,
+                f"{localize(row['started_at'], timezone):%Y-%m-%d %H:%M:%S}",
+                record.status,
+                record.first_partition,
+                record.last_partition,
+                record.partitions,
+                write_duration(record.seconds),
+                row["embedding_texts"],
+                row["embedding_cached"],
+                record.calls,
+                sum(used.tokens_in + used.tokens_out for used in record.usage.values()),
+                "no price" if record.cost is None else write_cost(record.cost, record.currency),
+            )
+            for record, row in zip(records, rows, strict=True)
+        ]
+        columns = ("run", "by", f"started ({timezone})", "status", "first", "last", *_FIGURES)
+        print_table(console, columns, cells, right=_FIGURES)
+        print_lines(console, (describe_status(record) for record in records if record.status != SUCCEEDED))
+
+    rows = [{**record.as_row(), "standing": describe_status(record)} for record in records]
+    print_result(rows, show, as_json=as_json)
+
+
+def doctor(
+    files: Annotated[
+        bool,
+        typer.Option("--files", help="Compare every file with its checksum, and tables with each other."),
+    ] = False,
+    alerts: Annotated[
+        bool, typer.Option("--alerts", help="Show the open problems that alerts have reported.")
+    ] = False,
+    test_alert: Annotated[
+        bool, typer.Option("--test-alert", help="Send an alert to the command and webhook of the settings.")
+    ] = False,
+    prune_caches: Annotated[
+        bool, typer.Option("--prune-caches", help="Delete what the caches hold and no table uses.")
+    ] = False,
+    verbose: VerboseOption = False,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check the installation, the permissions and the consistency of the tables.
+
+    --files writes nothing and loads no model. --prune-caches waits for a run that is under way.
+
+    Exit codes: 0 all is well; 1 a check failed, and its line says what to do; 2 bad settings, or no alert is set up.
+    """
+    modes = {"--files": files, "--alerts": alerts, "--test-alert": test_alert, "--prune-caches": prune_caches}
+    given = [name for name, is_given in modes.items() if is_given]
+    if len(given) > 1:
+        raise typer.BadParameter("use only one of these options", param_hint=" and ".join(given))
+    if alerts:
+        _show_alerts(open_workspace(workspace), as_json=as_json)
+    elif test_alert:
+        from backstory.operations.alerts.sending import send_test
+
+        told = send_test(open_workspace(workspace))
+        print_record(told, told, as_json=as_json)
+    elif prune_caches:
+        _prune_caches(open_workspace(workspace), as_json=as_json)
+    else:
+        from backstory.operations.inspection.doctor import examine
+
+        found = examine(workspace, deep=files)
+        print_result(found, partial(_print_examinations, verbose=verbose or files), as_json=as_json)
+        failed = {one.name for one in found if not one.passed}
+        if failed:
+            raise typer.Exit(BAD_USAGE if "settings" in failed else FAILED)
+
+
+def _show_alerts(workspace: Workspace, *, as_json: bool) -> None:
+    """Print the open problems already sent to each hook of a workspace."""
+    from backstory.operations.alerts.sending import read_open
+
+    sent = read_open(workspace)
+    lines = [] if sent else ["No alert is set up: neither alerts.command nor alerts.webhook is set."]
+    for name, problems in sent.items():
+        lines.append(f"{name}: {len(problems)} open" if problems else f"{name}: no open problem")
+        lines += [f"  since {problem.since}: {problem.sentence}" for problem in problems]
+    record = {name: [one.model_dump(exclude_defaults=True) for one in found] for name, found in sent.items()}
+    print_record(record, lines, as_json=as_json)
+
+
+def _prune_caches(workspace: Workspace, *, as_json: bool) -> None:
+    """Delete what the caches hold in vain, and print what was deleted and what is left."""
+    from backstory.pipeline.run.cache_use import measure_caches, prune_caches
+
+    pruned, use = prune_caches(workspace), measure_caches(workspace)
+    deleted = f"{pruned.vectors:,} vectors, {pruned.drafts:,} drafts and {pruned.judgements:,} judgements"
+    freed = f"Deleted {deleted}: {write_size(pruned.freed_bytes)} freed"
+    lines = [freed, f"Left: {_describe_caches(use)}"]
+    print_record(asdict(use) | {"pruned": asdict(pruned)}, lines, as_json=as_json)
 
 
 def _print_examinations(console: Console, found: Sequence[Examination], *, verbose: bool) -> None:
-    """Print a line for each examination; those that tell nothing but that a part is in order are only counted."""
-    shown = [one for one in found if verbose or not _is_routine(one)]
+    """Print a line for each examination; the tables that passed are only counted."""
+    shown = [one for one in found if verbose or not (one.passed and one.name.startswith("table "))]
     for one in shown:
         mark = ("ok  ", "green") if one.passed else ("FAIL", "red")
         console.print(Text.assemble(mark, " ", plain(f"{one.name}: {one.detail}")), soft_wrap=True)
     if len(shown) < len(found):
         passed = count(len(found) - len(shown), "more check")
-        console.print(plain(f"{passed} passed; `backstory doctor -v` lists them"))
+        console.print(f"{passed} passed; `backstory doctor -v` lists them")
 
 
-def _is_routine(one: Examination) -> bool:
-    """Return whether an examination tells nothing but that a part of the machinery is in order."""
-    is_unused = one.name in _OPTIONAL_PARTS and one.detail.startswith(("none ", "nothing"))
-    return one.passed and (is_unused or one.name in _PARTS or one.name.startswith("table "))
+def backup(
+    destination: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLACE",
+            help="A file, .tar.gz or .tar; a folder; or s3://bucket/prefix or file:///folder.",
+        ),
+    ],
+    without_inputs: Annotated[
+        bool, typer.Option("--without-inputs", help="Leave out chats and posts; back them up elsewhere.")
+    ] = False,
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="In s3:// and file://, keep only so many backups of it.")
+    ] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Back up the workspace. A run may be under way. In a folder, the file is named for you.
+
+    A file contains the key of the pseudonyms and, unless left out, chats with real names. Only its owner can read it.
+    In s3:// and file://, there are no keys.
+    """
+    from backstory.operations.backup.writing import write_backup, write_to_store
+
+    opened = open_workspace(workspace)
+    if "://" in destination:
+        done = write_to_store(opened, destination, inputs=not without_inputs, keep=keep)
+    elif keep is not None:
+        raise InputError("--keep is for s3:// and file://; delete files of backups yourself", code="no_store")
+    else:
+        done = write_backup(opened, Path(destination), inputs=not without_inputs)
+    lines = [f"Wrote {done.place}: {done.files:,} files, {write_size(done.size)}"]
+    if keep is not None:
+        lines.append(f"Removed {count(done.removed, 'earlier backup')}")
+    lines += [f"  left out: {reason}" for reason in done.left_out]
+    if done.holds_secret:
+        lines.append("It contains the key of the pseudonyms: keep it where only you can read it.")
+    if done.holds_inputs:
+        lines.append("It contains chats and posts as they are: keep it where only you can read it.")
+    print_record(asdict(done), lines, as_json=as_json)
 
 
-_FIGURES = ("partitions", "time", "texts", "cached", "calls", "tokens", "cost")
+def restore(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="BACKUP", help="A file or address; of s3://bucket/prefix, the last one there."
+        ),
+    ],
+    into: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Workspace to create. Default: its former name, here.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Move what the folder holds aside. Nothing is deleted.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Restore a workspace from a backup. Every file is verified first."""
+    from backstory.base.environment import SETTINGS_FILE
+    from backstory.operations.backup.restoring import restore_backup, restore_from_store
+    from backstory.settings.yaml_file import read_settings
+
+    if "://" in source:
+        done = restore_from_store(source, into, replace=replace)
+    else:
+        done = restore_backup(Path(source), into, replace=replace)
+    lines = [f"Restored {done.root}: {done.files:,} files, every checksum verified"]
+    if done.aside is not None:
+        lines.append(f"The former content is in {done.aside}; delete it when you do not need it.")
+    lines += [f"  left out: {reason}" for reason in done.left_out]
+    settings = done.root / SETTINGS_FILE
+    with suppress(SettingsError, WorkspaceError):  # no run gets past those of another version
+        storage = read_settings(settings).storage
+        if storage.files or storage.database:
+            lines.append(f"It was shared: remove storage from {settings}, or it works on what is shared now.")
+    lines.append(f"Next: backstory run --workspace {done.root}")
+    print_record(asdict(done), lines, as_json=as_json)
 
 
-def show_runs(workspace: Workspace, limit: int, *, as_json: bool) -> None:
-    """Print the latest runs with the progress or result of each, and its cost."""
-    from backstory.pipeline.history.record import describe_status
-
-    records = workspace.runs.read(limit)
-    shown = [{**record.as_row(), "standing": describe_status(record)} for record in records]
-    timezone = workspace.settings.conversations.timezone
-    print_result(shown, lambda console, _: print_runs(console, records, timezone), as_json=as_json)
+storage = typer.Typer(no_args_is_help=True, help="Move a workspace onto servers, or back.")
 
 
-def print_runs(console: Console, records: list[RunRecord], timezone: str) -> None:
-    """Print a table of runs by the clock of a time zone, and a sentence for each that is running or did not succeed."""
-    from backstory.pipeline.history.record import SUCCEEDED, describe_status
-
-    if not records:
-        console.print("No run is recorded yet; `backstory run` or `backstory add` starts one.")
-        return
-    columns = ("run", "by", f"started ({timezone})", "status", "first", "last", *_FIGURES)
-    print_table(console, columns, (_describe_row(record, timezone) for record in records), right=_FIGURES)
-    print_lines(console, (describe_status(record) for record in records if record.status != SUCCEEDED))
+@storage.callback()
+def _require_command() -> None:
+    """Keep the name of the one command on the command line."""
 
 
-def _describe_row(record: RunRecord, timezone: str) -> list[str]:
-    row = record.as_row()
-    tokens = sum(used.tokens_in + used.tokens_out for used in record.usage.values())
-    cost = "no price" if record.cost is None else write_cost(record.cost, record.currency)
+@storage.command()
+def copy(
+    to: Annotated[
+        str,
+        typer.Option(help="s3://bucket/prefix or file:///folder; postgresql://user@host/name; or local."),
+    ],
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy the files or the state of the workspace, and compare the copy. A copy that was stopped continues.
+
+    Files go to a store, state to a database, and both come back to the folder of the workspace with `--to local`. The
+    settings stay as they are; the last line says what to change in them.
+    """
+    from backstory.operations.backup.moving import LOCAL, copy_workspace
+    from backstory.settings.storage import DATABASE_SCHEMES
+
+    opened = open_workspace(workspace, follows=False)
+    done = copy_workspace(opened, to)
+    used, settings = opened.settings.storage, f"{opened.root}/backstory.yaml"
+    is_database = to.partition(":")[0] in DATABASE_SCHEMES
+    lines = [
+        f"Files: {done.files:,} ({write_size(done.size)}), every one has its hash; {done.copied:,} copied",
+        f"Rows of state: {done.rows:,}; {done.copied_rows:,} copied, and what was there before stays",
+    ]
+    if to == LOCAL:
+        lines.append(f"To use the folder alone, remove storage from {settings}")
+    elif to.rstrip("/") != (used.database if is_database else used.files):
+        name = "database" if is_database else "files"
+        lines.append(
+            f"To use it, set storage.{name} to {to} in {settings}; other workers need the same file, and for runs "
+            f"{opened.root / '.backstory'}/*.key"
+        )
+    print_record(asdict(done), lines, as_json=as_json)
+
+
+def forget(
+    conversation: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A conversation, by its id or the path of an export.")
+    ] = None,
+    member: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A person, by the name in the exports or the pseudonym."),
+    ] = None,
+    document: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A document, by its path, slug or id.")
+    ] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove a conversation, a member or a document from all data, and exclude it from later runs.
+
+    The command then queries all tables and the state for its texts and ids. It does not change chat exports and
+    documents; it names those that still contain it.
+
+    Exit codes: 0 nothing is left; 1 a table still contains some; 2 bad usage or settings.
+    """
+    named: dict[Kind, str | None] = {"conversation": conversation, "member": member, "document": document}
+    given = [(kind, name) for kind, name in named.items() if name]
+    if len(given) != 1:
+        raise InputError("give one of --conversation, --member and --document")
+    from backstory.operations.forgetting import forget as forget_everywhere
+
+    [(kind, name)] = given
+    done = forget_everywhere(open_workspace(workspace), kind, name)
+    print_record(done.model_dump(), _describe_forgetting(done), as_json=as_json)
+    raise typer.Exit(FAILED if done.left else 0)
+
+
+def _describe_forgetting(done: Forgetting) -> list[str]:
+    """Describe the removal and the search, and name the files that the user must delete."""
+    removed = (
+        f"{count(done.rows, 'row')} and everything derived from them, and {count(done.vectors, 'vector')}"
+    )
+    searched = f"Queried all tables and the state for {done.wanted:,} texts and ids"
+    dagster = (
+        "Dagster's history may show rows of tables; delete the folder .dagster to lose all of the history."
+    )
     return [
-        record.run_id[:8],
-        record.by,
-        f"{localize(row['started_at'], timezone):%Y-%m-%d %H:%M:%S}",
-        record.status,
-        record.first_partition or "",
-        record.last_partition or "",
-        f"{record.partitions:,}",
-        write_duration(record.seconds),
-        f"{row['embedding_texts']:,}",
-        f"{row['embedding_cached']:,}",
-        f"{record.calls:,}",
-        f"{tokens:,}",
-        cost if record.calls else "0",
+        f"Removed {removed}. The index was rebuilt, and its earlier snapshots were deleted.",
+        *(f"Deleted {report}, since reports show messages." for report in done.reports),
+        *(
+            f"A process has the earlier snapshot {name} open; rerun this command when that process has ended."
+            for name in done.open_snapshots
+        ),
+        f"{searched}: {'some are left:' if done.left else 'none is left.'}",
+        *(f"  {table}: {hits:,} of them" for table, hits in done.left.items()),
+        *([dagster] if done.has_history else []),
+        *(
+            f"Edit or delete {file} yourself: it still contains it, but runs no longer read it."
+            for file in done.inputs
+        ),
+        *(f"{copy}." for copy in done.copies),
+        "Not searched: backups, and copies of the workspace or of its pages.",
     ]

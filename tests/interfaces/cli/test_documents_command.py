@@ -49,7 +49,7 @@ def test_files_are_listed_with_their_states_and_what_is_wrong(made: Path) -> Non
     assert shown.splitlines()[0].split() == COLUMNS
     [listed] = [line.split() for line in shown.splitlines() if "irrigation.md" in line]
     assert listed[:4] == ["read", "2025-01-05", "stated", "markdown"]
-    assert "posts/moths.md (failed): " in shown
+    assert "posts/moths.md: failed: " in shown
 
 
 def test_documents_and_files_of_another_tenant_are_not_listed(made: Path) -> None:

@@ -49,9 +49,7 @@ def test_the_first_run_embeds_what_was_estimated(workspace: Workspace) -> None:
 
 def test_an_unchanged_workspace_has_nothing_to_embed(made_workspace: Workspace) -> None:
     before = stamp(made_workspace.root)
-    result = run("run", "--estimate", "--workspace", str(made_workspace.root))
-    assert result.exit_code == 0, result.output
-    assert "No text needs to be embedded" in result.output
+    assert run("run", "--estimate", "--workspace", str(made_workspace.root)).exit_code == 0
     told = json.loads(run("run", "--estimate", "--json", "--workspace", str(made_workspace.root)).stdout)
     assert all(kind["texts"] == kind["cached"] for kind in told["embedding"])
     assert stamp(made_workspace.root) == before

@@ -255,4 +255,4 @@ def test_the_service_may_open_as_many_files_as_its_tenants_need(root: Path) -> N
 def test_an_option_of_serving_stands_before_no_command_of_administration(root: Path) -> None:
     refused = CliRunner().invoke(app, ["serve", "--root", str(root), "--port", "1", "user", "list"])
     assert refused.exit_code == 2
-    assert "--port" in refused.stderr
+    assert "--root" in refused.stderr

@@ -38,7 +38,7 @@ def test_windows_lists_windows_before_and_after_their_contexts(root: Path) -> No
         window["short_id"],
         "2025-03-13",
         "09:01",
-        "-",
+        "to",
         "09:02",
         "2",
         "2",
