@@ -33,7 +33,13 @@ from backstory.interfaces.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from backstory.interfaces.library.results import DocumentText, FileState, IndexReport, Summary
+    from backstory.interfaces.library.results import (
+        DocumentEntry,
+        DocumentText,
+        FileState,
+        IndexReport,
+        Summary,
+    )
 
 _COLUMNS = ("state", "date", "from", "format", "pages", "chunks", "size", "path", "title")
 _SPARE = ("title", "from", "size", "pages", "format", "chunks")
@@ -102,13 +108,18 @@ def show(
 
 def print_document(console: Console, found: DocumentText) -> None:
     """Print a text. A terminal also gets a line that names the document."""
+    place = f", pages {found.page_start}-{found.page_end}" if found.page_start else ""
+    _print_text(console, found.text, found.document, place)
+
+
+def _print_text(console: Console, text: str, document: DocumentEntry, told: str) -> None:
+    """Print a text. A terminal also gets a line of the document, and what is told of it."""
     if console.is_terminal:
-        place = f", pages {found.page_start}-{found.page_end}" if found.page_start else ""
-        head = link_file(found.document.uri, Path(found.document.path))
-        console.print(head, plain(f"{found.document.title}{place}", "dim"))
-        console.print(plain(found.text), soft_wrap=True)
+        named = plain(f"{document.title}{told}", "dim")
+        console.print(link_file(document.uri, Path(document.path)), named, soft_wrap=True)
+        console.print(plain(text), soft_wrap=True)
     else:
-        sys.stdout.write(plain(found.text).plain)
+        sys.stdout.write(plain(text).plain)
 
 
 def dump(
@@ -227,13 +238,10 @@ def summarize(
 
 
 def _print_summary(console: Console, made: Summary) -> None:
-    """Print a summary. A terminal also gets a line of the document and the model."""
-    if console.is_terminal:
-        sections = f"{made.sections_processed} of {made.sections} sections, " if made.sections > 1 else ""
-        head = link_file(made.document.uri, Path(made.document.path))
-        figures = plain(f"{made.document.title}: {made.total_words:,} words, {sections}{made.model}", "dim")
-        console.print(head, figures, soft_wrap=True)
-        console.print(plain(made.summary))
-    elif made.summary:
-        sys.stdout.write(f"{plain(made.summary).plain}\n")
+    """Print a summary, and what a reader must know of it."""
+    if made.summary:
+        figures = (
+            f": {made.total_words:,} words, {made.sections_processed} of {count(made.sections, 'section')}"
+        )
+        _print_text(console, f"{made.summary}\n", made.document, f"{figures}, {made.model}")
     print_notes([*made.notes, *made.reasons])

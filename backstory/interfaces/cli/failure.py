@@ -44,7 +44,7 @@ def run_command(command: Callable[[], object]) -> None:
         print_marked(open_console(stderr=True), "stopped", "yellow", str(error))
         sys.exit(UNFINISHED)
     except BackstoryError as error:
-        print_error(error)
+        print_marked(open_console(stderr=True), "error", "red", str(error))
         is_usage = isinstance(error, SettingsError | WorkspaceError | InputError)
         sys.exit(BAD_USAGE if is_usage and not isinstance(error, ReadError) else FAILED)
 
@@ -60,8 +60,3 @@ def allow_open_files(most: int) -> None:
         raise OSError(errno.EMFILE, f"this process may have {allowed} open, and needs {_LEAST_FILES}")
     if soft != resource.RLIM_INFINITY and soft < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-
-
-def print_error(error: BackstoryError) -> None:
-    """Print an error of the library as one line on standard error."""
-    print_marked(open_console(stderr=True), "error", "red", str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 from rich.console import Console
@@ -26,9 +26,6 @@ from backstory.interfaces.cli.terminal import (
 if TYPE_CHECKING:
     from backstory.operations.inspection.preview import Preview
 
-Writer: TypeAlias = Literal["none", "digest"]
-
-_ZONE_FILE: Final = Path("/etc/localtime")
 _DATE_ORDERS: Final = {"dmy": "day-month-year", "mdy": "month-day-year", "ymd": "year-month-day"}
 _COLUMNS: Final = ("date", "format", "pages", "chunks", "language", "encoding", "file", "note")
 _SPARE: Final = ("encoding", "language", "chunks", "pages")
@@ -42,12 +39,6 @@ def _read_zone(text: str) -> str:
         return check_timezone(text)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-
-
-def _read_writer(text: str) -> str:
-    if text not in get_args(Writer):
-        raise typer.BadParameter(f"{text!r} is neither digest nor none")
-    return text
 
 
 def init(
@@ -70,7 +61,7 @@ def init(
         ),
     ] = None,
     writer: Annotated[
-        Writer | None,
+        Literal["none", "digest"] | None,
         typer.Option(help="Whether to write a post for each window: digest without a model, or none."),
     ] = None,
 ) -> None:
@@ -89,14 +80,15 @@ def init(
     console, root = open_console(), folder or Path.cwd()
     if chats:
         assumes_zone = _check(console, chats, documents, timezone)
-        if assumes_zone and timezone is None:
-            told = "Time zone of the exports: UTC, since --timezone does not name one."
+        asks = sys.stdin.isatty() and sys.stdout.isatty()
+        if assumes_zone and timezone is None and asks:
+            _, _, machine = str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")
             question = "Time zone of the clock in the exports"
-            timezone = _ask(console, question, told, "UTC", _find_machine_zone(), value_proc=_read_zone)
+            timezone = typer.prompt(question, machine or "UTC", value_proc=_read_zone)
         if writer is None:
-            told = "Posts: none are written, since --writer does not name a writer."
-            question = "Write a post for each window, without a model (digest), or no posts (none)?"
-            writer = _ask(console, question, told, "none", "digest", value_proc=_read_writer)
+            question = "Write a post for each window, without a model?"
+            writer = "digest" if asks and typer.confirm(question, default=True) else "none"
+        print_lines(console, [f"Settings: --timezone {timezone or 'UTC'} --writer {writer}"])
     created = init_workspace(root, documents, chats=chats or (), timezone=timezone, writer=writer)
     print_lines(console, [f"Made {created}"])
     if chats:
@@ -135,23 +127,6 @@ def _check(console: Console, chats: Sequence[Path], documents: Path | None, time
                 f"{path} is not read as a chat{f': {reasons}' if reasons else ''}; nothing was made"
             )
     return any(row["timezone"] for row in read)
-
-
-def _ask(console: Console, question: str, told: str, otherwise: str, default: str, **reading: Any) -> Any:
-    """Ask a person on a terminal; elsewhere say what is taken."""
-    if sys.stdin.isatty() and sys.stdout.isatty():
-        return typer.prompt(question, default, **reading)
-    console.print(told)
-    return otherwise
-
-
-def _find_machine_zone() -> str:
-    """Find the time zone of the machine; UTC if its file is no link to a named one."""
-    _, _, name = str(_ZONE_FILE.resolve()).partition("/zoneinfo/")
-    try:
-        return _read_zone(name)
-    except typer.BadParameter:
-        return "UTC"
 
 
 def check(

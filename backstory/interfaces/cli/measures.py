@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     labelled: Annotated[
-        Path,
-        typer.Argument(metavar="SET", help="Folder of a labelled set; with --answers, a file of questions."),
+        Path, typer.Argument(metavar="SET", help="A folder of labels; with --answers, a file of questions.")
     ],
     runs: Annotated[
         Path | None, typer.Option("--runs", metavar="FILE", help="Write the ranked lists as Parquet.")

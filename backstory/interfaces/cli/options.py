@@ -50,13 +50,11 @@ def read_pages(text: str | None) -> tuple[int, int] | None:
 
 FirstOption = Annotated[
     date | None,
-    typer.Option(
-        "--from", parser=read_day, metavar="DATE", help="First day. Default: the first with messages."
-    ),
+    typer.Option("--from", parser=read_day, metavar="DATE", help="First day. Default: the first of all."),
 ]
 LastOption = Annotated[
     date | None,
-    typer.Option("--to", parser=read_day, metavar="DATE", help="Last day. Default: the last with messages."),
+    typer.Option("--to", parser=read_day, metavar="DATE", help="Last day. Default: the last of all."),
 ]
 PagesOption = Annotated[
     str | None,
@@ -98,10 +96,7 @@ VerboseOption = Annotated[
 ]
 LogFormatOption = Annotated[
     LogFormat | None,
-    typer.Option(
-        help="Format of the log on standard error: text shows warnings, json every event. "
-        "Default: BACKSTORY_LOG_FORMAT, or text."
-    ),
+    typer.Option(help="Log on standard error: warnings as text, or every event as JSON. Default: text."),
 ]
 DocumentArgument = Annotated[
     str, typer.Argument(help="Path, slug, title or id of a document; `backstory documents` lists all.")

@@ -48,7 +48,6 @@ _CHECKS_OF_FILES = ("unread_files", "unread_lines")
 """Checks whose cases the list of the files names at the end of the run, with their reasons."""
 
 _USES = ("embedding", "rerank", "writing")
-_PURPOSES = {"rerank": "Reranking", "writing": "Writing posts"}
 
 Execute: TypeAlias = "Callable[[Workspace, Run, OnProgress], Run]"
 """Executes a run, and returns it with what became of it."""
@@ -277,8 +276,7 @@ def _print_estimate(console: Console, estimate: Estimate) -> None:
     if estimate.is_paid:
         lines.append(f"Price of embedding: {price(estimate.cost)}")
     for calls in estimate.calls:
-        tokens = f"{calls.tokens_in:,} tokens sent"
-        tokens += f" and {calls.tokens_out:,} written" if calls.tokens_out else ""
-        most = f"at most {calls.calls:,} calls without retries, {tokens}, {price(calls.cost)}"
-        lines.append(f"{_PURPOSES[calls.purpose]} by {calls.model}: {most}")
+        written = f" and {calls.tokens_out:,} written" if calls.tokens_out else ""
+        most = f"at most {calls.calls:,} calls without retries, {calls.tokens_in:,} tokens sent{written}"
+        lines.append(f"{calls.purpose.capitalize()} by {calls.model}: {most}, {price(calls.cost)}")
     print_lines(console, lines)

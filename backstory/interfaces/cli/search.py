@@ -18,7 +18,7 @@ from rich.text import Text
 from backstory.base.errors import ModelError
 from backstory.base.progress import listening
 from backstory.base.wording import count
-from backstory.interfaces.cli.failure import FAILED, print_error
+from backstory.interfaces.cli.failure import FAILED
 from backstory.interfaces.cli.options import (
     AsOfOption,
     DocumentsOption,
@@ -36,6 +36,7 @@ from backstory.interfaces.cli.terminal import (
     open_console,
     plain,
     plain_line,
+    print_marked,
     print_notes,
     print_result,
 )
@@ -140,9 +141,7 @@ def print_answer(library: Library, console: Console, answer: SearchAnswer) -> No
         ):
             console.print(Padding(line, _INDENT, expand=False))
     if 0 < answer.weak < len(answer.hits):
-        console.print(
-            "* no evidence: it tells something about the question with a probability below one half"
-        )
+        console.print("* no evidence: it tells something about it with a probability below one half")
     if answer.left_out:
         console.print(f"{answer.left_out} more found; show more with -k")
     if len(answer.keys) > 1:
@@ -228,7 +227,7 @@ def _converse(library: Library, filters: dict[str, Any], *, as_json: bool) -> No
         try:
             answer = _ask(library, line, history, filters, as_json=as_json)
         except ModelError as error:
-            print_error(error)
+            print_marked(open_console(stderr=True), "error", "red", str(error))
             has_failed = True
         else:
             if answer.kind not in UNSEARCHED:

@@ -95,13 +95,10 @@ def run_service(
             raise typer.BadParameter("name the folder of the service", param_hint="--root")
         serve_folder(_open(root, key_file, megabytes=memory), host, port, allow_host or ())
         return
-    for name in context.params:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(
-                f"stands before {context.invoked_subcommand}; write the options behind the command",
-                param_hint=f"--{name.replace('_', '-')}",
-            )
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = [f"--{name}" for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+    if given:
+        raise typer.BadParameter("write options behind the command that administers", param_hint=given)
 
 
 def serve_folder(opened: ServiceFolder, host: str, port: int, names: Sequence[str] = ()) -> None:

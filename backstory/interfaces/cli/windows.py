@@ -92,9 +92,7 @@ def explain(
     ] = None,
     should_be: Annotated[
         Literal["here", "absent", "unsaid"] | None,
-        typer.Option(
-            help="Say where DOCUMENT should be, as a label for `backstory learn`, or take that back."
-        ),
+        typer.Option(help="Say where DOCUMENT should be, for `backstory learn`, or take that back."),
     ] = None,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
@@ -229,11 +227,7 @@ def site(
 
     opened = open_workspace(workspace)
     built = build_site(opened, output, windows=windows)
-    shows = (
-        "all messages of every window, and every passage that was found for it"
-        if windows
-        else "what the posts quote from the chat (--windows adds all messages)"
-    )
+    shows = "all messages of every window" if windows else "of the chat what the posts quote"
     told = [
         _describe(built.library, built.written),
         f"Shown are the posts, {count(len(built.library.documents), 'document')} in full, and {shows}.",

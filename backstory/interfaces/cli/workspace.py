@@ -64,8 +64,7 @@ def print_status(console: Console, status: Status) -> None:
     print_lines(console, [*head, ""])
     rows = []
     for name, size in status.tables.items():
-        is_dated = size.first not in (None, "all") or size.first != size.last
-        days = (size.first, size.last) if is_dated else (None, None)
+        days = (None if day == "all" else day for day in (size.first, size.last))
         rows.append((name, size.rows, size.partitions, *days))
     columns = ("table", "rows", "partitions", "first", "last")
     print_table(console, columns, rows, right=("rows", "partitions"))

@@ -85,7 +85,7 @@ def test_on_a_terminal_zone_and_writer_are_asked_for(export: Path, tmp_path: Pat
     with StartedPython(words, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         # The first answer is refused, so that the question is asked again.
-        os.write(ours, b"Nowhere/Land\nEurope/Lisbon\ndigest\n")
+        os.write(ours, b"Nowhere/Land\nEurope/Lisbon\ny\n")
         said = b""
         while True:
             try:
