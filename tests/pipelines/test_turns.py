@@ -166,7 +166,9 @@ def test_a_run_that_dies_keeps_the_results_of_the_checks_that_it_made(
         instance.report_run_failed(run)
     for table in ("messages", "windows"):
         assert read_checks(workspace, table) == {evaluated}, table
-    assert read_checks(workspace, "document_chunks") == {planned}  # which Dagster shows as failed with the run
+    assert read_checks(workspace, "document_chunks") == {
+        planned
+    }  # which Dagster shows as failed with the run
 
 
 def launch(ui: UiProcess) -> str:

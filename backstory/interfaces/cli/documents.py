@@ -147,7 +147,7 @@ def dump(
 def add(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(help="Files and folders to read in place. Default: all known sources."),
+        typer.Argument(metavar="PATH", help="Files and folders to read. Default: all known sources."),
     ] = None,
     flat: Annotated[bool, typer.Option("--flat", help="Skip the subfolders of a folder.")] = False,
     workspace: WorkspaceOption = None,
@@ -163,7 +163,8 @@ def add(
 
 def remove(
     names: Annotated[
-        list[str], typer.Argument(help="Added texts, sources, or documents by path, slug, title or id.")
+        list[str],
+        typer.Argument(metavar="NAME", help="Texts, sources or documents by any of their names."),
     ],
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,

@@ -43,7 +43,7 @@ def _read_zone(text: str) -> str:
 
 def init(
     folder: Annotated[
-        Path | None, typer.Argument(help="Folder to create. Default with --from or --documents: this one.")
+        Path | None, typer.Argument(metavar="DIR", help="Default with --from or --documents: this one.")
     ] = None,
     chats: Annotated[
         list[Path] | None,
@@ -132,7 +132,7 @@ def _check(console: Console, chats: Sequence[Path], documents: Path | None, time
 def check(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(help="Chat exports, documents, folders, or workspaces. Default: the whole workspace."),
+        typer.Argument(metavar="PATH", help="Files, folders or workspaces. Default: the workspace."),
     ] = None,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,

@@ -99,8 +99,11 @@ LogFormatOption = Annotated[
     typer.Option(help="Log on standard error: warnings as text, or every event as JSON. Default: text."),
 ]
 DocumentArgument = Annotated[
-    str, typer.Argument(help="Path, slug, title or id of a document; `backstory documents` lists all.")
+    str, typer.Argument(metavar="DOCUMENT", help="Path, slug, title or id; `backstory documents` lists all.")
 ]
 WindowArgument = Annotated[
-    str, typer.Argument(help="'latest', the day (YYYY-MM-DD) on which it began, or the beginning of its id.")
+    str,
+    typer.Argument(
+        metavar="WINDOW", help="latest, the day (YYYY-MM-DD) it began, or the beginning of its id."
+    ),
 ]

@@ -103,7 +103,7 @@ def _make_filters(
 
 
 def grep(
-    pattern: Annotated[str, typer.Argument(help="Text to look for.")],
+    pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Text to look for.")],
     regex: Annotated[bool, typer.Option("--regex", "-e", help="It is a regular expression.")] = False,
     case: Annotated[bool, typer.Option("--case", "-c", help="Distinguish upper and lower case.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of matches.")] = 100,
@@ -189,7 +189,7 @@ def _cut_around(text: str, spans: Sequence[tuple[int, int]]) -> Text:
 
 def ask(
     question: Annotated[
-        str | None, typer.Argument(help="The question. Without one: a conversation, until Ctrl-D.")
+        str | None, typer.Argument(metavar="QUESTION", help="Without one: a conversation, until Ctrl-D.")
     ] = None,
     document: DocumentsOption = None,
     path: PathsOption = None,

@@ -41,13 +41,14 @@ KeyFileOption = Annotated[
         help="Key of the stored keys. Default: backstory/service.key in XDG_CONFIG_HOME or ~/.config.",
     ),
 ]
-TenantArgument = Annotated[str, typer.Argument(help="Its name: small letters, digits and hyphens.")]
-UserArgument = Annotated[str, typer.Argument(help="Name of a user.")]
+TenantArgument = Annotated[str, typer.Argument(metavar="TENANT", help="Small letters, digits and hyphens.")]
+UserArgument = Annotated[str, typer.Argument(metavar="USER", help="Name of a user.")]
 RoleArgument = Annotated[
-    str, typer.Argument(help="reader asks; editor also adds and removes documents; owner may do everything.")
+    str, typer.Argument(metavar="ROLE", help="reader asks; editor also changes documents; owner may do all.")
 ]
 KeyArgument = Annotated[
-    str, typer.Argument(help="Environment variable in whose place it is used, such as BACKSTORY_ANSWER_KEY.")
+    str,
+    typer.Argument(metavar="NAME", help="Environment variable that it replaces, as BACKSTORY_ANSWER_KEY."),
 ]
 
 serve = typer.Typer(invoke_without_command=True)

@@ -88,7 +88,7 @@ def explain(
     window: WindowArgument,
     document: Annotated[
         str | None,
-        typer.Argument(help="Path, slug, title or id of a document. Default: all that the search found."),
+        typer.Argument(metavar="DOCUMENT", help="Path, slug, title or id. Default: all that were found."),
     ] = None,
     should_be: Annotated[
         Literal["here", "absent", "unsaid"] | None,

@@ -205,10 +205,7 @@ def _print_examinations(console: Console, found: Sequence[Examination], *, verbo
 def backup(
     destination: Annotated[
         str,
-        typer.Argument(
-            metavar="PLACE",
-            help="A file, .tar.gz or .tar; a folder; or s3://bucket/prefix or file:///folder.",
-        ),
+        typer.Argument(metavar="PLACE", help="A .tar.gz, a folder, s3://bucket/prefix or file:///folder."),
     ],
     without_inputs: Annotated[
         bool, typer.Option("--without-inputs", help="Leave out chats and posts; back them up elsewhere.")
@@ -219,10 +216,10 @@ def backup(
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Back up the workspace. A run may be under way. In a folder, the file is named for you.
+    """Back up the workspace. A run may be under way.
 
     A file contains the key of the pseudonyms and, unless left out, chats with real names. Only its owner can read it.
-    In s3:// and file://, there are no keys.
+    In s3:// and file://, there are no keys. In a folder and in a store, the file is named for you.
     """
     from backstory.operations.backup.writing import write_backup, write_to_store
 
