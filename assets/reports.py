@@ -9,7 +9,10 @@ import polars as pl
 
 from assets import tags
 from backstory.base.ids import digest, digest_json
-from backstory.interfaces.dagster_specs.asset_specs import SOURCES, name_of
+from backstory.base.wording import name_some
+from backstory.interfaces.dagster_specs.asset_specs import SOURCES, asset_key, name_of
+from backstory.pipeline.checks.cases import CheckResult, remembered_cases
+from backstory.pipeline.checks.checks import Check
 from backstory.pipeline.incremental.report import StageResult, format_preview
 from backstory.pipeline.run.builder import find_broken
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
@@ -26,6 +29,8 @@ PREVIEWED: Final = 31
 BY_NAME: Final = (tags.BACKFILL, tags.PARTITION)
 """Tags of runs whose partitions were selected by name; each gets an event, changed or not."""
 
+_EXAMPLE_CHARACTERS = 160
+_NAMED_PARTITIONS = 5
 _LINKED_POSTS = 10
 _POST_CHARACTERS = 4000
 _COUNTED = ("status", "verdict", "cause")
@@ -101,6 +106,38 @@ class Reporter:
         memory.record(f"told {table}", hashes)
         return len(news)
 
+    def report_check(self, check: Check, finding: CheckResult | None) -> None:
+        """Report what a check found; None if it could not run, which counts as a failure.
+
+        The result covers the whole table: the catalog keeps the cases of a partition until it is checked again, so that
+        a pass tomorrow does not hide a failure today. It is not yielded: Dagster would fail the run for cases that a
+        blocking check found in other partitions.
+        """
+        key = key_of(self.workspace, check)
+        passed, metadata = False, Metadata()
+        description = f"not run, because the run could not build {check.table}; see the run's failure"
+        if finding is not None:
+            remembered = remembered_cases(self.workspace, check)
+            passed = finding.passed and not remembered
+            examples = format_preview(finding.cases, cell_characters=_EXAMPLE_CHARACTERS)
+            metadata = {
+                "failing_rows": sum(remembered.values()),
+                "failing_share": round(len(finding.cases) / max(finding.rows, 1), 4),
+                "examples": dg.MetadataValue.md("*none in this run*" if finding.passed else examples),
+            }
+            elsewhere = name_some([name for name in sorted(remembered) if name != WHOLE], _NAMED_PARTITIONS)
+            description = finding.message + (f" Partitions with cases: {elsewhere}." if elsewhere else "")
+        evaluation = dg.AssetCheckEvaluation(
+            asset_key=key.asset_key,
+            check_name=key.name,
+            passed=passed,
+            metadata=metadata,
+            severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+            description=description,
+            blocking=check.blocking,
+        )
+        self.store([evaluation])
+
     def report_built(self, specs: Iterable[dg.AssetSpec]) -> int:
         """Report partitions built without Dagster that it does not know in their present version.
 
@@ -166,6 +203,11 @@ class Reporter:
         if table not in PARTITIONED and WHOLE not in contents:
             contents = {WHOLE: digest(sorted(contents.values()))}
         return {key: content[:_CHARACTERS] or _NO_ROWS for key, content in contents.items()}
+
+
+def key_of(workspace: Workspace, check: Check) -> dg.AssetCheckKey:
+    """Return the key of a check among the assets of a workspace."""
+    return dg.AssetCheckKey(asset_key(workspace, check.table), check.name)
 
 
 def describe_report(report: StageResult) -> Metadata:

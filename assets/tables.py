@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 
 from assets import tags
-from assets.checks import key_of, report_check, specify_checks
-from assets.reports import Failed, Reporter, Store, describe_report
+from assets.reports import Failed, Reporter, Store, describe_report, key_of
 from assets.workspace_resource import WorkspaceResource, marking_as_alive
 from backstory.base.ids import digest
 from backstory.interfaces.dagster_specs.asset_specs import name_of, specify_assets
@@ -55,7 +54,7 @@ def make_assets(
         def on_progress(event: RunEvent) -> None:
             # At once: if the run dies later, the results of its checks stay.
             if isinstance(event, CheckResult) and event.check in checks:
-                report_check(reporter, event.check, event)
+                reporter.report_check(event.check, event)
 
         def report(run: Run) -> None:
             for spec in chosen:
@@ -76,7 +75,7 @@ def make_assets(
                     reporter.store([Failed(spec.key, key) for key in places if key not in good])
             for check in checks:
                 if check not in run.found and not run.fresh:
-                    report_check(reporter, check, None)
+                    reporter.report_check(check, None)
 
         tables = frozenset(name_of(spec.key) for spec in chosen)
         with marking_as_alive(context.instance, context.run.run_id):
@@ -92,6 +91,23 @@ def make_assets(
                 yield dg.MaterializeResult(asset_key=spec.key)
 
     return make
+
+
+def specify_checks(workspace: Workspace) -> list[dg.AssetCheckSpec]:
+    """Describe every check of the library, for the assets of a workspace.
+
+    The step runs them before it reports partitions, and leaves out those in which a blocking check finds cases.
+    """
+    return [
+        dg.AssetCheckSpec(
+            check.name,
+            asset=key_of(workspace, check).asset_key,
+            description=f"Looks for {check.what}. "
+            + ("A partition with cases is left out." if check.blocking else "Warns."),
+            blocking=check.blocking,
+        )
+        for check in CHECKS
+    ]
 
 
 def name_pool(workspace: Workspace) -> str | None:

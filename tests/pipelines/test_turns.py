@@ -13,7 +13,7 @@ import pytest
 from dagster._core.launcher import WorkerStatus
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
-from assets.checks import specify_checks
+from assets.tables import specify_checks
 from assets.tags import tag_range
 from backstory import run_pipeline
 from backstory.base.environment import WORKSPACE_VARIABLE
