@@ -165,7 +165,7 @@ def test_a_withdrawal_that_was_cut_short_is_completed_by_the_next_run(named: Pat
 def test_who_is_named_beside_a_conversation_keeps_a_chosen_name() -> None:
     ada, ben, cleo = (make_pseudonym(name, bytes(32)) for name in ("ada", "ben", "cleo"))
     seen = {"garden": [(ben, "Ada", "2025-03-04")]}
-    people = People(seen, {"garden": ["Alder", "Birch"]}, {cleo: "Cleo"})
+    people = People(seen, {"garden": "en"}, {"en": ["Alder", "Birch"]}, {cleo: "Cleo"})
     names = people.names_beside("garden", {ada, ben, cleo})
     assert (names[ben], names[cleo]) == ("Ada", "Cleo")
     assert names[ada] in {"Alder", "Birch"}

@@ -22,7 +22,7 @@ from backstory.ingest.documents.written import is_of_source, name_source
 from backstory.interfaces.library.freshness import Found
 from backstory.interfaces.library.names import (
     ADDED_FOLDER,
-    NamedDocument,
+    DocumentNames,
     PlacedText,
     find_document,
     make_locator,
@@ -72,7 +72,7 @@ class Corpus:
         return {each: len(self.chunk_spans.get(each, ())) for each in self.documents["document_id"]}
 
     @cached_property
-    def named(self) -> list[NamedDocument]:
+    def named(self) -> list[DocumentNames]:
         """The documents by all their names."""
         return name_documents(self.workspace, self.documents)
 
@@ -99,7 +99,7 @@ class Corpus:
         paths = {source: locate_file(source) if is_of_source(source) else root / source for source in told}
         try:
             source = find_document(
-                [NamedDocument("", source, "", "", path) for source, path in paths.items()], name
+                [DocumentNames("", source, "", "", path) for source, path in paths.items()], name
             ).uri
         except InputError as error:
             if error.code == "unknown_document":

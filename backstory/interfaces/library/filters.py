@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backstory.base.errors import InputError
 from backstory.index.request import Filters, UnknownLabel, find_nearest, list_unknown_labels
-from backstory.interfaces.library.names import NamedDocument, find_document, find_matching
+from backstory.interfaces.library.names import DocumentNames, find_document, find_matching
 from backstory.settings.models import RAGSettings
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot,
 
 
 def _match_metadata(
-    wanted: Mapping[str, Any], documents: Sequence[NamedDocument], named: Collection[str]
+    wanted: Mapping[str, Any], documents: Sequence[DocumentNames], named: Collection[str]
 ) -> set[str]:
     """Find those of some documents whose metadata has the wanted values."""
     from backstory.interfaces.library.added_texts import read_metadata  # few searches need it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -52,7 +53,7 @@ _LEAST_ID = 6
 
 
 @dataclass(frozen=True)
-class NamedDocument:
+class DocumentNames:
     """A document by all its names; ``path`` is the absolute one of its file."""
 
     document_id: str
@@ -62,7 +63,7 @@ class NamedDocument:
     path: Path
 
 
-def find_document(documents: Sequence[NamedDocument], name: str) -> NamedDocument:
+def find_document(documents: Sequence[DocumentNames], name: str) -> DocumentNames:
     """Find the one document of a name.
 
     These are names, in this order: the id, the path as the tables have it, the path of the file (absolute, or relative
@@ -76,15 +77,16 @@ def find_document(documents: Sequence[NamedDocument], name: str) -> NamedDocumen
         if len(found) == 1:
             return found[0]
         if found:
+            listed = name_some([document.uri for document in found], _LISTED)
             raise InputError(
-                f"{name!r} names {len(found)} documents: {_list(found)}; give the path of one of them",
+                f"{name!r} names {len(found)} documents: {listed}; give the path of one of them",
                 code="ambiguous_document",
             )
     raise InputError(f"no document is called {name!r}{_suggest(documents, name)}", code="unknown_document")
 
 
-def find_matching(documents: Sequence[NamedDocument], pattern: str) -> list[NamedDocument]:
-    """Find the documents whose path matches a glob."""
+def find_matching(documents: Sequence[DocumentNames], pattern: str) -> list[DocumentNames]:
+    """Find the documents whose path, or whose path in its source, matches a glob."""
     if not pattern.strip():
         raise InputError("the pattern of paths is blank; write one such as notes/**/*.md", code="blank_text")
     wanted = PurePosixPath(pattern).parts
@@ -93,22 +95,20 @@ def find_matching(documents: Sequence[NamedDocument], pattern: str) -> list[Name
     found = [
         document
         for document in documents
-        if matches_glob(PurePosixPath(document.uri).parts, wanted)
-        or (
-            SOURCE_MARK in document.uri
-            and matches_glob(PurePosixPath(document.uri.partition(SOURCE_MARK)[2]).parts, wanted)
+        if any(
+            matches_glob(PurePosixPath(path).parts, wanted)
+            for path in (document.uri, document.uri.partition(SOURCE_MARK)[2])
+            if path
         )
     ]
     if not found:
         near = get_close_matches(pattern.replace("*", ""), [document.uri for document in documents], 3, 0.0)
-        told = (
-            f"the nearest paths are {name_some(near, _LISTED)}" if near else "the library holds no document"
-        )
+        told = f"the nearest paths are {name_some(near, _LISTED)}" if near else "there is no document"
         raise InputError(f"no document matches the glob {pattern!r}; {told}", code="unmatched_pattern")
     return found
 
 
-def _kinds_of_names(name: str) -> Iterator[Callable[[NamedDocument], bool]]:
+def _kinds_of_names(name: str) -> Iterator[Callable[[DocumentNames], bool]]:
     real, name = _resolve(name), compose(name)
     parts = PurePosixPath(name).parts
     folded = " ".join(name.split()).casefold()
@@ -124,27 +124,19 @@ def _kinds_of_names(name: str) -> Iterator[Callable[[NamedDocument], bool]]:
 
 
 def _resolve(name: str) -> Path | None:
-    """Return the path of a name that can be one."""
-    try:
+    with suppress(InputError):  # most names are no paths
         return resolve_path(name)
-    except InputError:
-        return None
+    return None
 
 
-def _list(documents: Sequence[NamedDocument]) -> str:
-    return name_some([document.uri for document in documents], _LISTED)
-
-
-def _suggest(documents: Sequence[NamedDocument], name: str) -> str:
-    if not documents:
-        return "; the library holds no document"
-    names = {PurePosixPath(document.uri).name: document for document in documents}
-    names |= {document.title: document for document in documents}
-    names |= {document.uri: document for document in documents}
+def _suggest(documents: Sequence[DocumentNames], name: str) -> str:
+    names = {
+        known: one.uri for one in documents for known in (PurePosixPath(one.uri).name, one.title, one.uri)
+    }
     close = get_close_matches(name, names, n=3, cutoff=0.6)
-    close += [other for other in names if name.casefold() in other.casefold()][: 3 - len(close)]
-    found = list({names[other].document_id: names[other] for other in close}.values())
-    return f"; did you mean {_list(found)}?" if found else "; `backstory documents` lists all"
+    close += [known for known in names if name.casefold() in known.casefold()][: 3 - len(close)]
+    found = list(dict.fromkeys(names[known] for known in close))
+    return f"; did you mean {name_some(found, _LISTED)}?" if found else "; `backstory documents` lists all"
 
 
 def make_locator(workspace: Workspace) -> Callable[[str], Path]:
@@ -161,14 +153,12 @@ def make_locator(workspace: Workspace) -> Callable[[str], Path]:
     return locate_file
 
 
-def name_documents(workspace: Workspace, documents: pl.DataFrame) -> list[NamedDocument]:
+def name_documents(workspace: Workspace, documents: pl.DataFrame) -> list[DocumentNames]:
     """Return documents by all their names."""
     locate_file = make_locator(workspace)
+    rows = documents.select("document_id", "uri", "title", "slug")
     return [
-        NamedDocument(document_id, uri, title, slug, locate_file(uri))
-        for document_id, uri, title, slug in documents.select(
-            "document_id", "uri", "title", "slug"
-        ).iter_rows()
+        DocumentNames(key, uri, title, slug, locate_file(uri)) for key, uri, title, slug in rows.iter_rows()
     ]
 
 
@@ -181,11 +171,7 @@ class PlacedText:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        starts, place = [0], self.text.find("\n")
-        while place >= 0:
-            starts.append(place + 1)
-            place = self.text.find("\n", place + 1)
-        return starts
+        return [0, *(found.end() for found in re.finditer("\n", self.text))]
 
     @property
     def pages(self) -> int | None:
@@ -202,20 +188,18 @@ class PlacedText:
 
     def bounds_of_line(self, line: int) -> tuple[int, int]:
         """Return the first character of a line, and the one after its last, without the line feed."""
-        starts = self._line_starts
-        end = starts[line] - 1 if line < len(starts) else len(self.text)
-        return starts[line - 1], end
+        start = self._line_starts[line - 1]
+        end = self.text.find("\n", start)
+        return start, len(self.text) if end < 0 else end
 
     def bounds_of_pages(self, first: int, last: int) -> tuple[int, int]:
         """Return the first character of a range of pages, and the one after its last."""
         if not self.page_starts:
-            raise InputError(
-                "this document has no pages; leave out the pages to read its whole text", code="no_pages"
-            )
+            raise InputError("this document has no pages; read it without them", code="no_pages")
         if not 1 <= first <= last <= len(self.page_starts):
             raise InputError(
                 f"this document has pages 1 to {len(self.page_starts)}; pages {first}-{last} do not exist",
                 code="out_of_range",
             )
-        end = self.page_starts[last] if last < len(self.page_starts) else len(self.text)
-        return self.page_starts[first - 1], end
+        starts = [*self.page_starts, len(self.text)]
+        return starts[first - 1], starts[last]

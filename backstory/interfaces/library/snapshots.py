@@ -17,7 +17,7 @@ from backstory.index.search import SearchIndex
 from backstory.index.snapshot import current_version
 from backstory.ingest.documents.files import list_foreign
 from backstory.interfaces.library.freshness import explain_absence
-from backstory.interfaces.library.names import ADDED_FOLDER, NamedDocument, make_locator, name_documents
+from backstory.interfaces.library.names import ADDED_FOLDER, DocumentNames, make_locator, name_documents
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.pipeline.query_index import QueryIndex, open_for_queries
@@ -77,7 +77,7 @@ class OpenSnapshot:
     def _locate_file(self) -> Callable[[str], Path]:
         return make_locator(self.workspace)
 
-    def name_documents(self, tenant: str | None) -> list[NamedDocument]:
+    def name_documents(self, tenant: str | None) -> list[DocumentNames]:
         """Return the documents by all their names."""
         wanted = self.workspace.settings.rag.tenant if tenant is None else tenant
         owned = zip(self.index.documents["tenant"], self._documents, strict=True)
@@ -94,7 +94,7 @@ class OpenSnapshot:
         return list_foreign(self.index.documents, self.workspace.settings.rag.tenant)
 
     @cached_property
-    def _documents(self) -> list[NamedDocument]:
+    def _documents(self) -> list[DocumentNames]:
         return name_documents(self.workspace, self.index.documents)
 
 

@@ -22,7 +22,7 @@ from backstory.index.snapshot import current_version
 from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.pipeline.chats.stored_messages import find_replaced, read_intact_messages
-from backstory.pipeline.rendered_pages import EXPORT_MARK, list_site_pages, remove_pages
+from backstory.pipeline.rendered_pages import list_site_pages, remove_pages
 from backstory.pipeline.run.cache_use import drop_unused
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.conversations import ConversationStore, KeptTurn
@@ -105,7 +105,8 @@ def clear_copies_of_documents(workspace: Workspace, before: pl.DataFrame, now: p
 def find_stale_copies(workspace: Workspace) -> list[str]:
     """Name the copies of rows that have left the tables which Backstory may not delete, with what to do."""
     return [
-        f"{name} holds what has left the tables: {_find_remedy(path)}"
+        f"{name} holds what has left the tables: write it again by the command that made it, or take the text out, or "
+        "delete it"
         for name, entry in sorted(workspace.catalog.read(_COPIES).items())
         for path in [workspace.root / name]
         if entry.inputs == _STALE and name != _ANSWERS and path.exists() and _hash(path) == entry.content
@@ -144,8 +145,19 @@ def _find_parts(texts: pl.Series, others: pl.Series) -> IsShown:
 def _clear(
     workspace: Workspace, rows: str, is_shown: IsShown, documents: frozenset[str] = frozenset()
 ) -> str | None:
+    def is_held(turn: KeptTurn) -> bool:
+        """Return whether an answer shows a dropped document or text; where it is no document, any written post.
+
+        An answer may quote a sentence from the middle of a line, which the beginnings of lines do not find.
+        """
+        shown = turn.documents
+        is_cited = not documents.isdisjoint(shown) if documents else any(map(is_written, shown.values()))
+        return is_cited or is_shown("\n".join(turn.list_texts()))
+
     removed = list(remove_pages(workspace.root))
-    cleared = _clear_given_answers(workspace, is_shown, documents)
+    cleared = ConversationStore(workspace.state).clear_answers(
+        is_held, documents or {WRITTEN_PREFIX}, current_version(workspace.index) or None
+    )
     entries: dict[str, Entry | None] = {_ANSWERS: Entry(_STALE, "", 0)}
     for name, entry in workspace.catalog.read(_COPIES).items():
         if entry.inputs in (_OF_ANY_ROW, _STALE) or entry.inputs in documents:
@@ -181,30 +193,6 @@ def _clear(
         if place.is_dir()
     ]
     return ". ".join(notes) or None
-
-
-def _clear_given_answers(workspace: Workspace, is_shown: IsShown, documents: frozenset[str]) -> int:
-    """Take answers out of people's conversations: those that show documents, and those that hold a dropped text.
-
-    An answer may quote a sentence from the middle of a line, which the beginnings of lines do not find. So whatever
-    shows a dropped document goes, and where messages or names are dropped, whatever shows a written post.
-    """
-
-    def is_held(turn: KeptTurn) -> bool:
-        shown = turn.documents
-        is_cited = not documents.isdisjoint(shown) if documents else any(map(is_written, shown.values()))
-        return is_cited or is_shown("\n".join(turn.list_texts()))
-
-    return ConversationStore(workspace.state).clear_answers(
-        is_held, documents or {WRITTEN_PREFIX}, current_version(workspace.index) or None
-    )
-
-
-def _find_remedy(path: Path) -> str:
-    if not path.is_dir():
-        return "write it again, take the text out, or delete it"
-    command = "export --format FORMAT" if (path / EXPORT_MARK).is_file() else "site"
-    return f"write it again by `backstory {command} --output {path}`, or delete it"
 
 
 def _name(workspace: Workspace, path: Path) -> str:

@@ -23,8 +23,6 @@ from backstory.pipeline.chats.name_view import make_contact_scrub, scrub_contact
 from backstory.pipeline.chats.named_documents import list_hidden_names
 from backstory.pipeline.chats.people import (
     hash_names,
-    read_agreed,
-    read_hash_of_names,
     read_names,
     read_people,
     show_chunks,
@@ -70,7 +68,7 @@ def find_leaks(workspace: Workspace, table: str, partitions: Sequence[str] | Non
     found = [pl.DataFrame(schema={"column": pl.String, _identify(table): pl.String})]
     # The other partition of the sources lists documents.
     wanted = [EXPORT_SOURCES] if table == "sources" else partitions
-    known = read_hash_of_names(workspace)
+    known = read_people(workspace).real
     if pending := _find_pending(workspace, table, wanted, known):
         rows = workspace.tables.read(table, [*pending])
         found.append(_find_names(workspace, table, rows, [*pending]))
@@ -89,7 +87,7 @@ def make_leak_finder(workspace: Workspace) -> FindLeaks:
     """
     if not workspace.settings.privacy.pseudonyms:
         return find_no_leaks
-    names, agreed = list_hidden_names(workspace), read_agreed(workspace).values()
+    names, agreed = list_hidden_names(workspace), read_people(workspace).agreed.values()
     return lambda texts: find_naming_texts(texts, names, agreed)
 
 
@@ -140,7 +138,7 @@ def _find_pending(
         return {}
     wanted = list(partitions) if partitions is not None else workspace.tables.keys(table)
     contents = {key: content for key, content in content_of(workspace, table, wanted).items() if content}
-    columns = [SEARCHED_COLUMNS.get(table), sorted(read_agreed(workspace).values())]
+    columns = [SEARCHED_COLUMNS.get(table), sorted(read_people(workspace).agreed.values())]
     further = [read_forgotten(workspace.forgotten).fingerprint, workspace.settings.privacy.documents]
     searched_for = [names, digest_json(columns), *further]
     inputs = {key: digest([*searched_for, content]) for key, content in contents.items()}
@@ -154,7 +152,7 @@ def _find_names(
     """Search rows for authors' real names, which are read from the exports, because nothing else holds them."""
     if table == _MESSAGES:
         return find_real_names(rows, read_names(workspace))
-    names, agreed = list_hidden_names(workspace), read_agreed(workspace).values()
+    names, agreed = list_hidden_names(workspace), read_people(workspace).agreed.values()
     identifier = "window_id" if "window_id" in rows.columns else pl.lit(None, pl.String).alias("window_id")
     found = [pl.DataFrame(schema={"column": pl.String, "window_id": pl.String, "part": pl.String})]
     for column, place in SEARCHED_COLUMNS[table].items():

@@ -28,7 +28,7 @@ from backstory.ingest.privacy.surnames import (
     spell_surname,
 )
 from backstory.ingest.sources.web_address import list_link_places, make_linker
-from backstory.pipeline.chats.people import read_hash_of_names, read_names, read_people
+from backstory.pipeline.chats.people import read_names, read_people
 from backstory.pipeline.incremental.inputs import content_of
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
@@ -150,7 +150,7 @@ def record_named_documents(workspace: Workspace) -> None:
 def describe_names(workspace: Workspace) -> Entry:
     """Describe the present documents and names as the catalog does after a search of all of them."""
     forgotten = read_forgotten(workspace.forgotten).fingerprint
-    searched_for = [_VERSION, read_hash_of_names(workspace), forgotten, *list_link_places(workspace)]
+    searched_for = [_VERSION, read_people(workspace).real, forgotten, *list_link_places(workspace)]
     return Entry(digest(searched_for), content_of(workspace, "documents", [WHOLE])[WHOLE], 0)
 
 
@@ -237,7 +237,7 @@ def hash_shown_documents(workspace: Workspace) -> str:
         return ""
     people = read_people(workspace)
     mentioned = set(read_named_documents(workspace).filter(_IN_TEXT)["person"])
-    shown = {name: people.names_beside(name, mentioned) for name in people.seen}
+    shown = {name: people.names_beside(name, mentioned) for name in people.languages}
     return digest_json(
         [sent, {name: {one: names.get(one) for one in mentioned} for name, names in shown.items()}]
     )

@@ -11,6 +11,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -25,16 +26,12 @@ from backstory.pipeline.incremental.inputs import code_version
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.partitions import Grain, partition_keys
+from backstory.storage.tables.tables import WHOLE
 from backstory.text.languages import detect_language
 from backstory.text.people import is_pseudonym, name_people
 from backstory.text.prompts.entries import format_message
 
 _PEOPLE: Final = "people"
-_WORDS: Final = "words for people"
-_AGREED: Final = "names of people"
-_SHOWN: Final = "shown by person"
-_REAL: Final = "real"
-_NOBODY: Final = Entry("", "{}", 0)
 _UNKNOWN: Final = "someone"
 """The author of a message whose export names none."""
 _READ_FOR_LANGUAGE: Final = 500
@@ -47,15 +44,18 @@ Names = Mapping[str, str]
 
 
 class People(NamedTuple):
-    """The people of all conversations.
+    """The people of all conversations; nobody where pseudonyms are switched off.
 
-    By conversation, ``seen`` has pseudonym, name and partition of the first message by or about each person, and
-    ``words`` those for names; ``agreed`` has the names that people chose, by pseudonym.
+    ``seen`` has by conversation pseudonym, name and partition of the first message by or about each person;
+    ``languages`` the language of each conversation; ``words`` by language those that may be names; ``agreed`` the names
+    that people chose, by pseudonym; ``real`` is a keyed hash of all real names.
     """
 
-    seen: Mapping[str, Sequence[tuple[str, str, str]]]
+    seen: Mapping[str, Sequence[Sequence[str]]]
+    languages: Mapping[str, str]
     words: Mapping[str, Sequence[str]]
     agreed: Names
+    real: str = ""
 
     def names_in(self, conversation: str) -> Names:
         """Return the names for readers of the people of a conversation, by pseudonym."""
@@ -68,7 +68,7 @@ class People(NamedTuple):
         """
         known = self.names_in(conversation)
         beside = sorted(person for person in others if person not in known and is_pseudonym(person))
-        words = self.words.get(conversation, ())
+        words = self.words.get(self.languages.get(conversation, ""), ())
         return {**known, **assign_names(beside, words, self.agreed, known.values())}
 
     def fingerprint(self, partitions: Iterable[str]) -> dict[str, str]:
@@ -88,71 +88,42 @@ class People(NamedTuple):
         return {key: known[key] for key in partitions}
 
 
-class FoundPeople(NamedTuple):
-    """What a reading of the exports found, before it is recorded as entries of tables of the catalog.
-
-    ``withdrawn`` has the names that people chose, had agreed to in an earlier run, and are not to be shown now.
-    """
-
-    withdrawn: frozenset[str]
-    tables: Mapping[str, Mapping[str, Entry]]
-
-
-def find_people(workspace: Workspace, read: ExportRead, messages: pl.DataFrame) -> FoundPeople:
+def find_people(workspace: Workspace, read: ExportRead, messages: pl.DataFrame) -> People:
     """Name the people of all conversations for readers."""
-    agreed: Names = {}
-    entries: dict[str, Entry] = {}
-    words: dict[str, list[str]] = {}
-    if workspace.settings.privacy.pseudonyms:
-        agreed = _find_agreed(workspace, read)
-        app_texts = read.messages.filter(kind="system")["text"].drop_nulls().unique()
-        real = [*read.names, *find_members(app_texts), *agreed.values()]
-        languages = _choose_languages(messages)
-        words = {language: list_usable_words(language, real) for language in {*languages.values()}}
-        seen = _find_first_messages(messages, workspace.settings.partitions.grain)
-        for conversation, language in sorted(languages.items()):
-            people = dict(seen.get(conversation, ()))
-            names = assign_names(list(people), words[language], agreed)
-            rows = [(person, name, people[person]) for person, name in names.items()]
-            entries[conversation] = Entry(language, json.dumps(rows), len(rows))
-    return FoundPeople(
-        frozenset(read_agreed(workspace).values()) - {*agreed.values()},
-        {
-            _PEOPLE: entries,
-            _WORDS: {language: Entry("", json.dumps(known), len(known)) for language, known in words.items()},
-            _AGREED: {
-                _SHOWN: Entry("", json.dumps(agreed, sort_keys=True), len(agreed)),
-                _REAL: Entry("", hash_names(workspace), len(read.names)),
-            },
-        },
-    )
+    if not workspace.settings.privacy.pseudonyms:
+        return People({}, {}, {}, {})
+    agreed = _find_agreed(workspace, read)
+    app_texts = read.messages.filter(kind="system")["text"].drop_nulls().unique()
+    real = [*read.names, *find_members(app_texts), *agreed.values()]
+    languages = _choose_languages(messages)
+    words = {language: list_usable_words(language, real) for language in {*languages.values()}}
+    seen: dict[str, list[tuple[str, str, str]]] = {}
+    for conversation, rows in _find_first_messages(messages, workspace.settings.partitions.grain).items():
+        people = dict(rows)
+        names = assign_names(list(people), words[languages[conversation]], agreed)
+        seen[conversation] = [(person, name, people[person]) for person, name in names.items()]
+    return People(seen, languages, words, agreed, hash_names(workspace))
 
 
-def record_people(workspace: Workspace, people: FoundPeople) -> None:
+def record_people(workspace: Workspace, people: People) -> None:
     """Record people and their names, after the copies that show withdrawn names are cleared.
 
     A killed run that has recorded them before would leave these copies for good, since no later run knows the names.
     """
-    for table, entries in people.tables.items():
-        workspace.catalog.forget(table, workspace.catalog.read(table).keys() - entries.keys())
-        workspace.catalog.record(table, entries)
-
-
-def read_agreed(workspace: Workspace) -> Names:
-    """Read the names by which readers see people who have agreed to it, by pseudonym."""
-    agreed: Names = json.loads(workspace.catalog.read(_AGREED).get(_SHOWN, _NOBODY).content)
-    return agreed
+    written = json.dumps(people, sort_keys=True)
+    workspace.catalog.record(_PEOPLE, {WHOLE: Entry("", written, len(people.seen))})
 
 
 def read_people(workspace: Workspace) -> People:
-    """Read the names that :func:`record_people` recorded; nobody has one where pseudonyms are switched off."""
-    entries = workspace.catalog.read(_PEOPLE)
-    words = {language: json.loads(one.content) for language, one in workspace.catalog.read(_WORDS).items()}
-    return People(
-        {name: [(*row,) for row in json.loads(entry.content)] for name, entry in entries.items()},
-        {name: words[entry.inputs] for name, entry in entries.items()},
-        read_agreed(workspace),
-    )
+    """Read the people that :func:`record_people` recorded."""
+    entry = workspace.catalog.read(_PEOPLE).get(WHOLE)
+    return People({}, {}, {}, {}) if entry is None else _parse(entry.content)
+
+
+@lru_cache(maxsize=4)
+def _parse(content: str) -> People:
+    # A run reads the same people for each partition and table.
+    return People(*json.loads(content))
 
 
 def read_names(workspace: Workspace) -> list[str]:
@@ -168,12 +139,6 @@ def hash_names(workspace: Workspace) -> str:
     aliases = workspace.last_reading.read_aliases(workspace.chats_dir, workspace.settings.conversations)
     named = [*names, *(f"{alias} of {name}" for alias, name in sorted(aliases.items()))]
     return digest([code_version("messages"), *(make_pseudonym(name, secret) for name in named)])
-
-
-def read_hash_of_names(workspace: Workspace) -> str:
-    """Return the keyed hash of all real names that the last reading of the exports found."""
-    known = workspace.catalog.read(_AGREED).get(_REAL)
-    return "" if known is None else known.content
 
 
 def show_chunks(window_chunks: pl.DataFrame, windows: pl.DataFrame, people: People) -> pl.Series:

@@ -36,7 +36,7 @@ from backstory.pipeline.chats.local_times import (
     require_no_timestamp_outliers,
 )
 from backstory.pipeline.chats.message_archive import is_archive_stale, keep_archived, store_archive
-from backstory.pipeline.chats.people import find_people, record_people
+from backstory.pipeline.chats.people import find_people, read_people, record_people
 from backstory.pipeline.chats.removals import refuse_removals
 from backstory.pipeline.chats.stored_messages import PARTITIONED, drop_outside
 from backstory.pipeline.incremental.inputs import split_by_partition
@@ -264,7 +264,8 @@ def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]
     had_messages = bool(workspace.tables.keys("messages"))
     dropped = clear_copies_of_messages(workspace, messages, partitions)
     people = find_people(workspace, read, messages)
-    hidden = clear_copies_of_names(workspace, people.withdrawn, reading.names if named else ())
+    withdrawn = {*read_people(workspace).agreed.values()} - {*people.agreed.values()}
+    hidden = clear_copies_of_names(workspace, withdrawn, reading.names if named else ())
     record_people(workspace, people)
     store_archive(workspace, reading, files)
     _store_opt_outs(workspace, read)

@@ -130,7 +130,7 @@ def test_no_message_breaks_out_of_its_line(made: Workspace) -> None:
     ids = [f"m{place}" for place in range(len(texts))]
     said = pl.concat([one] * len(texts)).with_columns(message_id=pl.Series(ids), text=pl.Series(texts))
     window = pl.DataFrame({"window_id": ["w"], "message_ids": [ids]})
-    [shown] = show_messages(window, said, People({}, {}, {}))["messages"]
+    [shown] = show_messages(window, said, People({}, {}, {}, {}))["messages"]
     lines = shown.splitlines()
     assert len(lines) == len([text for text in texts if text.strip()])
     for line in lines:
