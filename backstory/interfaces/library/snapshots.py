@@ -23,6 +23,8 @@ from backstory.models.embeddings.protocol import Vectors
 from backstory.pipeline.query_index import QueryIndex, open_for_queries
 from backstory.pipeline.workspace import Workspace
 
+_KEPT_DESCRIPTIONS: Final = 4096
+"""Descriptions of chunks that an open snapshot keeps, a few megabytes."""
 _KEPT_SENTENCES: Final = 8192
 """Vectors of sentences that an open snapshot keeps: 12 MB of those of the local model."""
 
@@ -39,13 +41,20 @@ class OpenSnapshot:
         """Why this is not what the settings and the last run say; None if it is."""
         self.published = published
         self._lock = threading.Lock()
+        self._described: dict[str, Mapping[str, Any]] = {}
         self._sentences: dict[str, NDArray[np.float32]] = {}
 
     def describe(self, chunk_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
         """Describe chunks by id, as :meth:`~backstory.index.search.SearchIndex.describe`, with local dates."""
-        ids = list(dict.fromkeys(chunk_ids))
-        rows = self.workspace.date_locally(self.index.describe(ids)).iter_rows(named=True)
-        return dict(zip(ids, rows, strict=True))
+        wanted = list(dict.fromkeys(chunk_ids))
+        with self._lock:
+            if unknown := [chunk_id for chunk_id in wanted if chunk_id not in self._described]:
+                rows = self.workspace.date_locally(self.index.describe(unknown)).iter_rows(named=True)
+                self._described |= zip(unknown, rows, strict=True)
+            found = {chunk_id: self._described[chunk_id] for chunk_id in wanted}
+            if len(self._described) > _KEPT_DESCRIPTIONS:
+                self._described = found
+            return found
 
     def embed_sentences(self, texts: Sequence[str]) -> tuple[Vectors, int]:
         """Embed sentences of the documents: unit vectors, and the tokens of the texts that were computed.

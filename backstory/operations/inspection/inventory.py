@@ -139,7 +139,7 @@ def _examine_folder(name: str, files: pl.DataFrame) -> list[Examination]:
     found = [Examination(name, unsettled.is_empty(), f"in the last run: {'; '.join(parts) or 'no file'}")]
     rows = unsettled.select("source", "status", "reason").iter_rows()
     each = [
-        Examination(f"file {source}", False, f"{STATUS_WORDS[status]}: {reason}")
+        Examination(f"file {source}", False, f"{status.replace('_', ' ')}: {reason}")
         for source, status, reason in rows
     ]
     found += each[:_MOST_FILES]
@@ -178,8 +178,9 @@ def _list_late(workspace: Workspace, documents: pl.DataFrame) -> pl.Series:
     """List the documents of people that are dated after every window began."""
     last = workspace.tables.keys("windows")[-1:]  # a window is in the partition in which it began
     starts = workspace.tables.read("windows", last)["started_at"]
-    is_late = (pl.col("published_at") > starts.max()) & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
-    return documents.filter(is_late & workspace.settings.rag.as_of)["uri"].sort()
+    is_late = pl.col("published_at") > pl.lit(starts.max(), starts.dtype)
+    is_of_people = ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
+    return documents.filter(is_late & is_of_people & workspace.settings.rag.as_of)["uri"].sort()
 
 
 def _list_names(names: pl.Series) -> str:

@@ -251,8 +251,8 @@ def _describe_outdated(workspace: Workspace) -> str:
 def _describe_names(workspace: Workspace) -> str:
     if not workspace.settings.privacy.pseudonyms:
         return "not looked for, since privacy.pseudonyms is off"
-    if not workspace.has_chats:
-        return "there are no chats whose names could be in the tables"
+    if not workspace.tables.keys("messages"):
+        return "there are no messages whose authors could be named in the tables"
     for check in CHECKS:
         if check.name == "real_names":
             _describe_check(workspace, check)

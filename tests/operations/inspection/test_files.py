@@ -96,9 +96,7 @@ def test_a_file_that_waits_for_an_answer_is_not_well(made_workspace: Workspace) 
     assert found["files in chats/"].detail.startswith(
         "in the last run: 22 waiting for your answer; 66 of their lines"
     )
-    assert found["file chats/19.txt"] == Examination(
-        "file chats/19.txt", False, "waiting for your answer: which order?"
-    )
+    assert found["file chats/19.txt"] == Examination("file chats/19.txt", False, "set aside: which order?")
     assert "file chats/20.txt" not in found
     assert found["further files in chats/"].detail.startswith("2 more")
 
