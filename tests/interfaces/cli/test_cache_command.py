@@ -46,13 +46,6 @@ def test_pruning_deletes_what_no_table_uses_and_nothing_that_the_next_run_needs(
     assert reports["hits"]["embedding_computed"] == 0
 
 
-def test_status_tells_the_size(made_workspace: Workspace) -> None:
-    place = ("--workspace", str(made_workspace.root))
-    vectors = sum(measure_caches(made_workspace).vectors.values())
-    assert f"Caches: {vectors} vectors (" in run("status", *place).output
-    assert ", 0 judgements (0 B)" in run("status", *place).output
-
-
 def test_status_names_a_damaged_cache_and_leaves_it(made_workspace: Workspace) -> None:
     path = made_workspace.tables_dir / "cache.sqlite"
     made_workspace.cache.close()

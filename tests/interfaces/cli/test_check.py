@@ -1,11 +1,10 @@
 """``backstory check``: what a person reads, and what a script gets."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.interfaces.cli.invocation import exit_code, run
+from tests.interfaces.cli.invocation import run
 
 
 def lines(text: str) -> list[str]:
@@ -55,19 +54,6 @@ def test_long_lists_of_documents_begin_with_what_lacks_something(root: Path) -> 
     assert len(listed) == 20
 
 
-def test_scripts_get_every_file(root: Path) -> None:
-    (root / "posts" / "a.mp3").write_bytes(b"ID3")
-    result = run("check", str(root), "--json")
-    assert result.exit_code == 3
-    told = json.loads(result.stdout)
-    assert (told["complete"], told["messages"], told["people"]) == (False, 2, 2)
-    assert {file["source"]: file["status"] for file in told["files"]} == {
-        "chats/garden.txt": "read", "posts/a.mp3": "unsupported", "posts/disk.md": "read",
-        "posts/irrigation.md": "read",
-    }  # fmt: skip
-    assert "Ada" not in result.stdout
-
-
 def test_it_needs_no_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("chat.txt").write_text(
@@ -77,11 +63,3 @@ def test_it_needs_no_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "chat.txt" in lines(result.stdout)
     assert "Ada" not in result.stdout
     assert result.exit_code == 0
-
-
-@pytest.mark.parametrize("arguments", [["nowhere.txt"], [], ["--workspace", "."], ["--nothing"]])
-def test_bad_usage_is_exit_code_2(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert exit_code(monkeypatch, "check", *arguments) == 2

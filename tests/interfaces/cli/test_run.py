@@ -60,14 +60,6 @@ def test_a_run_says_what_it_made_and_what_it_cost_and_a_second_that_nothing_chan
     assert "Nothing has changed since the last run" in line
 
 
-def test_tables_are_listed_only_if_asked_for(workspace: Workspace, call: Call) -> None:
-    root = str(workspace.root)
-    listed = [line.split()[:3] for line in call("-w", root, "--verbose").stdout.splitlines()]
-    assert ["messages", "12", "rows"] in listed
-    (workspace.documents_dir / "later.md").unlink()
-    assert "rows" not in call("-w", root, "--accept-removals").stdout.split()
-
-
 def test_json_holds_all_that_is_different_and_nothing_else_is_printed(
     workspace: Workspace, call: Call
 ) -> None:
@@ -159,23 +151,6 @@ def test_a_stage_that_fails_exits_with_1_and_names_it(
     result = call("-w", str(workspace.root))
     assert result.returncode == 1
     assert "failed: document_chunks: " in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--workspace", "/nowhere"), "backstory init"),
-        (("--from", "soon"), "YYYY-MM-DD"),
-        (("--from", "2025-03-15", "--to", "2025-03-13"), "swap the two"),
-    ],
-)
-def test_bad_usage_exits_with_2_and_says_what_to_do(
-    workspace: Workspace, call: Call, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
-) -> None:
-    monkeypatch.setenv("BACKSTORY_WORKSPACE", str(workspace.root))
-    result = call(*arguments)
-    assert result.returncode == 2
-    assert words in " ".join(result.stderr.split())
 
 
 def test_a_run_that_would_remove_messages_exits_with_1_until_that_is_accepted(

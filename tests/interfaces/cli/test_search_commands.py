@@ -1,4 +1,4 @@
-"""``search`` and ``grep``, and the commands on documents."""
+"""``search``, ``grep`` and ``ask``, and the commands on documents."""
 
 import io
 import json
@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from backstory.interfaces.cli import app as cli
 from backstory.interfaces.cli import search as search_command
 from backstory.interfaces.library.library import Library
 from backstory.pipeline.workspace import Workspace
@@ -59,12 +61,6 @@ def test_search_takes_filters(found: Any) -> None:
     }
     assert found("--pages", "1-2") == []
     assert set(found("--mode", "keyword")) == {"sourdough", "later"}
-
-
-def test_search_says_why_it_found_nothing(made_workspace: Workspace) -> None:
-    options = ("--tag", "moths", "--path", "*sourdough*", "-w", str(made_workspace.root))
-    shown = run("search", "moths", *options).stdout
-    assert shown == "Nothing found: no chunk meets the filters.\n"
 
 
 def test_a_terminal_gets_marked_words_and_links(made_workspace: Workspace) -> None:
@@ -153,3 +149,15 @@ def test_a_workspace_of_documents_is_made_filled_and_emptied(
     assert (notes / "rye.md").is_file()
     assert run("init").exit_code == 2
     assert "no folder" in str(run("init", str(tmp_path / "other"), "--documents", "absent").exception)
+
+
+def test_a_conversation_reads_questions_to_the_end(made: Path) -> None:
+    lines = "hi\n\nlist all documents\n"
+    told = CliRunner().invoke(cli.app, ["ask", "--json", "-w", str(made)], input=lines)
+    assert told.exit_code == 0, told.output
+    decoder, rest, kinds = json.JSONDecoder(), told.stdout.strip(), []
+    while rest:
+        answer, end = decoder.raw_decode(rest)
+        kinds.append(answer["kind"])
+        rest = rest[end:].strip()
+    assert kinds == ["casual", "list"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backstory.interfaces.library.library import Library
-from tests.interfaces.cli.invocation import exit_code, run
+from tests.interfaces.cli.invocation import exit_code
 from tests.models.services.chat_server import ChatServer, complete, run_chat_server
 
 TEXT = "\n\n".join(f"The pump of room {room} is old, and it leaks." for room in range(40))
@@ -39,16 +39,6 @@ def chat(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
             encoding="utf-8",
         )
         yield running
-
-
-def test_a_summary_is_printed(root: Path) -> None:
-    result = run("summarize", "pumps.md", "--style", "bullets", "-w", str(root))
-    assert result.exit_code == 0
-    lines = result.stdout.splitlines()
-    assert lines
-    assert all(line.removeprefix("- ") in TEXT for line in lines)
-    told = json.loads(run("summarize", "pumps", "--json", "-w", str(root)).stdout)
-    assert (told["status"], told["style"], told["document"]["uri"]) == ("success", "detailed", "pumps.md")
 
 
 def test_a_part_that_failed_is_told_and_ends_with_3(

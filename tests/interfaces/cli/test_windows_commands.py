@@ -15,7 +15,7 @@ from backstory.interfaces.cli.windows import print_windows
 from backstory.interfaces.library.explain import explain_hits
 from backstory.interfaces.library.library import Library
 from backstory.operations.inspection.windows import list_windows
-from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.pipeline.workspace import Workspace
 from tests.interfaces.cli.conftest import POSTS
 from tests.interfaces.cli.invocation import run
 from tests.started_python import run_python
@@ -26,33 +26,6 @@ partitions: {start: 2025-03-01, grain: month}
 windows: {unit: messages, size: 6, overlap: 0}
 embedding: {provider: hashing}
 """
-
-
-def test_windows_lists_windows_before_and_after_their_contexts(root: Path) -> None:
-    assert "No windows yet" in run("windows", "-w", str(root)).stdout
-    run_pipeline(open_workspace(root))
-    [window] = json.loads(run("windows", "-w", str(root), "--json").stdout)
-    assert (window["status"], window["kept_count"]) == ("ok", 2)
-    [_, line] = run("windows", "-w", str(root)).stdout.splitlines()
-    assert line.split() == [
-        window["short_id"],
-        "2025-03-13",
-        "09:01",
-        "to",
-        "09:02",
-        "2",
-        "2",
-        "2/2",
-        "garden",
-    ]
-
-
-def test_windows_in_a_pipe_are_one_whole_line_each(root: Path) -> None:
-    name = "a conversation of people who gave it a name that no terminal is wide enough for"
-    (root / "chats" / "garden.txt").rename(root / "chats" / f"{name}.txt")
-    run_pipeline(open_workspace(root))
-    [_, line] = run("windows", "-w", str(root)).stdout.splitlines()
-    assert line.rstrip().endswith(name)
 
 
 @pytest.mark.parametrize("settings", ["", WEEKS])
@@ -92,14 +65,6 @@ def test_context_gives_the_text_and_the_reasons(made: Path) -> None:
         assert f"{row['rank']}. {row['slug']} serves {parts} part{'s' if parts > 1 else ''} of" in shown
     assert f"Verdict: {context['verdict'].replace('_', ' ')}." in shown
     assert f"Advice: {context['recommendation']}." in shown
-
-
-def test_context_says_what_was_left_out_and_why(made_workspace: Workspace) -> None:
-    shown = run("context", "latest", "-w", str(made_workspace.root)).stdout
-    context = json.loads(run("context", "latest", "-w", str(made_workspace.root), "--json").stdout)
-    assert context["dropped"]
-    left_out = shown.partition("Dropped hits\n")[2].partition("\n\n")[0].splitlines()
-    assert [int(line.split()[0]) for line in left_out] == list(context["dropped"].values())
 
 
 @pytest.mark.parametrize("command", ["context", "report"])
