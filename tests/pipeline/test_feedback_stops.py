@@ -9,7 +9,6 @@ import pytest
 from backstory.base.errors import StoppedError
 from backstory.index.search import open_index
 from backstory.interfaces.cli.run import Execute, execute_changed, exit_code
-from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.run import Run, ignore_progress
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages.search_index import SearchIndexStage
@@ -99,10 +98,10 @@ def test_a_budget_of_calls_stops_inside_the_loop_and_the_next_runs_go_on(
 def test_a_stop_before_the_posts_are_in_the_index_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(_: SearchIndexStage) -> StageResult:
+    def stop(_: SearchIndexStage, _partitions: list[str]) -> None:
         raise StoppedError("the time is over")
 
-    monkeypatch.setattr(SearchIndexStage, "build", stop)
+    monkeypatch.setattr(SearchIndexStage, "make", stop)
     outcome = run(make(tmp_path / "workspace", SETTINGS))
     assert str(outcome.stopped).startswith("the time is over. Left: search_index, hits")
     assert outcome.failures == []

@@ -9,8 +9,8 @@ import pytest
 from backstory.interfaces.pages.site.build import build_site
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.pipeline.run.runner import find_wanted
-from backstory.pipeline.stages.letters import Assignment, read_assignment, read_post_material
 from backstory.pipeline.stages.posts import PostsStage
+from backstory.pipeline.stages.writer_material import Assignment, read_assignment, read_post_material
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.views import read_writer_inputs
 from tests.models.services import chat_server

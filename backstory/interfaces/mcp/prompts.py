@@ -29,7 +29,7 @@ def add_prompts(server: MCPServer[Any], library: Library) -> None:
         """The prompt by which Backstory itself has a model write the post for a window of a chat, or its letter."""
         # Imported late: the contracts of the tables take longer to load than a client waits for its first answer.
         from backstory.operations.inspection.windows import find_window
-        from backstory.pipeline.stages.letters import read_post_material
+        from backstory.pipeline.stages.writer_material import read_post_material
 
         workspace = library.workspace
         found = find_window(workspace, window)

@@ -287,6 +287,7 @@ CHECKS: Final = (
         what="counts in which the published index and the tables differ",
         example="{indexed} {what} are indexed and {stored} are stored",
         remedy="Delete index/CURRENT and run `backstory run`.",
+        waits=True,
     ),
     _warn(
         table="search_index",

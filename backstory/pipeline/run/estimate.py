@@ -25,9 +25,8 @@ from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages.documents import read_documents
 from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.stages.posts import PostsStage
-from backstory.pipeline.stages.retrieval import DecisionsStage, HitsStage
 from backstory.pipeline.stages.search_index import SearchIndexStage, cut_documents
-from backstory.pipeline.stages.windows import cut_messages, cut_to_queries
+from backstory.pipeline.stages.windows import DecisionsStage, HitsStage, cut_messages, cut_to_queries
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.groups import SERVICES

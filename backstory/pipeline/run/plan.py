@@ -14,10 +14,16 @@ from backstory.pipeline.stages.documents import DocumentsStage
 from backstory.pipeline.stages.messages import MessagesStage
 from backstory.pipeline.stages.post_folder import list_files_of_people
 from backstory.pipeline.stages.posts import PostsStage
-from backstory.pipeline.stages.retrieval import ContextsStage, DecisionsStage, HitsStage, WindowContextsStage
 from backstory.pipeline.stages.search_index import DocumentChunksStage, SearchIndexStage
 from backstory.pipeline.stages.stage import RunResources, Stage
-from backstory.pipeline.stages.windows import WindowChunksStage, WindowsStage
+from backstory.pipeline.stages.windows import (
+    ContextsStage,
+    DecisionsStage,
+    HitsStage,
+    WindowChunksStage,
+    WindowContextsStage,
+    WindowsStage,
+)
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE

@@ -6,7 +6,7 @@ A document with a text that the embedding service refuses is a failed file until
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Final
@@ -25,14 +25,9 @@ from backstory.ingest.privacy.erasure_list import leave_out_documents, read_forg
 from backstory.ingest.sources.listing import fetch_sources, hash_listing
 from backstory.pipeline.chats.copies import clear_copies_of_documents
 from backstory.pipeline.chats.removals import require_documents
-from backstory.pipeline.incremental.inputs import (
-    code_version,
-    hash_dependencies,
-    is_made_by_this_code,
-    read_previous,
-)
+from backstory.pipeline.incremental.inputs import code_version, is_made_by_this_code, read_previous
 from backstory.pipeline.incremental.report import CLEARED, log_unread
-from backstory.pipeline.stages.stage import TableStage
+from backstory.pipeline.stages.stage import CHANGED, Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE, Made
@@ -40,7 +35,6 @@ from backstory.text.languages import detect_language
 
 logger = logging.getLogger(__name__)
 
-_READING = "documents_reading"
 _DOCUMENTS = "documents"
 _NAMED = 5
 
@@ -50,7 +44,7 @@ _LOST_HISTORY: Final = (
 )
 
 
-class DocumentsStage(TableStage):
+class DocumentsStage(Stage):
     """Reads the document files into ``documents`` (revisions, tombstones, errors), and every file into ``sources``.
 
     Files that have changed on the disk since the last run are hashed (:mod:`backstory.ingest.documents.file_hashes`),
@@ -62,69 +56,90 @@ class DocumentsStage(TableStage):
     partitioned = False
     side_outputs = ("sources",)
 
-    @cached_property
-    def inputs(self) -> Mapping[str, str]:
-        """Hash the files and the settings."""
-        return {WHOLE: _hash_inputs(self.workspace, self._listing, self._hashes)}
+    def hash_further(self) -> Mapping[str, Sequence[str]]:
+        """Hash the files, and what else decides how they are read."""
+        workspace = self.workspace
+        return {
+            WHOLE: [
+                name_reading(
+                    workspace.settings.documents, timezone=workspace.settings.conversations.timezone
+                ),
+                hash_listing(self._listing, self.hashes),
+                read_forgotten(workspace.forgotten).fingerprint,
+                f"mentions_undated={workspace.has_chats}",
+                _hash_refusals(workspace),
+            ]
+        }
 
     def stale_partitions(self) -> list[str]:
         """Return ``["all"]`` if the stage would write anything."""
         sources = self.workspace.catalog.read("sources").get(_DOCUMENTS)
         written = self.workspace.tables.hash_files("sources").get(_DOCUMENTS, "")
-        if sources is None or (sources.inputs, sources.content) != (self.inputs[WHOLE], written):
-            return [WHOLE]
-        return super().stale_partitions()
-
-    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:  # noqa: ARG002 - there is one
-        """Return the documents that :meth:`begin` has read."""
-        return {WHOLE: self._rows}
-
-    def inputs_after(self) -> Mapping[str, str]:
-        """Return the hash of the files after they were read."""
-        return self._inputs_after
+        is_whole = sources is not None and sources.content == written
+        return super().stale_partitions() if is_whole else [WHOLE]
 
     def begin(self) -> None:
-        """Read the documents, and write ``sources``.
+        """Fetch the documents of other places, and hash those files that have changed."""
+        fetch_sources(self.workspace)
+        self.inputs  # noqa: B018 - hashes the files
+        self.hashes.save()
+        self.counts["files_unchanged"] = self.hashes.unchanged
+
+    def make(self, partitions: list[str]) -> None:  # noqa: ARG002 - there is one
+        """Read the documents, and write them with ``sources``.
 
         If all documents that an earlier run read are gone, nothing is written (``RemovalError``).
         """
         workspace = self.workspace
-        fetch_sources(workspace)
         was_made = WHOLE in workspace.catalog.read(_DOCUMENTS)
-        hashes, inputs = self._hashes, self.inputs[WHOLE]
-        hashes.save()
-        unchanged = hashes.unchanged
-        read, previous = read_documents(workspace, self._listing, hashes)
-        self._inputs_after = {WHOLE: _hash_inputs(workspace, workspace.list_documents(), hashes)}
-        self._rows = read.documents
-        cleared = None if previous is None else clear_copies_of_documents(workspace, previous, self._rows)
-        is_settled = self._inputs_after[WHOLE] == inputs
-        sources = Made(fill_in_languages(workspace, read), inputs if is_settled else "")
-        workspace.tables.commit({("sources", _DOCUMENTS): sources})
-        log_unread(read.sources)
-        self._reading = read.reading
-        known = workspace.catalog.read(_READING).get(WHOLE)
-        if known is None or known.inputs != read.reading:
-            # A process killed here must not leave documents recorded under the inputs of another reading.
-            workspace.catalog.forget(_READING, [WHOLE])
-        self.counts |= {**_count_documents(workspace, read), "files_unchanged": unchanged}
-        if was_made and previous is None:
-            notices = [_LOST_HISTORY, *([str(self.counts["notice"])] if "notice" in self.counts else [])]
-            self.counts["notice"] = "; ".join(notices)
-        if cleared is not None:
+        read, previous = read_documents(workspace, self._listing, self.hashes)
+        after = type(self)(self.resources, [])
+        after.hashes = self.hashes
+        inputs = self.inputs if after.inputs == self.inputs else {WHOLE: CHANGED}
+        if previous is not None and (
+            cleared := clear_copies_of_documents(workspace, previous, read.documents)
+        ):
             self.counts[CLEARED] = cleared
+        if was_made and previous is None:
+            self.counts["notice"] = _LOST_HISTORY
+        made = {
+            (_DOCUMENTS, WHOLE): Made(read.documents, inputs[WHOLE]),
+            ("sources", _DOCUMENTS): Made(fill_in_languages(workspace, read), read.reading),
+        }
+        workspace.tables.commit(made, seen=self.seen)
 
     def end(self) -> None:
-        """Record the reading by which the documents were read."""
-        if WHOLE not in self.workspace.catalog.read(_READING):
-            self.workspace.catalog.record(_READING, {WHOLE: Entry(self._reading, "", 0)})
+        """Tell what is in the tables."""
+        workspace = self.workspace
+        if self.failures:
+            return
+        documents = workspace.tables.read(_DOCUMENTS, columns=["status"])
+        sources = workspace.tables.read("sources", [_DOCUMENTS])
+        log_unread(sources)
+        for rows, name in ((documents, "status"), (sources, "files")):
+            counts = rows["status"].value_counts(sort=True).iter_rows()
+            self.counts |= {f"{name}_{status}": count for status, count in counts}
+        self.counts["drafts"] = sources.filter(pl.col("reason") == DRAFT).height
+        undated = sources.filter((pl.col("status") == "read") & pl.col("first").is_null())["source"]
+        self.counts["undated"] = len(undated)
+        if len(undated):
+            self.counts["undated_documents"] = name_some(undated.to_list(), _NAMED)
+        if not documents["status"].is_in(["ok"]).any():
+            state = "holds no document that can be served" if self._listing.present else "does not exist"
+            notice = (
+                f"{workspace.settings.documents.folder}/ {state}, so windows get no context; "
+                "put documents into it, or set `documents: {folder: ...}`"
+            )
+            logger.warning("%s", notice)
+            self.counts["notice"] = "; ".join([*filter(None, [str(self.counts.get("notice", ""))]), notice])
 
     @cached_property
     def _listing(self) -> FolderListing:
         return self.workspace.list_documents()
 
     @cached_property
-    def _hashes(self) -> FileHashes:
+    def hashes(self) -> FileHashes:
+        """The hashes of the files, of which none is hashed twice."""
         return FileHashes(self.workspace.catalog)
 
 
@@ -137,7 +152,7 @@ def read_documents(
     earlier run read are gone, it raises ``RemovalError``.
     """
     previous = read_previous(workspace, "documents")
-    known = workspace.catalog.read(_READING).get(WHOLE)
+    known = workspace.catalog.read("sources").get(_DOCUMENTS)
     is_known = previous is not None and is_made_by_this_code(workspace, "documents")
     read = read_listed_documents(
         listing,
@@ -176,52 +191,16 @@ def _leave_out(workspace: Workspace, read: DocumentRead) -> DocumentRead:
     """Leave out what was forgotten, what the embedder refuses, and former posts."""
     folder = workspace.settings.documents.folder
     read = leave_out_documents(read, read_forgotten(workspace.forgotten), folder)
-    read = leave_out_refused(workspace, read, folder)
+    read = _leave_out_refused(workspace, read)
     return replace(read, documents=drop_former_posts(read.documents))
 
-
-def _hash_inputs(workspace: Workspace, listing: FolderListing, hashes: FileHashes) -> str:
-    files = hash_listing(listing, hashes)
-    reading = name_reading(workspace.settings.documents, timezone=workspace.settings.conversations.timezone)
-    left_out = read_forgotten(workspace.forgotten).fingerprint
-    dates = f"mentions_undated={workspace.has_chats}"
-    refused = hash_refusals(workspace)
-    return digest([hash_dependencies(workspace, "documents"), reading, files, left_out, dates, refused])
-
-
-def _count_documents(workspace: Workspace, read: DocumentRead) -> dict[str, int | float | str]:
-    sources = read.sources
-    counts: dict[str, int | float | str] = {
-        f"status_{status}": count
-        for status, count in read.documents["status"].value_counts(sort=True).iter_rows()
-    }
-    counts |= {
-        f"files_{status}": count for status, count in sources["status"].value_counts(sort=True).iter_rows()
-    }
-    counts["drafts"] = sources.filter(pl.col("reason") == DRAFT).height
-    undated = sources.filter((pl.col("status") == "read") & pl.col("first").is_null())["source"]
-    counts["undated"] = len(undated)
-    if len(undated):
-        counts["undated_documents"] = name_some(undated.to_list(), _NAMED)
-    if not read.documents["status"].is_in(["ok"]).any():
-        state = "holds no document that can be served" if read.present else "does not exist"
-        counts["notice"] = (
-            f"{workspace.settings.documents.folder}/ {state}, so windows get no context; "
-            "put documents into it, or set `documents: {folder: ...}`"
-        )
-        logger.warning("%s", counts["notice"])
-    return counts
-
-
-REVISION_OF_LANGUAGES: Final = "2"
-"""Version of the language detection. Change it when the detection changes."""
 
 _LANGUAGES: Final = "document_languages"
 
 
 def fill_in_languages(workspace: Workspace, read: DocumentRead) -> pl.DataFrame:
     """Fill in the languages of the files in ``sources``, and forget those of other documents."""
-    detected = list_languages(workspace, read.documents, read.reading)
+    detected = list_languages(workspace, read.documents)
     workspace.catalog.forget(_LANGUAGES, workspace.catalog.read(_LANGUAGES).keys() - detected.keys())
     folder = workspace.settings.documents.folder
     languages = {name_source(folder, uri): language for uri, language in detected.items()}
@@ -229,21 +208,18 @@ def fill_in_languages(workspace: Workspace, read: DocumentRead) -> pl.DataFrame:
     return read.sources.with_columns(language=pl.when(pl.col("status") == "read").then(language))
 
 
-def list_languages(workspace: Workspace, documents: pl.DataFrame, reading: str) -> dict[str, str | None]:
+def list_languages(workspace: Workspace, documents: pl.DataFrame) -> dict[str, str | None]:
     """List the language of each document that can be served, by uri. Only changed documents are detected again."""
-    rows = documents.filter(pl.col("status") == "ok").select("uri", "revision", "title", "text").rows()
-    versions = [REVISION_OF_LANGUAGES, code_version("documents"), reading]
-    inputs = {uri: digest([*versions, revision]) for uri, revision, _, _ in rows}
-    recorded = {uri: entry.content for uri, entry in workspace.catalog.read(_LANGUAGES).items()}
-    pending = set(workspace.catalog.pending(_LANGUAGES, inputs, recorded))
-    detected = {
-        uri: Entry(inputs[uri], detect_language([title, text]) or "", 0)
-        for uri, _, title, text in rows
-        if uri in pending
-    }
+    known, detected = workspace.catalog.read(_LANGUAGES), dict[str, Entry]()
+    rows = documents.filter(pl.col("status") == "ok").select("uri", "title", "text")
+    listed: dict[str, str | None] = {}
+    for uri, title, text in rows.iter_rows():
+        version, entry = digest([code_version("documents"), title, text]), known.get(uri)
+        if entry is None or entry.inputs != version:
+            entry = detected[uri] = Entry(version, detect_language([title, text]) or "", 0)
+        listed[uri] = entry.content or None
     workspace.catalog.record(_LANGUAGES, detected)
-    known = workspace.catalog.read(_LANGUAGES)
-    return {uri: known[uri].content or None for uri in inputs}
+    return listed
 
 
 _REFUSED: Final = "refused_documents"
@@ -251,45 +227,37 @@ _REFUSED: Final = "refused_documents"
 
 def record_refusal(workspace: Workspace, uri: str, revision: str, reason: str) -> None:
     """Record that the embedder of the workspace refuses a text of a revision of a document."""
-    entry = Entry(_name_refused(workspace, revision), reason, 0)
-    workspace.catalog.record(_REFUSED, {uri: entry})
+    refused = digest([workspace.embedder.id, revision])
+    workspace.catalog.record(_REFUSED, {uri: Entry(refused, reason, 0)})
 
 
-def hash_refusals(workspace: Workspace) -> str:
-    """Hash what :func:`leave_out_refused` depends on besides the documents; empty if nothing was ever refused."""
+def _hash_refusals(workspace: Workspace) -> str:
+    """Hash what :func:`_leave_out_refused` depends on besides the documents; empty if nothing was ever refused."""
     refused = workspace.catalog.read(_REFUSED)
-    if not refused:
-        return ""
-    return digest(
-        [workspace.embedder.id, *(f"{uri} {entry.inputs}" for uri, entry in sorted(refused.items()))]
-    )
+    return digest([workspace.embedder.id, repr(sorted(refused.items()))]) if refused else ""
 
 
-def leave_out_refused(workspace: Workspace, read: DocumentRead, folder: str) -> DocumentRead:
+def _leave_out_refused(workspace: Workspace, read: DocumentRead) -> DocumentRead:
     """Drop documents whose text the embedder refuses; their files are ``failed`` in ``sources``, with the reason."""
-    refused = workspace.catalog.read(_REFUSED)
-    served = read.documents.filter(pl.col("status") == "ok", pl.col("uri").is_in(list(refused)))
+    refused, folder = workspace.catalog.read(_REFUSED), workspace.settings.documents.folder
+    served = read.documents.filter(pl.col("status") == "ok", pl.col("uri").is_in([*refused]))
     reasons = {
-        name_source(folder, uri): refused[uri].content
+        uri: refused[uri].content
         for uri, revision in served.select("uri", "revision").iter_rows()
-        if refused[uri].inputs == _name_refused(workspace, revision)
+        if refused[uri].inputs == digest([workspace.embedder.id, revision])
     }
     if not reasons:
         return read
-    names = pl.Series([name_source(folder, uri) for uri in read.documents["uri"]], dtype=pl.String)
-    is_refused = pl.col("source").is_in(list(reasons))
+    told = pl.DataFrame(
+        {
+            "source": [name_source(folder, uri) for uri in reasons],
+            "status": "failed",
+            "reason": [*reasons.values()],
+            "rows": 0,
+        }
+    )
     return replace(
         read,
-        documents=read.documents.filter(~names.is_in(list(reasons))),
-        sources=read.sources.with_columns(
-            status=pl.when(is_refused).then(pl.lit("failed")).otherwise("status"),
-            reason=pl.when(is_refused)
-            .then(pl.col("source").replace_strict(reasons, default=None, return_dtype=pl.String))
-            .otherwise("reason"),
-            rows=pl.when(is_refused).then(pl.lit(0)).otherwise("rows").cast(read.sources.schema["rows"]),
-        ),
+        documents=read.documents.filter(~pl.col("uri").is_in([*reasons])),
+        sources=read.sources.update(told.cast({"rows": read.sources.schema["rows"]}), on="source"),
     )
-
-
-def _name_refused(workspace: Workspace, revision: str) -> str:
-    return digest([workspace.embedder.id, revision])

@@ -41,7 +41,7 @@ from backstory.pipeline.chats.removals import refuse_removals
 from backstory.pipeline.chats.stored_messages import PARTITIONED, drop_outside
 from backstory.pipeline.incremental.inputs import split_by_partition
 from backstory.pipeline.incremental.report import CLEARED, log_unread
-from backstory.pipeline.stages.stage import TableStage
+from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.contracts import empty
@@ -102,12 +102,6 @@ def known_first_partition(workspace: Workspace) -> str | None:
     return partition_key(moment, workspace.settings.partitions.grain)
 
 
-def list_chat_partitions(workspace: Workspace) -> list[str]:
-    """List the partitions in which the chats have messages, as the last run read them; none before the first run."""
-    known = workspace.catalog.read(_EXTENT).get(_DAYS)
-    return [] if known is None else known.content.split()
-
-
 def read_all_messages(workspace: Workspace, partitions: Sequence[str]) -> Reading:
     """Read the exports as a run over partitions does, with what only the archive holds. Nothing is written.
 
@@ -161,7 +155,7 @@ class _AllMessages:
     counts: dict[str, int | float | str] = field(default_factory=dict)
 
 
-class MessagesStage(TableStage):
+class MessagesStage(Stage):
     """Reads the exports into ``messages``, unreadable lines into ``quarantine``, and every file into ``sources``."""
 
     table = "messages"

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from backstory.base.wording import name_some
 from backstory.ingest.documents.written import DRAFT_SUFFIX
-from backstory.pipeline.chats.copies import POST_FOLDERS
-from backstory.pipeline.stages.letters import list_homes
+from backstory.pipeline.stages.writer_material import list_homes
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.writing.post_files import (
@@ -69,76 +68,37 @@ def list_files_of_people(workspace: Workspace) -> list[str]:
     return [*removed, *changed]
 
 
-def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]) -> None:
-    """Remove the files of posts whose windows are gone, before anything reads them as documents.
+def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]) -> str:
+    """Remove the files of posts whose windows are gone, before anything reads them as documents; tell which stay.
 
-    A letter goes, too, if its period has another last window now: no window is given the letter of its own period. A
-    file that a person has edited stays, as a document of that person. The stage of the posts names it.
+    A letter goes, too, if its period has another last window now: no window is given the letter of its own period.
     """
-    files = workspace.catalog.read(FILES)
-    made = workspace.catalog.read("windows")
+    files, made = workspace.catalog.read(FILES), workspace.catalog.read("windows")
     has_letters = bool(workspace.settings.writers.letter_grains)
-    looked_at = (
-        set(made)
-        if has_letters
-        else {entry.inputs for entry in files.values()}.intersection(partitions, made)
-    )
-    homes = list_homes(workspace, sorted(looked_at))
+    looked_at = {entry.inputs for entry in files.values()}.intersection(partitions, made)
+    homes = list_homes(workspace, sorted(made if has_letters else looked_at))
 
-    def is_old(slug: str) -> bool:
-        """Return whether a letter was written before its period had the windows that it has now."""
+    def is_gone(slug: str, entry: Entry) -> bool:
+        if entry.inputs not in made:
+            return True
+        if not has_letters:
+            return entry.inputs in looked_at and slug not in homes
         path = workspace.posts_dir / f"{slug}.md"
-        return has_letters and inspect_file(path) == "ours" and read_window_id(path) != homes[slug]
+        return slug not in homes or (inspect_file(path) == "ours" and read_window_id(path) != homes[slug])
 
-    gone = [
-        slug
-        for slug, entry in files.items()
-        if entry.inputs not in made or (entry.inputs in looked_at and (slug not in homes or is_old(slug)))
-    ]
+    gone = [slug for slug, entry in files.items() if is_gone(slug, entry)]
     # If this run is killed and the messages are put back, the next run writes the files again.
     workspace.catalog.outdate("posts", {files[slug].inputs for slug in gone})
-    workspace.catalog.forget(
-        FILES, [slug for slug in gone if remove_post(workspace.posts_dir / f"{slug}.md")]
-    )
+    return remove_files(workspace, gone)
 
 
-def remove_files(workspace: Workspace, slugs: Collection[str]) -> list[str]:
-    """Remove the files of posts, but those that a person has edited.
-
-    A sentence names those that stay, if there are any.
-    """
+def remove_files(workspace: Workspace, slugs: Collection[str]) -> str:
+    """Remove the files of posts, but those that a person has edited, which are told as documents of that person."""
     edited = [f"{slug}.md" for slug in sorted(slugs) if not remove_post(workspace.posts_dir / f"{slug}.md")]
     workspace.catalog.forget(FILES, slugs)
     if not edited:
-        return []
-    sentence = (
+        return ""
+    return (
         f"{name_some(edited, _NAMED)} in {workspace.settings.writers.folder}/ stays after its window is gone, since a "
         "person has edited it; remove it, or use it as a document of your own."
     )
-    return [sentence]
-
-
-def describe_other_files(workspace: Workspace) -> list[str]:
-    """Return which files of posts are not kept in step with the windows any more, and what to do.
-
-    They are those that were written before ``writers.provider`` was set to ``none``, and those in a folder that
-    ``writers.folder`` named before.
-    """
-    folder = workspace.settings.writers.folder
-    if workspace.writer is not None:
-        workspace.catalog.record(POST_FOLDERS, {folder: Entry("", "", 0)})
-    said = []
-    for name in sorted(workspace.catalog.read(POST_FOLDERS)):
-        count = sum(1 for _ in (workspace.root / name).glob("*.md"))
-        if name != folder and count:
-            said.append(
-                f"{count} files in {name}/, the former writers.folder, are no longer posts; move those that a "
-                f"person has edited to {folder}/, and remove the others."
-            )
-    if workspace.writer is None and (files := workspace.catalog.read(FILES)):
-        use = "stay documents of later windows" if workspace.feeds_back else "stay as they are"
-        said.append(
-            f"{len(files)} posts in {folder}/ were written before writers.provider was none: they {use}; remove them "
-            "if you do not need them."
-        )
-    return said

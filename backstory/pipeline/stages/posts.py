@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,22 +13,25 @@ from backstory.base.ids import digest
 from backstory.base.wording import name_some
 from backstory.ingest.sources.web_address import list_link_places
 from backstory.models.usage import Usage
+from backstory.pipeline.chats.copies import POST_FOLDERS
 from backstory.pipeline.chats.leaks import make_discretion
 from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.history.spending import estimate_cost, find_price
 from backstory.pipeline.incremental.inputs import content_of, hash_dependencies
 from backstory.pipeline.incremental.report import add_counts
-from backstory.pipeline.stages.letters import Assignment, find_neighbours, read_assignment
-from backstory.pipeline.stages.messages import list_chat_partitions
 from backstory.pipeline.stages.post_folder import (
     FILES,
-    describe_other_files,
     place_file,
     remove_files,
 )
-from backstory.pipeline.stages.stage import RunResources, TableStage
-from backstory.pipeline.stages.writer_material import TABLES_READ
+from backstory.pipeline.stages.stage import RunResources, Stage
+from backstory.pipeline.stages.writer_material import (
+    TABLES_READ,
+    Assignment,
+    find_neighbours,
+    read_assignment,
+)
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.contracts import empty
@@ -58,7 +61,7 @@ _WITHOUT_FILE: Final = ("no_messages", "no_context", "rejected")
 _NAMED: Final = 3
 
 
-class PostsStage(TableStage):
+class PostsStage(Stage):
     """Writes a post for each window whose messages, context, prompt or writer have changed.
 
     Files that are lost are written again. A file that a person has edited stays, and the draft goes beside it. Where a
@@ -75,7 +78,6 @@ class PostsStage(TableStage):
         super().__init__(resources, partitions)
         self._calls = WriterCalls()
         self._notes: list[str] = []
-        self._left: list[str] = []
 
     @cached_property
     def inputs(self) -> Mapping[str, str]:
@@ -86,23 +88,23 @@ class PostsStage(TableStage):
             return dict.fromkeys(self.partitions, depends)
         neighbours = {key: find_neighbours(workspace, key) for key in self.partitions}
         told = sorted({key for one in neighbours.values() for key in one.told})
+        later = sorted({key for one in neighbours.values() for key in one.later})
         contents = [content_of(workspace, table, told) for table in TABLES_READ]
-        windows = content_of(
-            workspace, "windows", sorted({key for one in neighbours.values() for key in one.later})
-        )
-        unlinked, places = list_unlinked(workspace), list_link_places(workspace)
+        windows = content_of(workspace, "windows", later)
         withheld = [] if workspace.settings.writers.paid_model is None else list_withheld(workspace)
+        of_documents = [
+            *list_unlinked(workspace),
+            *list_link_places(workspace),
+            *(f"{key} is withheld" for key in withheld),
+        ]
         names = read_people(workspace).fingerprint(self.partitions)
         return {
             key: digest(
                 [
                     *(content[one] for content in contents for one in near.told),
                     *(windows[one] for one in near.later),
-                    depends,
-                    names[key],
-                    *unlinked,
-                    *places,
-                    *(f"{key} is withheld" for key in withheld),
+                    *(depends, names[key]),
+                    *of_documents,
                 ]
             )
             for key, near in neighbours.items()
@@ -114,9 +116,17 @@ class PostsStage(TableStage):
         return {key: find_neighbours(workspace, key).told for key in partitions}
 
     def stale_partitions(self) -> list[str]:
-        """List the partitions of which a row or a file would be written."""
-        changed = set(_find_unfinished(self.workspace, self.partitions))
-        changed.update(super().stale_partitions())
+        """List the partitions of which a row or a file would be written: also a lost one, or one to ask about again."""
+        workspace = self.workspace
+        changed = {*super().stale_partitions()}
+        if workspace.writer is not None:
+            changed |= workspace.catalog.read(_ASKED_AGAIN).keys()
+            wanted = {*self.partitions}.difference(changed)
+            changed |= {
+                entry.inputs
+                for slug, entry in workspace.catalog.read(FILES).items()
+                if entry.inputs in wanted and hash_file(workspace.posts_dir / f"{slug}.md") != entry.content
+            }
         return [key for key in self.partitions if key in changed]
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
@@ -126,56 +136,50 @@ class PostsStage(TableStage):
             return dict.fromkeys(partitions, empty(Posts))
         # Before any file changes: a row whose file is another one is made again, whatever its inputs say later.
         workspace.catalog.outdate(POSTS, partitions)
+        workspace.catalog.record(POST_FOLDERS, {workspace.settings.writers.folder: Entry("", "", 0)})
         self.seen = workspace.catalog.version
         requests = count_requests(writer)
         # With feedback, the context of a partition is read after the posts of the one before are written.
         assignments = (
             {} if workspace.feeds_back else {key: read_assignment(workspace, key) for key in partitions}
         )
-        ready = self._write_at_once(writer, assignments.values()) if assignments else {}
+        material = [pair for assignment in assignments.values() for pair in assignment.material]
+        settings, drafts = workspace.settings.writers, workspace.drafts
+        ready = write_posts(material, writer, settings, self._discretion, drafts, calls) if material else {}
         written = {
             key: self._write_posts(
                 writer, key, assignments.get(key) or read_assignment(workspace, key), ready
             )
             for key in partitions
         }
-        for key, rows in written.items():
+        for rows in written.values():
             add_counts(self.counts, _count(rows))
-            _remember_unfinished(workspace, key, rows)
+        again = {key: count_unfinished(rows) for key, rows in written.items()}
+        workspace.catalog.record(
+            _ASKED_AGAIN, {key: Entry("", "", rows) if rows else None for key, rows in again.items()}
+        )
         add_counts(self.counts, {"writing_api_calls": count_requests(writer) - requests})
         self.counts.update(calls.counts)
         self.stopped = calls.limit
-        self._note()
         return written
 
-    def begin(self) -> None:
-        """Remove files whose windows are gone."""
+    def end(self) -> None:
+        """Tell what stays in the folder of the posts, and what of the settings names nothing."""
         workspace = self.workspace
-        workspace.catalog.outdate(POSTS, _find_unfinished(workspace, self.partitions))
-        self.seen = workspace.catalog.version
-        made, files = workspace.catalog.read("windows"), workspace.catalog.read(FILES)
-        self._left += remove_files(
-            workspace, [slug for slug, entry in files.items() if entry.inputs not in made]
-        )
-        self._notes = [
-            *describe_other_files(workspace),
-            *_describe_unknown_grains(workspace),
-            *_describe_earlier(workspace, self.partitions),
-        ]
-        self._note()
+        notes = [*self._notes, _describe_unknown_grains(workspace)]
+        if workspace.writer is None and (left := len(workspace.catalog.read(FILES))):
+            use = "stay documents of later windows" if workspace.feeds_back else "stay as they are"
+            notes.append(
+                f"{left} posts in {workspace.settings.writers.folder}/ were written before writers.provider was none: "
+                f"they {use}; remove them if you do not need them."
+            )
+        if told := " ".join(filter(None, notes)):
+            self.counts["notice"] = told
 
     @cached_property
     def _discretion(self) -> Discretion:
         """What posts may say about people; the real names are read where the first draft is judged."""
         return make_discretion(self.workspace)
-
-    def _write_at_once(
-        self, writer: Writer, assignments: Collection[Assignment]
-    ) -> Mapping[str, dict[str, Any]]:
-        """Make the rows of all windows, which do not wait for each other without feedback."""
-        material = [pair for assignment in assignments for pair in assignment.material]
-        settings, drafts = self.workspace.settings.writers, self.workspace.drafts
-        return write_posts(material, writer, settings, self._discretion, drafts, self._calls)
 
     def _write_posts(
         self, writer: Writer, partition: str, assignment: Assignment, ready: Mapping[str, dict[str, Any]]
@@ -211,41 +215,15 @@ class PostsStage(TableStage):
                     row, placed[row["slug"]] = place_file(workspace, partition, window.conversation_id, row)
             seen.append(row)
             rows.append(row)
-        rows += [make_told(told.window, told.slug, writer, settings) for told in assignment.told]
+        rows += [make_told(told, slug, writer, settings) for told, slug in assignment.told]
         known = {slug for slug, entry in workspace.catalog.read(FILES).items() if entry.inputs == partition}
         kept = {row["slug"] for row in rows if row["status"] not in _WITHOUT_FILE}
-        self._left += remove_files(workspace, known - kept)
+        self._notes.append(remove_files(workspace, known - kept))
         price = find_price(workspace.settings.costs, settings.paid_model) if settings.paid_model else None
         for row in rows:
             used = Usage(tokens_in=row["tokens_in"], tokens_out=row["tokens_out"])
             row["cost"] = estimate_cost(price, used)
         return tabulate(rows)
-
-    def _note(self) -> None:
-        """Add what stays in the folder of the posts to the figures, as a sentence."""
-        if self._left or self._notes:
-            self.counts["notice"] = " ".join([*self._left, *self._notes])
-
-
-def _find_unfinished(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
-    """List the partitions with a window to ask about again, or with a file that is not the one that was written."""
-    wanted = set(partitions)
-    changed = {
-        entry.inputs
-        for slug, entry in workspace.catalog.read(FILES).items()
-        if entry.inputs in wanted and hash_file(workspace.posts_dir / f"{slug}.md") != entry.content
-    }
-    if workspace.writer is None:
-        return sorted(changed)
-    return sorted(changed | (wanted & workspace.catalog.read(_ASKED_AGAIN).keys()))
-
-
-def _remember_unfinished(workspace: Workspace, partition: str, rows: pl.DataFrame) -> None:
-    again = count_unfinished(rows)
-    if again:
-        workspace.catalog.record(_ASKED_AGAIN, {partition: Entry("", "", again)})
-    else:
-        workspace.catalog.forget(_ASKED_AGAIN, [partition])
 
 
 def _count(rows: pl.DataFrame) -> dict[str, int]:
@@ -254,35 +232,14 @@ def _count(rows: pl.DataFrame) -> dict[str, int]:
     return counts | sums | {WAITING: len(rows.filter(pl.col("reason") == _EARLIER_FIRST))}
 
 
-def _describe_unknown_grains(workspace: Workspace) -> list[str]:
+def _describe_unknown_grains(workspace: Workspace) -> str:
     """Return which conversations of ``writers.grains`` have no window."""
     named = workspace.settings.writers.grains
     if not named or workspace.writer is None:
-        return []
-    windows = workspace.tables.read("windows", columns=("conversation_id",)).unique()
-    unknown = sorted(named.keys() - set(windows["conversation_id"]))
-    if not unknown:
-        return []
-    known = name_some(sorted(windows["conversation_id"]), _NAMED)
-    return [
-        f"writers.grains names {name_some(unknown, _NAMED)}, of which there is no window; there is {known}."
-    ]
-
-
-def _describe_earlier(workspace: Workspace, partitions: Sequence[str]) -> list[str]:
-    """Return which earlier partitions were left out, so that these partitions will be made again with their posts."""
-    written = workspace.catalog.read(POSTS)
-    if not is_made_in_turn(workspace) or not partitions or min(written, default="~") >= partitions[0]:
-        return []
-    earlier = [key for key in list_chat_partitions(workspace) if min(written) <= key < partitions[0]]
-    absent = [key for key in earlier if key not in written]
-    if not absent:
-        return []
-    sentence = (
-        f"{name_some(absent, _NAMED)} has no posts yet, so this run writes later windows without them, and a later "
-        "run writes these windows again. `backstory run` writes all of them in the order of time."
-    )
-    return [sentence]
+        return ""
+    known = set(workspace.tables.read("windows", columns=["conversation_id"])["conversation_id"])
+    unknown, there = name_some(sorted(named.keys() - known), _NAMED), name_some(sorted(known), _NAMED)
+    return unknown and f"writers.grains names {unknown}, of which there is no window; there is {there}."
 
 
 def is_made_in_turn(workspace: Workspace) -> bool:

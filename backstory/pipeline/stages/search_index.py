@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import polars as pl
@@ -12,41 +11,32 @@ from pydantic import ValidationError
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import ModelError, SettingsError
-from backstory.base.ids import digest
-from backstory.base.progress import show_progress
 from backstory.index.build import arrange, publish_content
 from backstory.index.calibration import calibrate, describe_calibration
 from backstory.index.chunks import cut_document_chunks, embedding_texts
 from backstory.index.milvus import is_served
 from backstory.index.posts import with_posts
-from backstory.index.snapshot import Manifest, current_version, find_damage, prune, read_manifest
-from backstory.ingest.documents.folder import name_reading
+from backstory.index.snapshot import current_version, find_damage, prune, read_manifest
 from backstory.ingest.documents.reader import READERS
-from backstory.models.embeddings.embed import EmbeddingStats, embed_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.models.failures import hide_quotes
 from backstory.pipeline.incremental.inputs import (
-    content_of,
-    hash_dependencies,
     is_made_by_this_code,
     read_previous,
     read_table_rows,
 )
-from backstory.pipeline.incremental.report import StageResult, log_report
 from backstory.pipeline.incremental.visible_documents import IS_POST
 from backstory.pipeline.sharing import fetch_snapshot, send_snapshot
 from backstory.pipeline.stages.documents import (
-    REVISION_OF_LANGUAGES,
     DocumentsStage,
     list_languages,
     read_posts_again,
     record_refusal,
 )
 from backstory.pipeline.stages.post_folder import FILES
-from backstory.pipeline.stages.stage import AddedPosts, RunResources, Stage, TableStage
+from backstory.pipeline.stages.stage import AddedPosts, RunResources, Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.embedding import EmbeddingSettings
-from backstory.settings.models import IndexSettings
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE
 from backstory.writing.post_files import hash_file
@@ -64,13 +54,14 @@ class SearchIndexStage(Stage):
 
     table = "search_index"
     reads = ("documents", "document_chunks")
+    contents = ("documents", "document_chunks")
     partitioned = False
 
     def stale_partitions(self) -> list[str]:
         """Return ``["all"]`` if the stage would publish a snapshot."""
         workspace = self.workspace
-        known = workspace.catalog.read("search_index").get(WHOLE)
-        if known is None or known.inputs != _inputs_of_index(workspace):
+        known = workspace.catalog.read(self.table).get(WHOLE)
+        if known is None or known.inputs != self.inputs[WHOLE]:
             return [WHOLE]
         if workspace.settings.storage.files is not None:
             fetch_snapshot(workspace, workspace.tables)
@@ -80,87 +71,72 @@ class SearchIndexStage(Stage):
         is_usable = find_damage(snapshot, checksums=False) is None and is_served(snapshot)
         return [] if is_usable else [WHOLE]
 
-    def build(self) -> StageResult:
+    def make(self, partitions: list[str]) -> None:
         """Publish a snapshot of the documents, without those that the service refuses."""
-        while (report := self._make()) is None:
-            DocumentsStage(self.resources, []).build()
-            DocumentChunksStage(self.resources, []).build()
-        return report
-
-    def _make(self) -> StageResult | None:
-        """Publish a snapshot; None if the service refuses a document, which is recorded."""
-        started = time.perf_counter()
         workspace = self.workspace
-        inputs = _inputs_of_index(workspace)
-        documents = read_table_rows(workspace, "documents", [WHOLE])
-        known = workspace.catalog.read("search_index").get(WHOLE)
-        if known is not None and not self.stale_partitions():
-            prune(workspace.index)
-            manifest = read_manifest(workspace.index / known.content)
-            return self._report(manifest, started, is_built=False, stats={})
-        chunks = read_table_rows(workspace, "document_chunks", [WHOLE])
-        embedded = self._embed(documents, chunks)
-        if embedded is None:
-            return None
-        vectors, stats = embedded
-        settings = _settings_of_index(workspace, len(chunks))
-        languages = _list_languages(workspace, documents)
-        content = arrange(documents, chunks, vectors, workspace.embedder.id, settings, languages)
+        documents, chunks = (read_table_rows(workspace, table, [WHOLE]) for table in self.contents)
+        vectors = self._embed(documents, chunks)
+        if vectors is None:
+            for stage in (DocumentsStage, DocumentChunksStage):
+                stage(self.resources, []).build()
+            self.make(partitions)
+            return
+        content = arrange(
+            documents,
+            chunks,
+            vectors,
+            workspace.embedder.id,
+            workspace.settings.index,
+            _list_languages(workspace, documents),
+        )
         calibration = calibrate(
-            workspace.embedder, documents, chunks, vectors, lambda probes: _ask(workspace, probes)
+            workspace.embedder,
+            documents,
+            chunks,
+            vectors,
+            lambda probes: self.resources.embed(probes, "query", "documents").vectors,
         )
-        build = publish_content(workspace.index, content, calibration)
+        version = publish_content(workspace.index, content, calibration).manifest.version
         embedding = workspace.settings.embedding.model_dump_json()
-        workspace.catalog.record(_EMBEDDING, {WHOLE: Entry(embedding, build.manifest.version, 0)})
-        workspace.catalog.record("search_index", {WHOLE: Entry(inputs, build.manifest.version, len(chunks))})
+        inputs = SearchIndexStage(self.resources, []).inputs[WHOLE]
+        workspace.catalog.record(_EMBEDDING, {WHOLE: Entry(embedding, version, 0)})
+        workspace.catalog.record(self.table, {WHOLE: Entry(inputs, version, len(chunks))})
         if workspace.settings.storage.files is not None:
-            send_snapshot(workspace, workspace.tables, build.manifest.version)
-        return self._report(build.manifest, started, is_built=build.built, stats=stats.as_counts())
+            send_snapshot(workspace, workspace.tables, version)
 
-    def _report(
-        self, manifest: Manifest, started: float, *, is_built: bool, stats: Mapping[str, int | float | str]
-    ) -> StageResult:
-        """Report and log what was made."""
-        report = StageResult(
-            table="search_index",
-            rows=manifest.rows,
-            keys=[WHOLE],
-            computed=int(is_built),
-            seconds=time.perf_counter() - started,
-            counts={**_describe_snapshot(manifest), **stats, **self.counts},
-        )
-        log_report(report)
-        return report
+    def end(self) -> None:
+        """Describe the published snapshot, and delete those that nobody has open any more."""
+        prune(self.workspace.index)
+        if not (current := current_version(self.workspace.index)):
+            return
+        manifest = read_manifest(self.workspace.index / current)
+        stemmers = sorted(manifest.languages, key=lambda each: (-each.rows, each.stemmer))
+        self.counts |= {
+            "version": manifest.version,
+            "embedder": manifest.embedder_id,
+            "calibration": describe_calibration(manifest.calibration),
+            "stemmers": ", ".join(f"{each.stemmer} ({each.rows} chunks)" for each in stemmers),
+        }
+        if manifest.recall_at_5 is not None:
+            self.counts["recall_at_5"] = manifest.recall_at_5
 
-    def _embed(self, documents: pl.DataFrame, chunks: pl.DataFrame) -> tuple[Vectors, EmbeddingStats] | None:
+    def _embed(self, documents: pl.DataFrame, chunks: pl.DataFrame) -> Vectors | None:
         """Embed chunks; None if the service refuses a document, which is recorded."""
         workspace = self.workspace
-        embedder = workspace.embedder
         texts = embedding_texts(chunks, documents)
-        workspace.runs.advance("search_index", WHOLE, 0, 1)
-        with show_progress("embedding documents") as progress, workspace.runs.pricing(self.counts):
-            try:
-                embedded = embed_texts(
-                    embedder,
-                    texts,
-                    task="document",
-                    cache=workspace.embeddings,
-                    progress=workspace.runs.follow("chunks embedded", progress),
-                )
-            except ModelError as error:
-                if error.text not in texts:
-                    raise
-                document = chunks["document_id"][texts.index(error.text)]
-                [(uri, revision)] = documents.filter(status="ok", document_id=document)[
-                    "uri", "revision"
-                ].rows()
-                # What it quotes of the document is for the output of the run, not for tables and alerts.
-                logger.warning("%s: %s", uri, error)
-                record_refusal(workspace, uri, revision, hide_quotes(f"{uri}: {error}"))
-                return None
-        stats = embedded.stats
-        workspace.runs.count_texts(embedder.id, stats)
-        return embedded.vectors, stats
+        try:
+            embedded = self.resources.embed(texts, "document", "documents")
+        except ModelError as error:
+            if error.text not in texts:
+                raise
+            document = chunks["document_id"][texts.index(error.text)]
+            [(uri, revision)] = documents.filter(status="ok", document_id=document)["uri", "revision"].rows()
+            # What it quotes of the document is for the output of the run, not for tables and alerts.
+            logger.warning("%s: %s", uri, error)
+            record_refusal(workspace, uri, revision, hide_quotes(f"{uri}: {error}"))
+            return None
+        self.counts |= embedded.stats.as_counts()
+        return embedded.vectors
 
 
 class AddedPostsStage(SearchIndexStage):
@@ -170,38 +146,40 @@ class AddedPostsStage(SearchIndexStage):
     killed run leaves what was published.
     """
 
-    def build(self) -> StageResult:
-        """Read the posts that were written or removed since the last reading."""
-        started = time.perf_counter()
-        posts = self.resources.posts or find_added_posts(self.resources)
-        stats: dict[str, int | float | str] = {}
-        files = self.workspace.catalog.read(FILES)
-        if changed := sorted({slug for slug, _ in posts.files.items() ^ files.items()}):
-            self.resources.posts, stats = self._take(posts, changed)
-        # Nothing is built, so that no check compares the published snapshot before the last step publishes all.
-        return self._report(self.resources.index.manifest, started, is_built=False, stats=stats)
+    def stale_partitions(self) -> list[str]:
+        """Return ``["all"]`` if posts were written or removed since the last reading."""
+        return [WHOLE] if self._list_changed() else []
 
-    def _take(
-        self, posts: AddedPosts, slugs: Sequence[str]
-    ) -> tuple[AddedPosts, dict[str, int | float | str]]:
+    def make(self, partitions: list[str]) -> None:
         """Read, cut and embed posts, and put them in their place among the others."""
-        workspace, base = self.workspace, self.resources.base
+        workspace, base, slugs = self.workspace, self.resources.base, self._list_changed()
+        posts = self._posts
         files = {slug: file for slug, file in posts.files.items() if slug not in slugs}
         files |= _list_files(workspace, slugs)
         documents = read_posts_again(workspace, posts.documents, slugs)
         if documents.equals(posts.documents):
-            return replace(posts, files=files), {}
+            self.resources.posts = replace(posts, files=files)
+            return
         chunks = cut_documents(workspace, documents, posts.chunks)
-        embedded = self._embed(documents, chunks)
-        if embedded is None:
-            return self._take(posts, slugs)
-        vectors, stats = embedded
+        vectors = self._embed(documents, chunks)
+        if vectors is None:
+            self.make(partitions)
+            return
         languages, main = _list_languages(workspace, documents), base.manifest.main_stemmer
         content = arrange(
             documents, chunks, vectors, workspace.embedder.id, base.manifest.settings, languages, main
         )
         visible = posts.visible.with_posts(documents)
-        return AddedPosts(documents, chunks, files, visible, with_posts(base, content)), {**stats.as_counts()}
+        self.resources.posts = AddedPosts(documents, chunks, files, visible, with_posts(base, content))
+
+    @property
+    def _posts(self) -> AddedPosts:
+        return self.resources.posts or find_added_posts(self.resources)
+
+    def _list_changed(self) -> list[str]:
+        """List the posts whose files are others than those that were read."""
+        files = self.workspace.catalog.read(FILES)
+        return sorted({slug for slug, _ in self._posts.files.items() ^ files.items()})
 
 
 def find_added_posts(resources: RunResources) -> AddedPosts:
@@ -226,18 +204,8 @@ def _list_files(workspace: Workspace, slugs: Collection[str]) -> dict[str, Entry
 
 def _list_languages(workspace: Workspace, documents: pl.DataFrame) -> dict[str, str | None]:
     """List the language of each document that is searched, by its id."""
-    settings = workspace.settings
-    reading = name_reading(settings.documents, timezone=settings.conversations.timezone)
     ids = dict(documents.filter(pl.col("status") == "ok").select("uri", "document_id").iter_rows())
-    return {ids[uri]: language for uri, language in list_languages(workspace, documents, reading).items()}
-
-
-def _ask(workspace: Workspace, probes: Sequence[str]) -> Vectors:
-    """Embed short texts as queries."""
-    embedded = embed_texts(workspace.embedder, probes, task="query", cache=workspace.embeddings)
-    stats = embedded.stats
-    workspace.runs.count_texts(workspace.embedder.id, stats)
-    return embedded.vectors
+    return {ids[uri]: language for uri, language in list_languages(workspace, documents).items()}
 
 
 def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
@@ -254,34 +222,7 @@ def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
         return None
 
 
-def _inputs_of_index(workspace: Workspace) -> str:
-    contents = [content_of(workspace, table, [WHOLE])[WHOLE] for table in ("documents", "document_chunks")]
-    return digest([hash_dependencies(workspace, "search_index"), REVISION_OF_LANGUAGES, *contents])
-
-
-def _settings_of_index(workspace: Workspace, rows: int) -> IndexSettings:
-    """Return the settings of a snapshot, with the defaults of what only an HNSW index reads where it has none."""
-    settings, defaults = workspace.settings.index, IndexSettings()
-    if settings.has_graph(rows):
-        return settings
-    unread = ("hnsw_m", "hnsw_ef_construction", "ef_search")
-    return settings.model_copy(update={name: getattr(defaults, name) for name in unread})
-
-
-def _describe_snapshot(manifest: Manifest) -> dict[str, int | float | str]:
-    stemmers = sorted(manifest.languages, key=lambda each: (-each.rows, each.stemmer))
-    described: dict[str, int | float | str] = {
-        "version": manifest.version,
-        "embedder": manifest.embedder_id,
-        "calibration": describe_calibration(manifest.calibration),
-        "stemmers": ", ".join(f"{each.stemmer} ({each.rows} chunks)" for each in stemmers),
-    }
-    if manifest.recall_at_5 is not None:
-        described["recall_at_5"] = manifest.recall_at_5
-    return described
-
-
-class DocumentChunksStage(TableStage):
+class DocumentChunksStage(Stage):
     """Cuts the searched documents into chunks. Unchanged revisions keep their chunks."""
 
     table = "document_chunks"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,9 +23,11 @@ from backstory.base.errors import (
     StoppedError,
 )
 from backstory.base.ids import digest
-from backstory.base.progress import announce
+from backstory.base.progress import announce, show_progress
 from backstory.base.telemetry import describe_range, observe
 from backstory.index.search import SearchIndex, open_index
+from backstory.models.embeddings.embed import EmbeddedTexts, embed_texts
+from backstory.models.embeddings.protocol import Task
 from backstory.pipeline.incremental.inputs import (
     content_of,
     drop_other_grain,
@@ -40,7 +41,8 @@ from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE, Made
 
-_CHANGED = "changed while it was read"
+CHANGED: Final = "changed while it was read"
+"""Recorded as what was read of a partition that the next run makes again."""
 _OF_EVERY_PARTITION: Final = (ModelSetupError, StateError)
 """Errors that the next partition would meet, too."""
 
@@ -51,12 +53,9 @@ logger = logging.getLogger(__name__)
 class AddedPosts:
     """The written posts as documents, while a run writes further ones that are not in its tables and snapshot yet.
 
-    Attributes:
-        documents: Their rows of table ``documents``.
-        chunks: Their rows of table ``document_chunks``.
-        files: The files of theirs that were read as they are, by slug.
-        visible: The documents that windows may see.
-        index: The published snapshot with these posts; None as long as they are those of the snapshot.
+    They have rows of the tables ``documents`` and ``document_chunks``; ``files`` are those of them that were read as
+    they are, by slug, ``visible`` the documents that windows may see, and ``index`` the published snapshot with these
+    posts, or None as long as they are those of the snapshot.
     """
 
     documents: pl.DataFrame
@@ -69,12 +68,9 @@ class AddedPosts:
 class RunResources:
     """What the stages of one run share.
 
-    Attributes:
-        workspace: The open workspace.
-        isolates_failures: Whether a partition that cannot be made is told in the result; otherwise its error is
-            raised.
-        widened_to: The partitions that the run is to make, if a stage has found further ones that it must; else empty.
-        posts: The posts, while they are added to what the run searches; None if it searches the published snapshot.
+    With ``isolates_failures``, a partition that cannot be made is told in the result; otherwise its error is raised. A
+    stage that finds further partitions that the run must make names all in ``widened_to``. While ``posts`` are added to
+    what the run searches, it does not search the published snapshot alone.
     """
 
     def __init__(self, workspace: Workspace, *, isolates_failures: bool = False) -> None:
@@ -102,17 +98,15 @@ class RunResources:
     @contextmanager
     def sharing_index(self) -> Iterator[None]:
         """Let stages use one open index, which is closed at the end. Nothing may publish another one meanwhile."""
-        if self._is_shared:
-            yield
-            return
-        self._is_shared = True
+        is_outermost, self._is_shared = not self._is_shared, True
         try:
             yield
         finally:
-            self._is_shared = False
-            if self._base is not None:
-                self._base.close()
-            self._base = None
+            if is_outermost:
+                self._is_shared = False
+                if self._base is not None:
+                    self._base.close()
+                self._base = None
 
     @property
     def visible(self) -> VisibleDocuments:
@@ -124,24 +118,44 @@ class RunResources:
             self._visible = (entry, read_visible(self.workspace))
         return self._visible[1]
 
+    def embed(self, texts: Sequence[str], task: Task, what: str) -> EmbeddedTexts:
+        """Compute the vectors of texts that are not cached, and tell how far this is."""
+        workspace = self.workspace
+        with show_progress(f"embedding {what}") as progress:
+            embedded = embed_texts(
+                workspace.embedder,
+                texts,
+                task=task,
+                cache=workspace.embeddings,
+                progress=workspace.runs.follow("chunks embedded", progress),
+            )
+        workspace.runs.count_texts(workspace.embedder.id, embedded.stats)
+        return embedded
 
-class Stage(ABC):
+
+class Stage:
     """One execution of a stage for some partitions. The classes are the stages; their attributes describe them.
 
-    Attributes:
-        table: The table that it writes, or ``search_index``.
-        reads: The tables that it reads, including those of :attr:`reads_previous`.
-        partitioned: Whether the table has the calendar partitions of the workspace.
-        reads_previous: Tables of which it also reads the previous partition.
-        side_outputs: Secondary tables that it also writes; they have no calendar partitions.
-        counts: Figures of this execution.
+    A stage says what it reads (:attr:`contents`, :meth:`hash_further`) and makes the rows (:meth:`compute`). Its table
+    is rebuilt partition by partition where the inputs differ from the recorded ones, or the file from the one that was
+    written.
+
     """
 
     table: ClassVar[str]
+    """The table that it writes, or ``search_index``."""
     reads: ClassVar[tuple[str, ...]] = ()
-    partitioned: ClassVar[bool] = True
+    """The tables that it reads."""
     reads_previous: ClassVar[tuple[str, ...]] = ()
+    """Those of them of which it also reads the previous partition."""
+    contents: ClassVar[tuple[str, ...]] = ()
+    """Those of them of which the rows of the same partition count as an input."""
+    partitioned: ClassVar[bool] = True
+    """Whether the table has the calendar partitions of the workspace."""
     side_outputs: ClassVar[tuple[str, ...]] = ()
+    """Secondary tables that it also writes, which have no calendar partitions."""
+    weighed_by: ClassVar[str | None] = None
+    """The table whose rows limit how many partitions are built at once; None to build all at once."""
 
     def __init__(self, resources: RunResources, partitions: Sequence[str]) -> None:
         """Prepare an execution; nothing is read yet."""
@@ -149,6 +163,11 @@ class Stage(ABC):
         self.workspace = resources.workspace
         self.partitions = list(partitions) if self.partitioned else [WHOLE]
         self.counts: dict[str, int | float | str] = {}
+        self.seen = self.workspace.catalog.version  # before anything was read
+        self.failures: dict[str, str] = {}
+        self.stopped: str | None = (
+            None  # which budget or limit left partitions or rows; a stage may set it, too
+        )
 
     @classmethod
     def list_also_read(cls, workspace: Workspace, partitions: Sequence[str]) -> Mapping[str, Sequence[str]]:
@@ -160,41 +179,6 @@ class Stage(ABC):
     def find_stale(cls, workspace: Workspace, partitions: Sequence[str]) -> list[str]:
         """List the partitions that :meth:`build` would rebuild, of a table without partitions ``["all"]``."""
         return cls(RunResources(workspace), partitions).stale_partitions()
-
-    @abstractmethod
-    def stale_partitions(self) -> list[str]:
-        """List the partitions that :meth:`build` would rebuild."""
-
-    @abstractmethod
-    def build(self) -> StageResult:
-        """Rebuild what is stale, and return what was done."""
-
-
-class TableStage(Stage):
-    """A stage whose output is a table of rows.
-
-    A subclass says what it reads (:attr:`contents`, :meth:`hash_further`) and makes the rows (:meth:`compute`). A table
-    is rebuilt partition by partition where the inputs differ from the recorded ones, or the file from the one that was
-    written.
-
-    Attributes:
-        contents: The tables of which the rows of the same partition count as an input.
-        weighed_by: The table whose rows limit how many partitions are built at once; None to build all at once.
-        seen: Version of the catalog before anything was read.
-        failures: The partitions that could not be made, with the reasons.
-        stopped: Which budget or limit left partitions or rows for a later run; None if none did. :meth:`compute` may
-            set it.
-    """
-
-    contents: ClassVar[tuple[str, ...]] = ()
-    weighed_by: ClassVar[str | None] = None
-
-    def __init__(self, resources: RunResources, partitions: Sequence[str]) -> None:
-        """Prepare an execution; see :class:`Stage`."""
-        super().__init__(resources, partitions)
-        self.seen = self.workspace.catalog.version
-        self.failures: dict[str, str] = {}
-        self.stopped: str | None = None
 
     @cached_property
     def inputs(self) -> Mapping[str, str]:
@@ -214,9 +198,9 @@ class TableStage(Stage):
         """Hash by partition what else decides the rows; nothing unless a stage says so."""
         return {}
 
-    @abstractmethod
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Return the rows of the given partitions."""
+        raise NotImplementedError
 
     def stale_partitions(self) -> list[str]:
         """List the partitions whose inputs have changed, or whose file differs from the one that was written."""
@@ -234,6 +218,13 @@ class TableStage(Stage):
     def begin(self) -> None:
         """Do what must be done before anything is compared; nothing unless a stage says so."""
 
+    def make(self, partitions: list[str]) -> None:
+        """Write and record partitions. One whose inputs changed while they were read is rebuilt by the next run."""
+        frames, after = self.compute(partitions), self.inputs_after()
+        read = {key: self.inputs[key] if after[key] == self.inputs[key] else CHANGED for key in partitions}
+        made = {(self.table, key): Made(frames[key], read[key]) for key in partitions}
+        self.workspace.tables.commit(made, seen=self.seen)
+
     def end(self) -> None:
         """Do what must be done when the partitions are written; nothing unless a stage says so."""
 
@@ -249,7 +240,7 @@ class TableStage(Stage):
         self.begin()
         if drop_other_grain(workspace, self.table, self.inputs):
             self.seen = workspace.catalog.version
-        pending = workspace.tables.stale(self.table, self.inputs)
+        pending = self.stale_partitions()
         weights = self.weigh(pending) if pending else {}
         groups = deque(group_partitions(pending, weights, workspace.settings.partitions.rows_at_once))
         made: list[str] = []
@@ -263,8 +254,7 @@ class TableStage(Stage):
                         observe("partitions", **describe_range(group), count=len(group)),
                         workspace.runs.pricing(self.counts),
                     ):
-                        frames = self.compute(group)
-                    self._write(group, frames)
+                        self.make(group)
                 except ConflictError as error:
                     logger.info("made again: %s", error)
                     return type(self)(self.resources, self.partitions).build()
@@ -289,8 +279,7 @@ class TableStage(Stage):
             record_maker(workspace, self.table)
         self.end()
         known = workspace.catalog.read(self.table)
-        untold = {*self.failures, *left}
-        told = [key for key in self.inputs if key in known and key not in untold]
+        told = [key for key in self.inputs if key in known and key not in {*self.failures, *left}]
         if self.stopped and not left:
             left = type(self)(self.resources, told).stale_partitions()
         report = StageResult(
@@ -306,10 +295,3 @@ class TableStage(Stage):
         )
         log_report(report)
         return report
-
-    def _write(self, group: Sequence[str], frames: Mapping[str, pl.DataFrame]) -> None:
-        """Write and record partitions. One whose inputs changed while they were read is rebuilt by the next run."""
-        after = self.inputs_after()
-        read = {key: self.inputs[key] if after[key] == self.inputs[key] else _CHANGED for key in group}
-        made = {(self.table, key): Made(frames[key], read[key]) for key in group}
-        self.workspace.tables.commit(made, seen=self.seen)

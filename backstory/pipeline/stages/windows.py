@@ -1,21 +1,51 @@
-"""The stages of the tables ``windows`` and ``window_chunks``: messages cut into windows, windows into query chunks."""
+"""The stages of windows: messages are cut into windows, windows into queries, and documents are searched for these."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
+from functools import cache
+from math import ceil
 
 import polars as pl
 
+from backstory.base.ids import digest_json
+from backstory.index.request import Filters, describe_unknown_settings
+from backstory.models.embeddings.embed import EmbeddingStats
+from backstory.pipeline.chats.leaks import make_leak_finder
+from backstory.pipeline.chats.name_view import NameView
+from backstory.pipeline.chats.named_documents import (
+    describe_named_documents,
+    hash_sent_documents,
+    hash_shown_documents,
+    record_named_documents,
+)
+from backstory.pipeline.chats.people import read_people, show_chunks, show_messages
 from backstory.pipeline.chats.stored_messages import hash_read_messages, read_with_previous
-from backstory.pipeline.incremental.inputs import read_table_rows, split_by_partition
+from backstory.pipeline.incremental.inputs import (
+    hash_dependencies,
+    read_table_rows,
+    split_by_partition,
+    values_read_by,
+)
+from backstory.pipeline.incremental.report import add_counts
+from backstory.pipeline.incremental.visible_documents import record_searched
 from backstory.pipeline.stages.post_folder import remove_posts_of_gone_windows
-from backstory.pipeline.stages.stage import TableStage
+from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.workspace import Workspace
+from backstory.retrieval.assembly import Retrieval
+from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
+from backstory.retrieval.contexts import make_window_contexts
+from backstory.retrieval.hits import Queries, plan_queries
 from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.retrieval.windows import cut_windows
+from backstory.storage.tables.contracts import empty
+from backstory.storage.tables.schemas import Hits
+
+logger = logging.getLogger(__name__)
 
 
-class _StageOfMessages(TableStage):
+class _StageOfMessages(Stage):
     """A stage that reads the messages of the windows of each partition."""
 
     reads_previous = ("messages",)
@@ -38,7 +68,8 @@ class WindowsStage(_StageOfMessages):
 
     def end(self) -> None:
         """Remove the posts of windows that are gone."""
-        remove_posts_of_gone_windows(self.workspace, self.partitions)
+        if edited := remove_posts_of_gone_windows(self.workspace, self.partitions):
+            self.counts["notice"] = edited
 
 
 class WindowChunksStage(_StageOfMessages):
@@ -83,5 +114,221 @@ def cut_to_queries(
         counter=embedder,
         default_min_tokens=embedder.default_query_tokens,
     )
-    keyed = chunks.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
+    return _split(chunks, windows, partitions)
+
+
+def _split(frame: pl.DataFrame, windows: pl.DataFrame, partitions: Sequence[str]) -> dict[str, pl.DataFrame]:
+    """Cut rows with a ``window_id`` by the partition of their window."""
+    keyed = frame.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
     return split_by_partition(keyed, partitions)
+
+
+class RetrievalStage(Stage):
+    """A stage that reads the windows and the search index. All its tables grow with the query chunks.
+
+    Attributes:
+        snapshots: Version of the snapshot that counts for each partition; None for the published one. Where written
+            posts are documents, :attr:`backstory.pipeline.incremental.visible_documents.Earlier.version`.
+    """
+
+    weighed_by = "window_chunks"
+
+    def __init__(
+        self, resources: RunResources, partitions: Sequence[str], snapshots: Mapping[str, str] | None = None
+    ) -> None:
+        """Prepare an execution; see :class:`backstory.pipeline.stages.stage.Stage`."""
+        super().__init__(resources, partitions)
+        self.snapshots = snapshots
+
+    def hash_dependencies(self) -> Mapping[str, str]:
+        """Hash the settings and the snapshot; where written posts are documents, the documents before a partition."""
+        workspace, partitions = self.workspace, self.partitions
+        searched: Mapping[str, str | None] = dict.fromkeys(partitions)
+        if self.snapshots is not None:
+            searched = self.snapshots
+        elif workspace.feeds_back:
+            earlier = self.resources.visible.name_earlier(partitions)
+            searched = {key: documents.version for key, documents in earlier.items()}
+        depends = {one: hash_dependencies(workspace, self.table, one) for one in set(searched.values())}
+        return {key: depends[searched[key]] for key in partitions}
+
+    def retrieval(self) -> Retrieval:
+        """Return the search of the index, by the settings."""
+        workspace = self.workspace
+        settings = workspace.settings
+        return Retrieval(
+            index=self.resources.index,
+            rag=workspace.rag,
+            context=settings.context,
+            reranker=workspace.reranker,
+            rerank=settings.rerank,
+            find_leaks=lambda texts: make_leak_finder(workspace)(texts),
+            judgements=workspace.judgements,
+            send=NameView(workspace, settings.rerank).show,
+            separate_posts=workspace.feeds_back,
+            posts_of=self.resources.visible.posts_of if workspace.feeds_back else None,
+            document_fit=workspace.document_fit,
+        )
+
+    def read(self, partitions: Sequence[str]) -> list[pl.DataFrame]:
+        """Read the tables in :attr:`contents`, in their order."""
+        return [read_table_rows(self.workspace, table, partitions) for table in self.contents]
+
+    def embed_queries(self, windows: pl.DataFrame, chunks: pl.DataFrame) -> tuple[Queries, EmbeddingStats]:
+        """Plan the queries of windows, and compute the vectors that are not cached."""
+        embedded = self.resources.embed(chunks["text"].to_list(), "query", "query chunks")
+        return plan_queries(windows, chunks, embedded.vectors, self.workspace.settings.rag), embedded.stats
+
+
+class HitsStage(RetrievalStage):
+    """Embeds the query chunks that are not cached, and searches for all chunks of a group at once."""
+
+    table = "hits"
+    reads = ("windows", "window_chunks", "search_index")
+    contents = ("windows", "window_chunks")
+
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        """Search for the query chunks of the partitions."""
+        if self.workspace.feeds_back:
+            record_searched(self.workspace, self.resources.visible.name_earlier(partitions))
+        windows, chunks = self.read(partitions)
+        if not self.workspace.settings.rag.enabled:
+            return dict.fromkeys(partitions, empty(Hits))
+        documents = self.resources.index.documents
+        if unknown := "; ".join(describe_unknown_settings(documents, self.workspace.settings.rag)):
+            if "notice" not in self.counts:
+                logger.warning("%s", unknown)
+            self.counts["notice"] = unknown
+        queries, stats = self.embed_queries(windows, chunks)
+        found = self.retrieval().find_hits(queries)
+        add_counts(self.counts, {"queries": found.queries, "engine": found.engine, "reason": found.reason})
+        add_counts(self.counts, stats.as_counts())
+        return _split(found.frame, windows, partitions)
+
+
+class DecisionsStage(RetrievalStage):
+    """Keeps or drops every hit, by the judgements of the reranker if one is configured."""
+
+    table = "decisions"
+    reads = ("hits", "windows", "window_chunks", "search_index")
+    contents = ("hits", "windows", "window_chunks")
+
+    def hash_further(self) -> Mapping[str, Sequence[str]]:
+        """Hash whom the documents name, which decides what a chat model is sent of them."""
+        if self.workspace.settings.rerank.paid_model is None:
+            return {}
+        documents = hash_sent_documents(self.workspace)
+        return {key: [documents] for key in self.partitions}
+
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        """Decide about the hits of the partitions."""
+        hits, windows, chunks = self.read(partitions)
+        queries = cache(lambda: self.embed_queries(windows, chunks)[0])
+        judged = self.retrieval().judge(hits, chunks, lambda wanted: queries().vectors_of(wanted))
+        causes = judged.frame["cause"].value_counts()
+        add_counts(self.counts, {f"cause_{cause}": n for cause, n in causes.iter_rows()})
+        add_counts(self.counts, judged.counts)
+        return _split(judged.frame, windows, partitions)
+
+    def weigh(self, partitions: list[str]) -> Mapping[str, int]:
+        """Return the query chunks of each partition; with a reranker, enough that each small group is written at once.
+
+        Reranking is expensive, so that little of it may be lost with a killed process.
+        """
+        rows = super().weigh(partitions)
+        if self.workspace.reranker is None:
+            return rows
+        settings = self.workspace.settings
+        share = ceil(settings.partitions.rows_at_once / settings.rerank.threads)
+        return {key: max(share, rows.get(key, 0)) for key in partitions}
+
+    def begin(self) -> None:
+        """Search the documents that a chat model is sent for names of members."""
+        if self.workspace.settings.rerank.paid_model is not None:
+            record_named_documents(self.workspace)
+
+
+class ContextsStage(RetrievalStage):
+    """Gathers the kept chunks of each window, and chooses their passages."""
+
+    table = "contexts"
+    reads = ("decisions", "windows", "window_chunks", "search_index")
+    contents = ("decisions", "window_chunks")
+
+    def hash_further(self) -> Mapping[str, Sequence[str]]:
+        """Hash the names under which readers see the people of each partition."""
+        known = read_people(self.workspace).fingerprint(self.partitions)
+        documents = hash_shown_documents(self.workspace)
+        return {key: [names, documents] for key, names in known.items()}
+
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        """Gather the chunks of the partitions."""
+        decisions, chunks = self.read(partitions)
+        windows = read_table_rows(self.workspace, "windows", partitions)
+        shown = show_chunks(chunks, windows, read_people(self.workspace))
+        conversations = dict(windows.select("window_id", "conversation_id").iter_rows())
+        view = NameView(self.workspace, "readers")
+
+        def show(window_id: str, document_id: str, text: str) -> str:
+            return view.show(document_id, text, conversations[window_id]) or ""
+
+        return _split(self.retrieval().gather(decisions, chunks, shown, show), windows, partitions)
+
+    def begin(self) -> None:
+        """Search the documents for names of members."""
+        record_named_documents(self.workspace)
+        self.counts.update(describe_named_documents(self.workspace))
+
+
+class WindowContextsStage(RetrievalStage):
+    """Summarizes each window's context. The verdict is about what people wrote, whatever posts the context holds."""
+
+    table = "window_contexts"
+    reads = ("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "search_index")
+    reads_previous = ("messages",)
+    contents = ("windows", "window_chunks", "hits", "decisions", "contexts")
+
+    def hash_further(self) -> Mapping[str, Sequence[str]]:
+        """Hash the messages of each partition, and the names under which readers see its people."""
+        known = read_people(self.workspace).fingerprint(self.partitions)
+        messages = hash_read_messages(self.workspace, self.partitions)
+        return {key: [messages[key], names] for key, names in known.items()}
+
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        """Summarize the windows of the partitions."""
+        workspace, settings = self.workspace, self.workspace.settings
+        windows, chunks, hits, decisions, contexts = self.read(partitions)
+        index = self.resources.index
+        posts = index.list_posts(decisions["chunk_id"].unique()) if workspace.feeds_back else None
+        by_people = ~pl.col("chunk_id").is_in(posts or [])
+        parts = judge_parts(chunks, decisions.filter(by_people))
+        assessments = evaluate_retrieval(
+            windows,
+            chunks,
+            parts,
+            settings=settings.rag,
+            searchable=index.count_admitted(Filters(by_people=True if workspace.feeds_back else None)) > 0,
+            embedder_id=workspace.embedder.id,
+            known_languages=workspace.embedder.languages,
+        )
+        summary = make_window_contexts(
+            windows,
+            chunks,
+            decisions,
+            workspace.date_locally(contexts),
+            assessments,
+            settings=settings.context,
+            enabled=settings.rag.enabled,
+            embedder_id=workspace.embedder.id,
+            hits=hits,
+            index_version=index.manifest.version,
+            settings_hash=digest_json(values_read_by(workspace, "window_contexts"), length=16),
+            posts=posts,
+            messages=show_messages(
+                windows, read_with_previous(workspace, partitions), read_people(workspace)
+            ),
+        )
+        for column in ("status", "verdict", "language"):
+            values = summary[column].value_counts()
+            add_counts(self.counts, {f"{column}_{key or 'unclear'}": n for key, n in values.iter_rows()})
+        return _split(summary, windows, partitions)

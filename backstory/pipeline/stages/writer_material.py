@@ -1,31 +1,141 @@
-"""Reads the writer's material for the windows of a partition from the tables."""
+"""What a writer is shown: windows with their contexts, and letters, which tell of all windows of a period."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date, timedelta
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import polars as pl
 
 from backstory.base.errors import WorkspaceError
+from backstory.base.local_times import localize
 from backstory.ingest.documents.written import locate
 from backstory.ingest.sources.web_address import make_linker
 from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
 from backstory.pipeline.chats.people import read_people
+from backstory.pipeline.chats.stored_messages import read_with_previous
 from backstory.pipeline.incremental.inputs import read_table_rows
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.passages.provenance import is_certain
-from backstory.storage.tables.partitions import previous_partition
-from backstory.writing.material import ContextMaterial, WindowMaterial, gather_context, gather_windows
+from backstory.settings.writers import LetterGrain, WriterSettings
+from backstory.storage.tables.partitions import Grain, next_partition, previous_partition
+from backstory.writing.letters import Part, find_period, make_letter, span_days
+from backstory.writing.material import Period, gather_context, gather_windows
+from backstory.writing.post_files import make_slug, name_letter
 
 TABLES_READ: Final = ("windows", "window_chunks", "contexts", "window_contexts")
 """Tables that a writer's material comes from, besides ``messages``."""
 
+_Row: TypeAlias = Mapping[str, Any]
 
-def read_material(
+
+class Neighbours(NamedTuple):
+    """The partitions that decide the posts of one: those whose windows are told, and later ones of its periods.
+
+    The former are in order and include the partition itself, and those with which it is compared; the latter decide
+    whether a letter is written there.
+    """
+
+    told: list[str]
+    later: list[str]
+
+
+class Assignment(NamedTuple):
+    """What the writer is asked for in one partition: windows and letters with their contexts.
+
+    ``told`` are the other windows, each with the slug of the letter that tells of it in the row of another one.
+    """
+
+    material: list[Part]
+    told: list[tuple[_Row, str]]
+
+
+def find_neighbours(workspace: Workspace, partition: str) -> Neighbours:
+    """Find the partitions that decide the posts of one."""
+    grains, grain = workspace.settings.writers.letter_grains, workspace.settings.partitions.grain
+    if not grains:
+        return Neighbours([partition], [])
+    first, last = _list_days(partition, grain)
+    spans = [span_days(first, last, grain) for grain in grains]
+    begin, end = min(start for start, _ in spans), max(stop for _, stop in spans)
+    made = sorted(workspace.catalog.read("windows"))
+    keys = {partition, *(key for key in made if begin <= key < end)}
+    # A week or month may begin before a period whose first days it holds.
+    if grain in ("week", "month"):
+        keys.update([key for key in made if key < begin][-1:])
+    return Neighbours(
+        sorted(key for key in keys if key <= partition), [key for key in keys if key > partition]
+    )
+
+
+def read_assignment(
     workspace: Workspace, partition: str, wanted: Collection[str] | None = None
-) -> list[tuple[WindowMaterial, ContextMaterial]]:
+) -> Assignment:
+    """Read what the writer is asked for in a partition.
+
+    It is asked for all windows, or for those ``wanted`` whose rows have the posts. Neighbours that are not made are
+    left out.
+    """
+    told, later = find_neighbours(workspace, partition)
+    windows = _read_windows(workspace, [*told, *later])
+    periods = _group(windows, workspace.settings.writers)
+    in_letters = {row["window_id"] for rows in periods.values() for row in rows}
+    single = [row["window_id"] for row in windows if row["partition"] == partition]
+    asked = {*single}.difference(in_letters).intersection(single if wanted is None else wanted)
+    material = read_material(workspace, partition, asked)
+
+    @cache
+    def read_parts(key: str) -> dict[str, Part]:
+        is_made = all(key in workspace.catalog.read(table) for table in TABLES_READ)
+        return {part[0].window_id: part for part in read_material(workspace, key)} if is_made else {}
+
+    def read(rows: Sequence[_Row]) -> list[Part]:
+        return [
+            parts[row["window_id"]]
+            for row in rows
+            if row["partition"] in told and (parts := read_parts(row["partition"]))
+        ]
+
+    elsewhere = []
+    for (conversation_id, grain, key), rows in periods.items():
+        slug, home = name_letter(conversation_id, grain, key), rows[-1]
+        elsewhere += [(row, slug) for row in rows if row["partition"] == partition and row is not home]
+        if home["partition"] == partition and (wanted is None or home["window_id"] in wanted):
+            before = periods.get((conversation_id, grain, previous_partition(key, grain)), [])
+            material.append(
+                make_letter(Period(grain, key), read(rows), read(before), workspace.settings.context)
+            )
+    return Assignment(material, elsewhere)
+
+
+def read_post_material(workspace: Workspace, window_id: str, partition: str) -> Part:
+    """Read what a writer is shown for the post that tells of a window: of the window, or of the letter's period."""
+    for key in (partition, *find_neighbours(workspace, partition).later):
+        for window, context in read_assignment(workspace, key).material:
+            if window_id in window.window_ids:
+                return window, context
+    [found] = read_material(workspace, partition, [window_id])
+    return found
+
+
+def list_homes(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str]:
+    """List the posts that windows have now: the window whose row has the post, by slug.
+
+    With letters, ``partitions`` are all of them.
+    """
+    rows, writers = _read_windows(workspace, partitions), workspace.settings.writers
+    homes = {name_letter(*name): members[-1]["window_id"] for name, members in _group(rows, writers).items()}
+    for row in rows:
+        if writers.find_grain(row["conversation_id"]) == "window":
+            started_at = localize(row["started_at"], row["timezone"])
+            homes[make_slug(row["conversation_id"], row["window_id"], started_at)] = row["window_id"]
+    return homes
+
+
+def read_material(workspace: Workspace, partition: str, wanted: Collection[str] | None = None) -> list[Part]:
     """Read what a writer is shown of the windows of a partition.
 
     While a run is under way, windows that are not ``wanted`` may not have a context yet.
@@ -34,25 +144,32 @@ def read_material(
         read_table_rows(workspace, table, [partition]) for table in TABLES_READ
     )
     if wanted is not None:
-        windows = windows.filter(pl.col("window_id").is_in(list(wanted)))
+        windows = windows.filter(pl.col("window_id").is_in([*wanted]))
     people = read_people(workspace)
     # A prompt leaves out what no model is sent; a writer without a model quotes, and what it quotes is searched.
     withheld = list_withheld(workspace) if workspace.settings.writers.paid_model is not None else []
-    unlinked, folder = list_unlinked(workspace), workspace.settings.documents.folder
-    link = make_linker(workspace)
+    unlinked, folder, link = (
+        list_unlinked(workspace),
+        workspace.settings.documents.folder,
+        make_linker(workspace),
+    )
     names = {name: people.names_in(name) for name in windows["conversation_id"].unique()}
-    gathered = gather_windows(windows, _read_messages(workspace, partition), summaries, names)
+    gathered = gather_windows(windows, read_with_previous(workspace, [partition]), summaries, names)
     statuses = dict(summaries.select("window_id", "status").iter_rows())
+    ids = dict(windows.select("window_id", "message_ids").iter_rows())
+    spans = {
+        chunk: range(first, last + 1)
+        for chunk, first, last in chunks.select("chunk_id", "first_message", "last_message").iter_rows()
+    }
     rows_of_window: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in workspace.date_locally(contexts).sort("window_id", "rank").iter_rows(named=True):
         if row["document_id"] in withheld:
             continue
-        rows_of_window[row["window_id"]].append({**row, **_locate(row, folder, unlinked, link)})
-    ids = dict(windows.select("window_id", "message_ids").iter_rows())
-    spans = {
-        key: (first, last)
-        for key, first, last in chunks.select("chunk_id", "first_message", "last_message").iter_rows()
-    }
+        place = {"path": locate(row["uri"], folder), "link": link(row["uri"])}
+        is_unlinked = row["document_id"] in unlinked
+        rows_of_window[row["window_id"]].append(
+            {**row, **({"path": "", "slug": "", "link": ""} if is_unlinked else place)}
+        )
     material = []
     for window in gathered:
         if window.window_id not in statuses:
@@ -60,43 +177,49 @@ def read_material(
                 f"window {window.window_id} has no context yet; run `backstory run`, or wait for the run under way",
                 code="no_context",
             )
-        rows = rows_of_window[window.window_id]
+        rows, own = rows_of_window[window.window_id], ids[window.window_id]
         places = {message: place for place, message in enumerate(window.message_ids)}
-        served = {row["chunk_id"]: _find_served(row, ids[window.window_id], places, spans) for row in rows}
+        # The positions of the messages that each document serves; none where that is not certain.
+        served = {
+            row["chunk_id"]: tuple(
+                sorted(
+                    {
+                        places[own[place]]
+                        for chunk in row["matched_query_chunks"]
+                        for place in spans.get(chunk, ())
+                        if is_certain(row["serves"]) and own[place] in places
+                    }
+                )
+            )
+            for row in rows
+        }
         material.append((window, gather_context(statuses[window.window_id], rows, served)))
     return material
 
 
-def _locate(
-    row: Mapping[str, Any], folder: str, unlinked: Collection[str], link: Callable[[str], str]
-) -> dict[str, str]:
-    if row["document_id"] in unlinked:
-        return {"path": "", "slug": "", "link": ""}
-    return {"path": locate(row["uri"], folder), "link": link(row["uri"])}
+def _group(rows: Sequence[_Row], writers: WriterSettings) -> dict[tuple[str, LetterGrain, str], list[_Row]]:
+    """Group windows by conversation and period, the last window of a period last."""
+    periods: dict[tuple[str, LetterGrain, str], list[_Row]] = defaultdict(list)
+    for row in rows:
+        grain = writers.find_grain(row["conversation_id"])
+        if grain != "window":
+            key = find_period(row["ended_at"], row["timezone"], grain)
+            periods[row["conversation_id"], grain, key].append(row)
+    return periods
 
 
-def _find_served(
-    row: Mapping[str, Any],
-    message_ids: Sequence[str],
-    places: Mapping[str, int],
-    spans: Mapping[str, tuple[int, int]],
-) -> tuple[int, ...]:
-    """Return the positions of the messages that a document serves; none if that is not certain."""
-    if not is_certain(row["serves"]):
-        return ()
-    found = {
-        message_ids[place]
-        for chunk_id in row["matched_query_chunks"]
-        if chunk_id in spans
-        for place in range(spans[chunk_id][0], spans[chunk_id][1] + 1)
-    }
-    return tuple(sorted(places[message] for message in found if message in places))
+def _read_windows(workspace: Workspace, partitions: Sequence[str]) -> list[dict[str, Any]]:
+    columns = ("window_id", "conversation_id", "partition", "started_at", "ended_at", "timezone")
+    rows = read_table_rows(workspace, "windows", partitions).select(columns)
+    return rows.sort(pl.col("ended_at"), "started_at", "window_id").to_dicts()
 
 
-def _read_messages(workspace: Workspace, partition: str) -> pl.DataFrame:
-    """Read the messages of a partition and, since windows may overlap, of the one before."""
-    before = previous_partition(partition, workspace.settings.partitions.grain)
-    made = workspace.catalog.read("messages")
-    return read_table_rows(
-        workspace, "messages", [key for key in (before, partition) if key in made or key == partition]
-    )
+def _list_days(partition: str, grain: Grain) -> tuple[str, str]:
+    """Return the first and the last day that a partition may hold by any clock."""
+    day = date.fromisoformat(partition[:10])
+    if grain == "hour":
+        return f"{day - timedelta(days=1)}", f"{day + timedelta(days=1)}"
+    if grain == "day":
+        return partition, partition
+    last = date.fromisoformat(next_partition(partition, grain)) - timedelta(days=1)
+    return partition, f"{last}"

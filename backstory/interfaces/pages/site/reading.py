@@ -19,7 +19,7 @@ from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument
 from backstory.interfaces.pages.site.markdown import list_topics
 from backstory.pipeline.chats.name_view import make_contact_scrub, make_page_view
 from backstory.pipeline.chats.named_documents import list_unlinked
-from backstory.pipeline.stages.letters import read_assignment
+from backstory.pipeline.stages.writer_material import read_assignment
 from backstory.pipeline.workspace import Workspace
 from backstory.writing.material import Citation, ContextMaterial, WindowMaterial
 from backstory.writing.posts import PUBLISHED
