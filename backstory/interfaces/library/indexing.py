@@ -50,7 +50,7 @@ from backstory.pipeline.workspace import Workspace
 Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "removed", "excluded"]
 
 _SKIPPED: Final = ("empty", "unsupported", "ignored", "set_aside")
-_ONLY_ITS_FILES: Final = ("/*/",)
+_FOLDERS: Final = "/*/"
 """Pattern that leaves out subfolders."""
 _SPECIAL: Final = re.compile(r"([\\*?\[\]])")
 _WHOLE_STEP: Final = 0.99
@@ -136,11 +136,12 @@ class Change:
         for path in further:
             require_apart(self.workspace, path)
         for source in list_sources(self.workspace) if recursive else ():
-            excluded = source.settings.exclude
-            if source.is_added and source.root.resolve() in places and set(_ONLY_ITS_FILES) <= set(excluded):
-                change_exclude(self.workspace, source.name, _include_folders)
+            if source.is_added and source.root.resolve() in places and _FOLDERS in source.settings.exclude:
+                change_exclude(
+                    self.workspace, source.name, lambda known: [each for each in known if each != _FOLDERS]
+                )
         for path in further:
-            add_source(self.workspace, path, exclude=() if recursive or path.is_file() else _ONLY_ITS_FILES)
+            add_source(self.workspace, path, exclude=() if recursive or path.is_file() else (_FOLDERS,))
         return self._make(places, accept_removals=accept_removals, chats=chats)
 
     def add(
@@ -294,10 +295,6 @@ class _Removal(NamedTuple):
         self.file.unlink()
         uri = self.file.relative_to(workspace.documents_dir).as_posix()
         return FileOutcome(path=name_source(folder, uri), status="removed", reason="its file was deleted")
-
-
-def _include_folders(exclude: Sequence[str]) -> Sequence[str]:
-    return [pattern for pattern in exclude if pattern not in _ONLY_ITS_FILES]
 
 
 def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:

@@ -136,7 +136,7 @@ def preview_run(
 def _open(paths: Sequence[Path], given: Path | None) -> Workspace | None:
     if given is not None or not paths:
         return open_workspace(given)
-    roots = {_find_settings_of(path) for path in paths}
+    roots = {_find_root(path) for path in paths}
     if len(roots) > 1:
         raise InputError(
             f"{', '.join(map(str, paths))} lie in several workspaces; check them one after another, or name with "
@@ -147,16 +147,15 @@ def _open(paths: Sequence[Path], given: Path | None) -> Workspace | None:
     return None if root is None else open_workspace(root)
 
 
-def _find_settings_of(path: Path) -> Path | None:
+def _find_root(path: Path) -> Path | None:
     """Find the nearest workspace at or above a path, else that of the environment, else the one above this folder."""
-    above = _find_above(path.expanduser().resolve())
-    if above is None and read_variable(WORKSPACE_VARIABLE):
-        return find_workspace()
-    return above or _find_above(Path.cwd())
-
-
-def _find_above(path: Path) -> Path | None:
-    return next((folder for folder in (path, *path.parents) if (folder / SETTINGS_FILE).is_file()), None)
+    for place in (path.expanduser().resolve(), Path.cwd()):
+        for folder in (place, *place.parents):
+            if (folder / SETTINGS_FILE).is_file():
+                return folder
+        if read_variable(WORKSPACE_VARIABLE):
+            return find_workspace()
+    return None
 
 
 def _name(workspace: Workspace, path: Path) -> PurePosixPath | None:
@@ -339,7 +338,14 @@ def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Work
             f"the embedding model cannot be opened, so its languages and the chunks are unknown: {error}"
         )
     else:
-        notes += _describe_unknown_languages(ordered, embedder.languages)
+        languages = Counter(row["language"] for row in ordered if row["language"])
+        unknown = {code: files for code, files in languages.items() if not is_known(code, embedder.languages)}
+        if unknown:
+            counted = ", ".join(f"{name_language(code)} ({files})" for code, files in sorted(unknown.items()))
+            notes.append(
+                f"files in a language that the embedding model does not know: {counted}; windows in it get no verdict, "
+                f"and documents in it are rarely found. {LANGUAGE_REMEDY}"
+            )
         try:
             for reading in readings:
                 _count_chunks(reading, settings.chunks, embedder)
@@ -353,19 +359,6 @@ def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Work
         problems=problems,
         notes=notes,
     )
-
-
-def _describe_unknown_languages(files: Sequence[Row], known: Sequence[str] | None) -> list[str]:
-    found = Counter(
-        row["language"] for row in files if row["language"] and not is_known(row["language"], known)
-    )
-    if not found:
-        return []
-    counted = ", ".join(f"{name_language(code)} ({number})" for code, number in sorted(found.items()))
-    unknown = f"files in a language that the embedding model does not know: {counted}"
-    return [
-        f"{unknown}; windows in it get no verdict, and documents in it are rarely found. {LANGUAGE_REMEDY}"
-    ]
 
 
 def _count_chunks(reading: _Reading, settings: ChunkSettings, embedder: Embedder) -> None:

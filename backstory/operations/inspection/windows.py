@@ -55,8 +55,8 @@ def list_windows(
     chosen = table.filter((began >= (first or date.min)) & (began <= (last or date.max)))
     if chosen.is_empty() and not table.is_empty():
         raise InputError(
-            f"no window began {_describe_range(first, last)}; the first began on {began[0]} and the last on "
-            f"{began[-1]}",
+            f"no window began from {first or began[0]} to {last or began[-1]}; the first began on {began[0]} and the "
+            f"last on {began[-1]}",
             code="no_window",
         )
     listed = chosen if limit is None else chosen.tail(limit)
@@ -74,35 +74,32 @@ def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
     windows = windows.with_columns(shorten_ids(windows["window_id"]))
     if windows.is_empty():
         raise InputError("there are no windows yet; run `backstory run`", code="no_windows")
-    found = _choose(windows, reference)
+    if reference == LATEST:
+        found = windows.tail(1)
+    elif _DAY.fullmatch(reference):
+        found = _choose_day(windows, reference)
+    else:
+        exact = windows.filter(window_id=reference)
+        found = windows.filter(pl.col("window_id").str.starts_with(reference)) if exact.is_empty() else exact
+        if found.is_empty() or not reference:
+            raise InputError(
+                f"no window has an id that begins with {reference!r}; `backstory windows` lists them; a date "
+                f"(YYYY-MM-DD) and '{LATEST}' name one, too",
+                code="unknown_window",
+            )
     if len(found) > 1:
-        told = (
-            f"began on {reference}"
-            if _DAY.fullmatch(reference)
-            else f"have an id that begins with {reference!r}"
-        )
+        lines = [
+            f"  {row['short_id']}  {write_span(row['started_at'], row['ended_at'])}, "
+            f"{count(row['message_count'], 'message')} of {row['conversation_id']}"
+            for row in map(localize_window, found.head(_MOST_NAMED).to_dicts())
+        ]
+        if rest := count_rest(len(found), _MOST_NAMED, listed_by="`backstory windows`"):
+            lines.append(f"  {rest}")
         raise InputError(
-            f"{len(found)} windows {told}; name one of them by its id:\n{_list_choices(found)}",
+            "\n".join([f"{len(found)} windows match {reference!r}; name one of them by its id:", *lines]),
             code="ambiguous_reference",
         )
     return localize_window(found.drop("short_id").row(0, named=True))
-
-
-def _choose(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
-    """Return the windows that match a reference, at least one."""
-    if reference == LATEST:
-        return windows.tail(1)
-    if _DAY.fullmatch(reference):
-        return _choose_day(windows, reference)
-    exact = windows.filter(window_id=reference)
-    found = windows.filter(pl.col("window_id").str.starts_with(reference)) if exact.is_empty() else exact
-    if found.is_empty() or not reference:
-        raise InputError(
-            f"no window has an id that begins with {reference!r}; `backstory windows` lists them; you can also give a "
-            f"date (YYYY-MM-DD) or '{LATEST}'",
-            code="unknown_window",
-        )
-    return found
 
 
 def _choose_day(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
@@ -121,29 +118,12 @@ def _choose_day(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
     return found
 
 
-def _list_choices(found: pl.DataFrame) -> str:
-    lines = [
-        f"  {row['short_id']}  {write_span(row['started_at'], row['ended_at'])}, "
-        f"{count(row['message_count'], 'message')} of {row['conversation_id']}"
-        for row in map(localize_window, found.head(_MOST_NAMED).to_dicts())
-    ]
-    if rest := count_rest(len(found), _MOST_NAMED, listed_by="`backstory windows`"):
-        lines.append(f"  {rest}")
-    return "\n".join(lines)
-
-
 def shorten_ids(window_ids: pl.Series) -> pl.Series:
     """Shorten all ids of a workspace to the shortest length, at least eight, at which they are still distinct."""
     length = _SHORTEST_ID
     while window_ids.str.head(length).n_unique() < window_ids.n_unique():
         length += 1
     return window_ids.str.head(length).alias("short_id")
-
-
-def _describe_range(first: date | None, last: date | None) -> str:
-    if first is None or last is None:
-        return f"on {last} or before" if first is None else f"on {first} or later"
-    return f"from {first} to {last}"
 
 
 def read_window_context(workspace: Workspace, reference: str) -> dict[str, Any]:
