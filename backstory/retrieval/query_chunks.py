@@ -18,7 +18,7 @@ from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform
 from backstory.text.chunking.cut import cut_chunks
 from backstory.text.chunking.tokens import TokenCounter
-from backstory.text.message_markdown import MESSAGE_SEPARATOR
+from backstory.text.layout import MESSAGE_SEPARATOR
 
 logger = logging.getLogger(__name__)
 

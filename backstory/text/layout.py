@@ -9,6 +9,8 @@ from typing import Final
 
 from backstory.text.chunking.units import split_sentences
 
+MESSAGE_SEPARATOR: Final = "\n\n"
+"""Stands between the texts of messages that are one text."""
 _MARK: Final = re.compile(r"(?:[-*+•‣◦▪–—]|\(?\d{1,3}[.)])(?: \[[ xX]\])? (?=\S)")
 """What begins an item of a list."""
 _FIXED: Final = "-+*•>|#"

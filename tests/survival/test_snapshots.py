@@ -9,8 +9,8 @@ from backstory.base.errors import NoIndexError
 from backstory.index.request import SearchRequest
 from backstory.index.search import open_index
 from backstory.index.snapshot import current_version, find_damage
-from backstory.interfaces.library.answers import SearchAnswer
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import SearchAnswer
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.stage import RunResources

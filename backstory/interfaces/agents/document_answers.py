@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -12,7 +12,6 @@ from typing import Any, Final
 from backstory.base.errors import InputError, NoIndexError, ReadError, SearchIndexError
 from backstory.base.wording import count, inflect
 from backstory.ingest.documents.written import SOURCE_MARK, name_source
-from backstory.interfaces.agents.document_filters import DocumentFilters, make_filters
 from backstory.interfaces.agents.document_results import (
     FALLBACK_INSTRUCTION,
     INSTRUCTION,
@@ -36,8 +35,7 @@ from backstory.interfaces.agents.document_results import (
     SummarizedDocument,
 )
 from backstory.interfaces.agents.roots import list_readable, list_writable, require_inside
-from backstory.interfaces.library.answers import SearchAnswer
-from backstory.interfaces.library.filters import SearchFilters
+from backstory.interfaces.library.filters import DocumentFilters, SearchFilters
 from backstory.interfaces.library.freshness import describe_indexing, explain_absence, is_made
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.names import CHUNK_MARK, make_locator, resolve_path
@@ -48,6 +46,7 @@ from backstory.interfaces.library.results import (
     FileOutcome,
     IndexReport,
     Match,
+    SearchAnswer,
     Style,
 )
 from backstory.retrieval.found import Hit
@@ -69,14 +68,18 @@ def query(
     debug: bool = False,
     top_k: int | None = None,
     max_chunks: int | None = None,
-    filters: DocumentFilters | Mapping[str, Any] | None = None,
+    filters: DocumentFilters | None = None,
     as_of: datetime | None = None,
 ) -> QueryResult:
     """Search all documents, or one of them, by several search keys."""
     if top_k is not None and max_chunks not in (None, top_k):
         raise InputError(f"top_k {top_k} and max_chunks {max_chunks} are the same number; give one of them")
     most = max_chunks if top_k is None else top_k
-    wanted = make_filters(filters, documents=() if document is None else (document,), as_of=as_of)
+    wanted = SearchFilters.take(filters, as_of=as_of)
+    if document is not None:
+        if wanted.documents or wanted.paths:
+            raise InputError("the call names its document already; leave the filters documents and paths out")
+        wanted = SearchFilters.take(wanted, documents=[document])
     try:
         answer = library.search(text, filters=wanted, top_k=most, expand=True)
     except NoIndexError as error:

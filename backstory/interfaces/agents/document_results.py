@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Callable
+from copy import copy
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import Field
+from pydantic import Field, create_model
 
-from backstory.interfaces.library.answers import Judgement, SearchAnswer
 from backstory.interfaces.library.results import (
     DocumentEntry,
     DocumentList,
     Dump,
     FileOutcome,
     GrepAnswer,
+    Judgement,
     LibraryStatus,
     Match,
+    SearchAnswer,
     Summary,
-    view,
 )
 from backstory.retrieval.found import Hit, Result
 
@@ -40,9 +42,35 @@ SUMMARY_INSTRUCTION = (
 )
 
 
+_R = TypeVar("_R", bound=Result)
 Done: TypeAlias = Annotated[Literal["success"], Field(description="An error has another shape.")]
 JudgedStatus: TypeAlias = Literal["success", "unsure"]
 QueryStatus: TypeAlias = Literal["success", "weak", "nothing_found", "no_documents"]
+
+
+def view(record: type[Result], /, *same: str, **renamed: str) -> Callable[[type[_R]], type[_R]]:
+    """Add fields of one class of results to another, with their types and descriptions.
+
+    Args:
+        record: The class that has the fields; :meth:`Result.of` takes their values.
+        same: The fields that keep their names.
+        renamed: The names of the other fields, by the names that they have in the view.
+
+    Returns:
+        Decorates the class, whose own fields come first. An annotation of a field that it takes is for type checkers.
+    """
+    sources = {**{name: name for name in same}, **renamed}
+
+    def extend(shape: type[_R]) -> type[_R]:
+        described = {name: copy(record.model_fields[source]) for name, source in sources.items()}
+        fields: dict[str, Any] = {name: (field.annotation, field) for name, field in described.items()}
+        made = create_model(
+            shape.__name__, __base__=shape, __doc__=shape.__doc__, __module__=shape.__module__, **fields
+        )
+        made.renamed = {**shape.renamed, **renamed}
+        return made
+
+    return extend
 
 
 @view(

@@ -42,9 +42,8 @@ from backstory.interfaces.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from backstory.interfaces.library.answers import Answer, SearchAnswer
     from backstory.interfaces.library.library import Library
-    from backstory.interfaces.library.results import GrepAnswer
+    from backstory.interfaces.library.results import Answer, GrepAnswer, SearchAnswer
     from backstory.writing.answers.answer import Turn
 
 

@@ -34,7 +34,7 @@ from backstory.interfaces.cli.terminal import (
 from backstory.interfaces.pages.export.formats import FormatName
 
 if TYPE_CHECKING:
-    from backstory.interfaces.library.answers import Explanation
+    from backstory.interfaces.library.results import Explanation
     from backstory.interfaces.pages.site.folder import Written
     from backstory.interfaces.pages.site.library import Library
 

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.answers import Evaluation, SearchAnswer
-from backstory.interfaces.library.results import Confidence
+from backstory.interfaces.library.results import Confidence, Evaluation, SearchAnswer
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.pipeline.query_index import embed_queries
@@ -23,18 +22,20 @@ _FEW_WORDS: Final = 0.34
 _NEAR: Final = 0.1
 """A cosine this close to the threshold is neither evidence nor its absence."""
 
-_SUFFICIENT: Final[Mapping[Finding, bool | None]] = MappingProxyType(
-    {"holds": True, "unclear": None, "repeats": False, "other": False, "lacks": False}
-)
-_ISSUES: Final[Mapping[Finding | None, str]] = MappingProxyType(
+_JUDGED: Final[Mapping[Finding | None, tuple[bool | None, str]]] = MappingProxyType(
     {
-        "unclear": "whether the text holds what the question asks for cannot be told without a language model",
-        "repeats": "the text says nothing beyond the question",
-        "other": "the text names none of the names, or not each number, of the question",
-        "lacks": "the text holds nothing of the kind that the question asks for",
+        None: (False, ""),
+        "holds": (True, ""),
+        "unclear": (
+            None,
+            "whether the text holds what the question asks for cannot be told without a language model",
+        ),
+        "repeats": (False, "the text says nothing beyond the question"),
+        "other": (False, "the text names none of the names, or not each number, of the question"),
+        "lacks": (False, "the text holds nothing of the kind that the question asks for"),
     }
 )
-
+"""Whether a text suffices, and what speaks against it, by what was found in it; None for one on another subject."""
 _PASSAGE_CHARACTERS: Final = 1000
 _PASSAGES: Final = 8
 _BREAK: Final = re.compile(r"\n\s*\n")
@@ -58,7 +59,9 @@ def evaluate(
         raise InputError(
             "the question is blank; give the question that the text should answer", code="blank_text"
         )
-    texts = [text for text in _list_texts(retrieved) if text.strip()]
+    if isinstance(retrieved, SearchAnswer):
+        retrieved = [f"{hit.title}\n{hit.heading}\n\n{hit.text}" for hit in retrieved.hits]
+    texts = [text for text in ([retrieved] if isinstance(retrieved, str) else retrieved) if text.strip()]
     words = list_content_words(question, stemmer)
     held = find_terms(texts, stemmer)
     missing = tuple(word for word in words if not terms_of(word, stemmer) & held)
@@ -74,12 +77,31 @@ def evaluate(
         is_alike = not compares_words and (not words or distance >= _NEAR)
         is_on_subject = is_close and (overlap > 0 or is_alike)
     finding = judge_answer(question, texts, stemmer) if is_on_subject else None
-    is_sufficient = _SUFFICIENT[finding] if finding else False
+    is_sufficient, against = _JUDGED[finding]
     confidence: Confidence = "medium"
     if is_sufficient is None:
         confidence = "low"
     elif (overlap >= _MOST_WORDS and is_close) if is_sufficient else (overlap < _FEW_WORDS and is_far):
         confidence = "high"
+    named = ", ".join(missing[:_NAMED])
+    issues = [
+        "" if texts else "there is no text",
+        "" if words else "the question has no content word, so only similarity counts",
+        f"no text contains: {named}" if texts and missing else "",
+        f"no passage is similar enough to the question ({similarity:.2f}, threshold {threshold:.2f})"
+        if similarity is not None and similarity < threshold
+        else "",
+        against,
+    ]
+    recommendation = (
+        f"search again for {named or 'other words'}, and else say that the documents do not answer it"
+    )
+    if is_sufficient:
+        recommendation = "answer from this text, and cite it"
+    elif is_sufficient is None:
+        recommendation = (
+            "read this text: answer only from a sentence that states the answer, and else search again"
+        )
     return Evaluation(
         question=question,
         sufficient=is_sufficient,
@@ -87,20 +109,9 @@ def evaluate(
         keyword_overlap=round(overlap, 4),
         similarity=None if similarity is None else round(similarity, 4),
         missing=missing,
-        recommendation=_recommend(texts, missing, is_sufficient),
-        issues=(
-            *_list_issues(texts, words, missing, similarity, threshold),
-            *filter(None, [_ISSUES.get(finding)]),
-        ),
+        recommendation=recommendation,
+        issues=tuple(filter(None, issues)),
     )
-
-
-def _list_texts(retrieved: str | Sequence[str] | SearchAnswer) -> list[str]:
-    if isinstance(retrieved, str):
-        return [retrieved]
-    if isinstance(retrieved, SearchAnswer):
-        return [f"{hit.title}\n{hit.heading}\n\n{hit.text}" for hit in retrieved.hits]
-    return list(retrieved)
 
 
 def _compare(
@@ -108,7 +119,14 @@ def _compare(
 ) -> float:
     """Return the best cosine of the question and the passages that share most of its words."""
     wanted = find_terms([question], stemmer)
-    passages = list(dict.fromkeys(passage for text in texts for passage in _cut(text)))
+    passages = list(
+        dict.fromkeys(
+            part[start : start + _PASSAGE_CHARACTERS]
+            for text in texts
+            for part in _BREAK.split(text)
+            for start in range(0, len(part), _PASSAGE_CHARACTERS)
+        )
+    )
     passages.sort(key=lambda passage: -len(find_terms([passage], stemmer) & wanted))
     compared = [question, *passages[:_PASSAGES]]
     if only_content:
@@ -118,46 +136,3 @@ def _compare(
     # Texts of callers need not belong to the library, so their vectors are not cached.
     found = embed_texts(embedder, compared[1:], task="document", cache=None).vectors
     return float((found @ query[0]).max())
-
-
-def _cut(text: str) -> list[str]:
-    """Cut a text at blank lines, and longer parts after a number of characters."""
-    return [
-        part[start : start + _PASSAGE_CHARACTERS]
-        for part in _BREAK.split(text)
-        for start in range(0, len(part), _PASSAGE_CHARACTERS)
-        if part[start : start + _PASSAGE_CHARACTERS].strip()
-    ]
-
-
-def _recommend(texts: Sequence[str], missing: Sequence[str], is_sufficient: bool | None) -> str:
-    if is_sufficient:
-        return "answer from this text, and cite it"
-    if is_sufficient is None:
-        return "read this text: answer only from a sentence that states the answer, and else search again"
-    if not texts:
-        return (
-            "search with other words; if nothing is found, say that the documents do not answer the question"
-        )
-    if missing:
-        return f"search again for {', '.join(missing[:_NAMED])}, and else say that the documents do not answer it"
-    return "search again with other words, or read the document around the hits"
-
-
-def _list_issues(
-    texts: Sequence[str],
-    words: Sequence[str],
-    missing: Sequence[str],
-    similarity: float | None,
-    threshold: float,
-) -> list[str]:
-    if not texts:
-        return ["there is no text"]
-    issues = [] if words else ["the question has no content word, so only similarity counts"]
-    if missing:
-        issues.append(f"no text contains: {', '.join(missing[:_NAMED])}")
-    if similarity is not None and similarity < threshold:
-        issues.append(
-            f"no passage is similar enough to the question ({similarity:.2f}, threshold {threshold:.2f})"
-        )
-    return issues

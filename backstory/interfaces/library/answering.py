@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from backstory.base.errors import ModelError
 from backstory.index.request import admit_documents
-from backstory.interfaces.library.answers import Answer, AnswerTimings
 from backstory.interfaces.library.filters import SearchFilters, admit
-from backstory.interfaces.library.results import Confidence, DocumentEntry
-from backstory.interfaces.library.search import SearchPlan, cut_long, main_stemmer, search
+from backstory.interfaces.library.results import Answer, AnswerTimings, Confidence, DocumentEntry
+from backstory.interfaces.library.search import cut_long, main_stemmer, search
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.pipeline.query_index import embed_queries
-from backstory.retrieval.depth import DEPTH, AnswerDepth
+from backstory.retrieval.depth import AnswerDepth
 from backstory.retrieval.evidence.pairs import measure_noise
 from backstory.retrieval.found import Hit
 from backstory.retrieval.selection.strategies import cover_evidence
@@ -66,24 +65,30 @@ def answer_from(
     except ModelError as error:
         error.hits = tuple(sources.hits.values())
         raise
-    made = answered.made
-    if made.refused == "not_in_documents" and not snapshot.index.manifest.rows:
-        told = (*made.notes, "the index holds no chunk: `backstory run` reads the documents")
-        answered = replace(answered, made=replace(made, refused="no_index", notes=told))
+    told = [*notes, *sources.notes]
+    if answered.made.refused == "not_in_documents" and not snapshot.index.manifest.rows:
+        answered = replace(answered, made=replace(answered.made, refused="no_index"))
+        told.append("the index holds no chunk: `backstory run` reads the documents")
     # A list reads the documents of the tables, even if the index is older than they are.
-    described = _describe(answered, sources, question, [*notes, *sources.notes])
-    prompts = model.prompt_hash if model is not None and described.model is not None else None
-    return described.model_copy(update={"embedded_tokens": comparison.tokens, "prompts": prompts})
+    described = _describe(answered, question, told, sources.hits, sources.entries)
+    is_searched = answered.route.kind not in UNSEARCHED
+    return described.model_copy(
+        update={
+            "embedded_tokens": comparison.tokens,
+            "prompts": model.prompt_hash if model is not None and described.model is not None else None,
+            "index_version": snapshot.index.manifest.version if is_searched else None,
+            "degraded": snapshot.degraded,
+        }
+    )
 
 
 def answer_without_index(question: str, reason: str) -> Answer:
     """Answer small talk, or refuse, where nothing is indexed."""
     route = route_question(question)
-    refused: Refusal | None = (
-        None if route.kind == "casual" else "outside" if route.kind == "outside" else "no_index"
-    )
+    refusals: Mapping[str, Refusal | None] = {"casual": None, "outside": "outside"}
+    refused = refusals.get(route.kind, "no_index")
     answered = AnsweredQuestion(route=route, made=MadeAnswer((), (), refused))
-    return _describe(answered, None, question, [reason] if refused == "no_index" else [])
+    return _describe(answered, question, [reason] if refused == "no_index" else [], {}, {})
 
 
 @dataclass
@@ -111,15 +116,8 @@ class SnapshotSources:
     def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Hit]:
         """Search for the parts; those of several are chosen together, as the documents of a window are."""
         rerank = self.snapshot.workspace.reranker is not None
-        plan = SearchPlan(
-            top_k=depth.merged if len(parts) == 1 else depth.of_part,
-            filters=self.filters,
-            mode=None,
-            expand=False,
-            rerank=rerank,
-            depth=DEPTH,
-        )
-        answers = search(self.snapshot, parts, plan)
+        most = depth.merged if len(parts) == 1 else depth.of_part
+        answers = search(self.snapshot, parts, top_k=most, filters=self.filters, rerank=rerank)
         self.notes += dict.fromkeys(note for answer in answers for note in answer.notes)
         best: dict[str, Hit] = {}
         for hit in (hit for answer in answers for hit in answer.hits):
@@ -127,12 +125,9 @@ class SnapshotSources:
                 best[hit.chunk_id] = hit
         chosen = list(best)
         if len(parts) > 1 and chosen:
-            evidence = np.zeros((len(parts), len(chosen)))
-            place = {chunk_id: column for column, chunk_id in enumerate(chosen)}
-            for row, answer in enumerate(answers):
-                for hit in answer.hits:
-                    evidence[row, place[hit.chunk_id]] = hit.probability
-            order = cover_evidence(evidence, min(depth.merged, len(chosen)))
+            found = [{hit.chunk_id: hit.probability for hit in answer.hits} for answer in answers]
+            evidence = np.array([[each.get(chunk_id, 0.0) for chunk_id in best] for each in found])
+            order = cover_evidence(evidence, min(depth.merged, len(best)))
             chosen = [chosen[column] for column in order.tolist()]
         if rerank:
             chosen = chosen[: depth.kept]
@@ -170,34 +165,32 @@ class SnapshotComparison:
     """Compares a question with sentences by the embedder of a snapshot; of a long one the part that is nearest.
 
     The cosines are in deviations from what the question reaches by chance, which serves several embedders.
-
-    Attributes:
-        snapshot: The snapshot.
-        tokens: Tokens that the embedder has read for comparisons; texts whose vectors were known count none.
     """
 
     snapshot: OpenSnapshot
     tokens: int = field(default=0, init=False)
+    """Tokens that the embedder has read for comparisons; texts whose vectors were known count none."""
 
     def __call__(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
         """Compare a question with texts, see :data:`backstory.writing.answers.answer_features.Compare`."""
-        workspace = self.snapshot.workspace
         asked = cut_long(self.snapshot, question) or (question,)
-        embedded = embed_queries(workspace, asked)
-        queries = embedded.vectors
+        embedded = embed_queries(self.snapshot.workspace, asked)
         found, tokens = self.snapshot.embed_sentences(texts)
         self.tokens += embedded.stats.tokens + tokens
-        noise = measure_noise(queries, self.snapshot.index)
-        compared: NDArray[np.float64] = ((found @ queries.T - noise.mean) / noise.spread).max(axis=1)
-        return compared.astype(np.float64)
+        noise = measure_noise(embedded.vectors, self.snapshot.index)
+        compared = ((found @ embedded.vectors.T - noise.mean) / noise.spread).max(axis=1)
+        return np.asarray(compared, np.float64)
 
 
 def _describe(
-    answered: AnsweredQuestion, sources: SnapshotSources | None, question: str, notes: Sequence[str]
+    answered: AnsweredQuestion,
+    question: str,
+    notes: Sequence[str],
+    hits: Mapping[str, Hit],
+    entries: Mapping[str, DocumentEntry],
 ) -> Answer:
-    """Describe an answer, with what was read for it; without sources where nothing is indexed."""
+    """Describe an answer, with the hits and documents that were read for it."""
     made, query, listed = answered.made, answered.query, answered.listed
-    entries = {} if sources is None else sources.entries
     if query is not None:
         undated = sum(entry.date is None for entry in entries.values())
         unpaged = sum(entry.pages is None for entry in entries.values())
@@ -207,7 +200,7 @@ def _describe(
             notes = [*notes, f"{unpaged} documents have no pages, and are not in the list"]
     shown = shown_documents(query, listed) if query is not None and listed is not None else []
     forms = choose_forms(answered.rewritten or question)
-    is_searched = sources is not None and answered.route.kind not in UNSEARCHED
+    routing, searching, answering = answered.seconds
     return Answer(
         question=question,
         rewritten=answered.rewritten,
@@ -217,22 +210,17 @@ def _describe(
         markdown=write_markdown(answered, forms),
         claims=made.claims,
         not_found=tuple(part.text for part in made.parts if not part.is_found),
-        confidence=_tell_confidence(answered, {} if sources is None else sources.hits),
+        confidence=_tell_confidence(answered, hits),
         refused=made.refused,
         nearest=made.nearest,
         documents=tuple(entries[each.document_id] for each in shown),
         document_count=None if listed is None else len(listed),
-        hits=() if sources is None else tuple(sources.hits.values()),
+        hits=tuple(hits.values()),
         model=answered.model,
-        timings=AnswerTimings(
-            **dict(zip(("routing", "searching", "answering"), answered.seconds, strict=True))
-        ),
+        timings=AnswerTimings(routing=routing, searching=searching, answering=answering),
         tokens=made.tokens,
         cost=made.cost,
-        index_version=sources.snapshot.index.manifest.version
-        if sources is not None and is_searched
-        else None,
-        degraded=None if sources is None else sources.snapshot.degraded,
+        index_version=None,
         notes=tuple(dict.fromkeys(filter(None, [*notes, *made.notes, forms.note]))),
     )
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import accumulate, chain
-from typing import Final
+from typing import Any, Final, TypedDict, Unpack
 
 import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.ids import digest_json
 from backstory.index.request import Filters
-from backstory.interfaces.library.answers import ContextAnswer, ContextDocument, ContextPart
 from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.messages import Message, read_messages
+from backstory.interfaces.library.results import ContextAnswer, ContextDocument, ContextPart
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.operations.inspection.windows import find_window
 from backstory.pipeline.chats.name_view import NameView
@@ -28,8 +28,7 @@ from backstory.retrieval.hits import PostsOf
 from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.models import RAGSettings
 from backstory.text.chunking.tokens import CountTokens, estimate_tokens
-from backstory.text.layout import join_wrapped, list_lines, list_sentences
-from backstory.text.message_markdown import MESSAGE_SEPARATOR
+from backstory.text.layout import MESSAGE_SEPARATOR, join_wrapped, list_lines, list_sentences
 from backstory.text.prompts.formats import FORMATS, ContextFormat, format_context
 
 _LONGEST_QUESTION: Final = 300
@@ -40,79 +39,72 @@ _NO_DOCUMENT: Final = "none"
 """Stands for no document among the ids of documents, none of which is so short."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ContextPlan:
-    """The options of a context; see :meth:`backstory.interfaces.library.library.Library.context`."""
+class ContextOptions(TypedDict, total=False):
+    """What a context may hold, and how it is written; each option may be left out."""
 
-    max_tokens: int | None = None
-    form: ContextFormat = "blocks"
-    top_k: int | None = None
-    as_of: datetime | None = None
-    filters: SearchFilters = field(default_factory=SearchFilters)
-
-    def __post_init__(self) -> None:
-        if self.form not in FORMATS:
-            raise InputError(
-                f"format {self.form!r} is not known; use one of {', '.join(FORMATS)}", code="unknown_value"
-            )
-        for name, value in (("max_tokens", self.max_tokens), ("top_k", self.top_k)):
-            if value is not None and value < 1:
-                raise InputError(f"{name} {value} must be at least 1", code="out_of_range")
-        if self.as_of is not None and self.as_of.tzinfo is None:
-            stated = self.as_of.isoformat()
-            raise InputError(
-                f"as_of {stated} has no time zone; write {stated}Z if it is UTC", code="no_time_zone"
-            )
-        if self.filters.pages is not None or self.filters.as_of is not None:
-            raise InputError("the filters of a context hold neither pages nor a time; pass the time as as_of")
+    max_tokens: int | None
+    """Token budget of the context; None for the setting ``context.max_tokens``."""
+    format: ContextFormat
+    """``markdown``, which is the default, ``json``, ``messages``, ``xml`` or ``blocks``; see
+    :func:`backstory.text.prompts.formats.format_context`."""
+    top_k: int | None
+    """Maximum number of chunks; None for the setting ``rag.top_k``."""
+    as_of: datetime | None
+    """Documents that were published after this time are hidden. None hides none; in the context of a window, those that
+    are later than its beginning, if the setting ``rag.as_of`` is on."""
+    filters: SearchFilters | Mapping[str, Any]
+    """Which documents may be in it, without pages and time."""
 
 
 def make_context(
-    snapshot: OpenSnapshot, query: str | Sequence[Message], plan: ContextPlan, notes: Sequence[str] = ()
+    snapshot: OpenSnapshot,
+    query: str | Sequence[Message],
+    notes: Sequence[str],
+    **options: Unpack[ContextOptions],
 ) -> ContextAnswer:
     """Find the documents that serve a text or messages, part by part, and write them as a context.
 
     The parts of messages are those of a window, whichever way they are written. Those of prose are its paragraphs, or
     runs of sentences of a long one.
     """
-    windows, chunks = _divide(snapshot, query, plan.as_of)
+    as_of = options.get("as_of")
+    windows, chunks = _divide(snapshot, query, as_of)
     text = query if isinstance(query, str) else MESSAGE_SEPARATOR.join(chunks["text"])
     rag = snapshot.workspace.located_settings.rag.model_copy(
-        update={"as_of": plan.as_of is not None, "plan": "chunked"}
+        update={"as_of": as_of is not None, "plan": "chunked"}
     )
-    return _cover(snapshot, text, windows, chunks, rag, plan, notes, posts_of=None, conversation=None)
+    return _cover(snapshot, text, windows, chunks, rag, notes, **options)
 
 
 def make_window_context(
-    snapshot: OpenSnapshot, reference: str, plan: ContextPlan, notes: Sequence[str] = ()
+    snapshot: OpenSnapshot, reference: str, notes: Sequence[str], **options: Unpack[ContextOptions]
 ) -> ContextAnswer:
     """Find the documents that serve a window, part by part, as a run does."""
-    workspace = snapshot.workspace
-    window = find_window(workspace, reference)
-    chunks = workspace.tables.read("window_chunks", [window["partition"]]).filter(
-        window_id=window["window_id"]
-    )
-    if chunks.is_empty():
-        raise InputError(f"window {window['window_id']} has no query chunks yet; run `backstory run`")
-    windows = workspace.tables.read("windows", [window["partition"]]).filter(window_id=window["window_id"])
-    rag = workspace.rag
-    if plan.as_of is not None:
-        rag = rag.model_copy(update={"as_of": True})
-        windows = windows.with_columns(started_at=pl.lit(plan.as_of).cast(windows.schema["started_at"]))
     # Loaded late, since a question needs no stage.
     from backstory.pipeline.incremental.visible_documents import read_visible
 
-    posts_of = read_visible(workspace).posts_of
+    workspace = snapshot.workspace
+    window = find_window(workspace, reference)
+    windows, chunks = (
+        workspace.tables.read(table, [window["partition"]]).filter(window_id=window["window_id"])
+        for table in ("windows", "window_chunks")
+    )
+    if chunks.is_empty():
+        raise InputError(f"window {window['window_id']} has no query chunks yet; run `backstory run`")
+    rag, as_of = workspace.rag, options.get("as_of")
+    if as_of is not None:
+        rag = rag.model_copy(update={"as_of": True})
+        windows = windows.with_columns(started_at=pl.lit(as_of).cast(windows.schema["started_at"]))
     return _cover(
         snapshot,
         window["window_id"],
         windows,
         chunks,
         rag,
-        plan,
         notes,
-        posts_of=posts_of,
+        posts_of=read_visible(workspace).posts_of,
         conversation=window["conversation_id"],
+        **options,
     )
 
 
@@ -127,17 +119,39 @@ def _cover(
     windows: pl.DataFrame,
     chunks: pl.DataFrame,
     rag: RAGSettings,
-    plan: ContextPlan,
     notes: Sequence[str],
     *,
-    posts_of: PostsOf | None,
-    conversation: str | None,
+    posts_of: PostsOf | None = None,
+    conversation: str | None = None,
+    max_tokens: int | None = None,
+    format: ContextFormat = "markdown",  # noqa: A002 - the word that everybody looks for
+    top_k: int | None = None,
+    as_of: datetime | None = None,
+    filters: SearchFilters | Mapping[str, Any] | None = None,
 ) -> ContextAnswer:
     """Search for the query chunks of one window, and describe the documents that serve them."""
+    if format not in FORMATS:
+        raise InputError(
+            f"format {format!r} is not known; use one of {', '.join(FORMATS)}", code="unknown_value"
+        )
+    for name, value in (("max_tokens", max_tokens), ("top_k", top_k)):
+        if value is not None and value < 1:
+            raise InputError(f"{name} {value} must be at least 1", code="out_of_range")
+    if as_of is not None and as_of.tzinfo is None:
+        raise InputError(f"as_of {as_of} has no time zone; pass an aware time", code="no_time_zone")
+    wanted = SearchFilters.take(filters)
+    if wanted.pages is not None or wanted.as_of is not None:
+        raise InputError("the filters of a context hold neither pages nor a time; pass the time as as_of")
     workspace, index = snapshot.workspace, snapshot.index
     settings = workspace.located_settings
-    rag = _restrict(snapshot, rag, plan)
-    context = settings.context.model_copy(update={"max_tokens": plan.max_tokens} if plan.max_tokens else {})
+    admitted = admit(wanted, rag, snapshot, keys=1)
+    # An empty list of documents would admit all of them.
+    changes: dict[str, object] = {"document_ids": (_NO_DOCUMENT,)}
+    if admitted is not None:
+        changes = {name: tuple(getattr(admitted, name)) for name in ("document_ids", "kinds", "tags")}
+        changes["tenant"] = admitted.tenant
+    rag = rag.model_copy(update=changes | ({"top_k": top_k} if top_k else {}))
+    context = settings.context.model_copy(update={"max_tokens": max_tokens} if max_tokens else {})
     embedded = embed_queries(workspace, chunks["text"].to_list())
     retrieval = Retrieval(
         index=index,
@@ -175,12 +189,12 @@ def _cover(
     retrieved = replace(retrieved, contexts=workspace.date_locally(retrieved.contexts))
     rows = retrieved.contexts.to_dicts()
     budget = add_budget_of_posts(context) if workspace.feeds_back else context
-    written = format_context(rows, budget, plan.form)
+    written = format_context(rows, budget, format)
     documents = _list_documents(retrieved, judged)
     return ContextAnswer(
         query=query,
         text=written,
-        format=plan.form,
+        format=format,
         tokens=int(estimate_tokens([written])[0]) if written else 0,
         max_tokens=budget.max_tokens,
         parts=_list_parts(judged, chunks, documents),
@@ -192,17 +206,6 @@ def _cover(
         degraded=snapshot.degraded,
         notes=(*notes, *view.list_notes(), *filter(None, [snapshot.degraded])),
     )
-
-
-def _restrict(snapshot: OpenSnapshot, rag: RAGSettings, plan: ContextPlan) -> RAGSettings:
-    """Replace the settings by the filters and the number of chunks of a plan."""
-    admitted = admit(plan.filters, rag, snapshot, keys=1)
-    changes: dict[str, object] = {"top_k": plan.top_k} if plan.top_k else {}
-    # An empty list of documents would admit all of them.
-    ids = [_NO_DOCUMENT] if admitted is None else admitted.document_ids
-    if admitted is not None:
-        changes |= {"kinds": tuple(admitted.kinds), "tags": tuple(admitted.tags), "tenant": admitted.tenant}
-    return rag.model_copy(update={**changes, "document_ids": tuple(ids or ())})
 
 
 def _divide(
@@ -217,34 +220,30 @@ def _divide(
     else:
         paragraphs = _list_paragraphs(str(query), embedder.count_tokens)
         sizes = [len(units) for units in paragraphs]
-        texts = list(chain.from_iterable(paragraphs))
-        messages = pl.DataFrame({"text": texts}).with_columns(kind=pl.lit("message"))
+        messages = pl.DataFrame({"text": list(chain.from_iterable(paragraphs)), "kind": "message"})
         # Short sentences of a paragraph belong together, unlike short messages.
         if queries.min_tokens is None:
             queries = queries.model_copy(update={"min_tokens": embedder.default_query_tokens})
     window_id = digest_json([sizes, messages["text"].to_list()], length=16)
-    ids = [f"{window_id}-{number}" for number in range(len(messages))]
-    moment = as_of or datetime.now(UTC)
     windows = pl.DataFrame(
         {
             "window_id": [window_id],
             "conversation_id": ["question"],
-            "started_at": [moment],
-            "ended_at": [moment],
+            "started_at": [as_of or datetime.now(UTC)],
             "message_count": [len(messages)],
-            "message_ids": [ids],
         }
     )
     # Each paragraph is cut as a window of its own: no chunk may span two paragraphs.
-    starts = dict(enumerate(accumulate(sizes[:-1], initial=0)))
+    paragraph = pl.Series(
+        "window_id", [str(number) for number, size in enumerate(sizes) for _ in range(size)]
+    )
+    numbered = messages.with_columns(
+        paragraph, message_id=pl.format("{}-{}", pl.lit(window_id), pl.int_range(pl.len()))
+    )
+    listed = numbered.group_by("window_id", maintain_order=True).agg(message_ids="message_id")
     chunks = cut_window_chunks(
-        pl.DataFrame(
-            {
-                "window_id": [str(number) for number in starts],
-                "message_ids": [ids[start : start + sizes[number]] for number, start in starts.items()],
-            }
-        ),
-        messages.with_columns(message_id=pl.Series(ids, dtype=pl.String)),
+        listed,
+        numbered,
         queries,
         max_tokens=min(settings.chunks.max_tokens, embedder.max_input_tokens),
         counter=embedder,
@@ -252,14 +251,16 @@ def _divide(
     )
     if chunks.is_empty():
         raise InputError("the text holds no visible character; give a question in words", code="blank_text")
-    before = chunks["window_id"].cast(pl.Int64).replace_strict(starts)
+    before = dict(zip(listed["window_id"], accumulate(sizes[:-1], initial=0), strict=True))
+    first = chunks["window_id"].replace_strict(before)
+    columns = {
+        "chunk_index": pl.int_range(pl.len()),
+        "first_message": pl.col("first_message") + first,
+        "last_message": pl.col("last_message") + first,
+    }
     return windows, chunks.with_columns(
         window_id=pl.lit(window_id),
-        chunk_index=pl.int_range(pl.len()).cast(chunks.schema["chunk_index"]),
-        **{
-            name: (pl.col(name) + before).cast(chunks.schema[name])
-            for name in ("first_message", "last_message")
-        },
+        **{name: each.cast(chunks.schema[name]) for name, each in columns.items()},
     )
 
 

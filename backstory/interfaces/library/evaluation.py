@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.answers import Answer
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import Answer
 from backstory.operations.evaluation.scoring import bound_mean
 from backstory.writing.answers.answer import Citation, Kind, Turn
 

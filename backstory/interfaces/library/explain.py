@@ -9,9 +9,8 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.ids import is_written
-from backstory.interfaces.library.answers import ExplainedDocument, Explanation
 from backstory.interfaces.library.corpus import Corpus
-from backstory.interfaces.library.results import DocumentEntry, ShouldBe
+from backstory.interfaces.library.results import DocumentEntry, ExplainedDocument, Explanation, ShouldBe
 from backstory.operations.inspection.windows import CAUSES, find_window, read_window_context
 from backstory.operations.learning.corrections import PLACES, read_corrections, record_correction
 from backstory.pipeline.incremental.visible_documents import read_visible
@@ -53,12 +52,8 @@ def explain_window(
     order = decisions.sort(
         ["kept", "rank", "probability", "similarity"], descending=[True, False, True, True], nulls_last=True
     )
-    explained = [
-        explain_hits(group, entries.get(str(document_id)), texts)
-        for (document_id,), group in order.partition_by(
-            "document_id", maintain_order=True, as_dict=True
-        ).items()
-    ]
+    groups = order.partition_by("document_id", maintain_order=True)
+    explained = [explain_hits(group, entries.get(group["document_id"][0]), texts) for group in groups]
     if wanted is not None and not explained:
         explained = [_explain_absence(wanted, window, workspace)]
     return Explanation(
@@ -88,18 +83,15 @@ def _record(
         raise InputError(
             f"should_be {should_be!r} is not known; use here, absent or unsaid", code="unknown_value"
         )
-    if should_be != "unsaid":
-        reason = ""
-        if is_written(entry.uri):
-            reason = "Backstory wrote it"
-        elif entry.date is None:
-            reason = "it has no date, so that it may be later than the window"
-        elif entry.date > window["started_at"]:
-            reason = "it is later than the window"
-        if reason:
-            raise InputError(
-                f"{entry.uri} is no label of this window, wherever it should be: {reason}", code="no_label"
-            )
+    reason = ""
+    if is_written(entry.uri):
+        reason = "Backstory wrote it"
+    elif entry.date is None or entry.date > window["started_at"]:
+        reason = "it is later than the window, or has no date"
+    if reason and should_be != "unsaid":
+        raise InputError(
+            f"{entry.uri} is no label of this window, wherever it should be: {reason}", code="no_label"
+        )
     place = None if should_be == "unsaid" else should_be
     record_correction(workspace.state, window["window_id"], entry.document_id, place)
 
@@ -132,31 +124,16 @@ def _explain_absence(
 ) -> ExplainedDocument:
     """Explain why no part of a window found a document."""
     rag, posts_of = workspace.settings.rag, read_visible(workspace).posts_of
-    if rag.as_of and entry.date is not None and entry.date > window["started_at"]:
-        cause = "published_later"
-    elif (
-        posts_of is not None
+    holds = {
+        "published_later": rag.as_of and entry.date is not None and entry.date > window["started_at"],
+        "other_conversation": posts_of is not None
         and is_written(entry.uri)
-        and entry.document_id not in posts_of(window["conversation_id"])
-    ):
-        cause = "other_conversation"
-    elif (
-        (rag.kinds and entry.kind not in rag.kinds)
+        and entry.document_id not in posts_of(window["conversation_id"]),
+        "filtered": (rag.kinds and entry.kind not in rag.kinds)
         or (rag.tags and not set(rag.tags) & set(entry.tags))
         or (rag.document_ids and entry.document_id not in rag.document_ids)
-        or (rag.undated == "hide" and entry.date is None)
-    ):
-        cause = "filtered"
-    else:
-        cause = "not_found"
-    return ExplainedDocument.of(
-        entry,
-        kept=False,
-        cause=cause,
-        reason=_NEVER_FOUND[cause],
-        rank=None,
-        similarity=None,
-        probability=None,
-        hits=0,
-        asked_by=(),
-    )
+        or (rag.undated == "hide" and entry.date is None),
+        "not_found": True,
+    }
+    cause = next(cause for cause, is_so in holds.items() if is_so)
+    return ExplainedDocument.of(entry, kept=False, cause=cause, reason=_NEVER_FOUND[cause])

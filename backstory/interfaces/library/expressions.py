@@ -1,9 +1,9 @@
-r"""Searching texts by an expression that a person or an agent wrote, in the process with limits.
+r"""Searching texts by an expression that a person or an agent wrote.
 
-Between the steps of a search the package ``regex`` can check a time, but a recursion, a long literal or the compilation
-takes none of these steps: such an expression takes a gigabyte of memory, or minutes. An engine that takes linear time
-(``google-re2``) would need no limits, but knows no expressions that look around or refer back, and takes ``\b`` and
-``\w`` for ASCII. A process that ends at its limits keeps the whole language.
+It runs in the process with limits, whose code this module keeps small. Between the steps of a search the package
+``regex`` can check a time, but a recursion, a long literal or the compilation takes none of these steps: such an
+expression takes a gigabyte of memory, or minutes. An engine that takes linear time (``google-re2``) knows no
+expressions that look around or refer back, and takes ``\b`` and ``\w`` for ASCII.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from typing import Any, Final, Literal, NamedTuple
 
 import regex
 
-from backstory.base.errors import InputError
+from backstory.base.errors import InputError, ReadError
 from backstory.base.sandbox import ReadingLimits, run_limited
 from backstory.base.wording import shorten
 
-MEGABYTES: Final = 512
+SECONDS: Final = 10.0
+"""Processor time that an expression may take over all documents."""
+_MEGABYTES: Final = 512
 """Memory (MiB) that a search may take in addition to the code and the first texts."""
-
 _BATCH_CHARACTERS: Final = 8_000_000
+"""Characters of the texts that the process holds at a time."""
 _SHOWN: Final = 80
 _UNSEEN: Final = regex.compile("[\u00ad\u200b\u2060\ufeff]")
 _UNUSUAL: Final = regex.compile("[\u00ad\u200b\u2060\ufeff\ufb00-\ufb06\uff01-\uff5e]")
@@ -33,89 +35,70 @@ _TASK: Final = f"{__name__}:search_request"
 
 
 class FoundPlaces(NamedTuple):
-    """Where an expression matches."""
+    """Where an expression matches: of each wanted match the number of its text, its first character and its end."""
 
     places: list[tuple[int, int, int]]
-    """Number of the text, first character and the one after the last of each match that is given, in order."""
     total: int
     """Number of all matches."""
     texts: int
     """Number of texts with a match."""
 
 
-class FoldedText:
-    """A text as people type it, and where each of its characters stands in the text as stored.
+def fold(text: str) -> tuple[str, list[tuple[int, int]] | None]:
+    """Write a text as people type it, with the place of each character in the text as stored; None if it is the same.
 
     Letters are composed, ligatures and letters of full width are plain ones, and soft hyphens and other signs that are
     not seen are left out.
     """
-
-    def __init__(self, text: str) -> None:
-        self.text = ""
-        self._places: list[tuple[int, int]] = []
-        pieces = []
-        for found in _CLUSTER.finditer(text):
-            form: Literal["NFKC", "NFC"] = "NFKC" if _UNUSUAL.search(found[0]) else "NFC"
-            written = unicodedata.normalize(form, _UNSEEN.sub("", found[0]))
-            pieces.append(written)
-            self._places += [found.span()] * len(written)
-        self.text = "".join(pieces)
-
-    def locate(self, start: int, end: int) -> tuple[int, int]:
-        """Return the first character, and the one after the last, in the text as stored."""
-        return self._places[start][0], self._places[end - 1][1]
-
-
-def quote(pattern: str) -> str:
-    """Quote an expression in a message, without the rest of a long one."""
-    return repr(shorten(pattern, _SHOWN))
+    if text.isascii() or (unicodedata.is_normalized("NFC", text) and _UNUSUAL.search(text) is None):
+        return text, None
+    pieces, places = list[str](), list[tuple[int, int]]()
+    for found in _CLUSTER.finditer(text):
+        form: Literal["NFKC", "NFC"] = "NFKC" if _UNUSUAL.search(found[0]) else "NFC"
+        pieces.append(unicodedata.normalize(form, _UNSEEN.sub("", found[0])))
+        places += [found.span()] * len(pieces[-1])
+    return "".join(pieces), places
 
 
 def find_places(
     pattern: str, texts: Iterable[str], *, ignore_case: bool, limit: int, offset: int
 ) -> FoundPlaces:
-    """Find the matches of an expression, in which ``^`` and ``$`` match at lines, without those that hold no character.
-
-    All are counted, and those after ``offset`` are given, at most ``limit``. An ``InputError`` means that it is none.
-    """
+    """Find the matches of an expression: all are counted, and those after ``offset`` are given, at most ``limit``."""
     try:
         compiled = regex.compile(pattern, regex.MULTILINE | (regex.IGNORECASE if ignore_case else 0))
     except RecursionError as error:
         raise InputError(
-            f"{quote(pattern)} is nested too deeply; write it with fewer groups", code="nested_too_deeply"
+            f"{shorten(pattern, _SHOWN)!r} is nested too deeply; write it with fewer groups",
+            code="nested_too_deeply",
         ) from error
     except regex.error as error:
         raise InputError(
-            f"{quote(pattern)} is no regular expression: {error}; correct it, or search for it as a text",
+            f"{shorten(pattern, _SHOWN)!r} is no regular expression: {error}; correct it, or search for it as a text",
             code="invalid_expression",
         ) from error
-    places: list[tuple[int, int, int]] = []
+    places = list[tuple[int, int, int]]()
     count = holding = 0
     for number, text in enumerate(texts):
         before = count
-        is_usual = text.isascii() or (
-            unicodedata.is_normalized("NFC", text) and _UNUSUAL.search(text) is None
-        )
-        folded = None if is_usual else FoldedText(text)
-        for found in compiled.finditer(text if folded is None else folded.text):
-            if found.end() > found.start():
-                if offset <= count < offset + limit:
-                    span = found.span() if folded is None else folded.locate(*found.span())
-                    places.append((number, *span))
-                count += 1
+        folded, stored = fold(text)
+        for start, end in (found.span() for found in compiled.finditer(folded)):
+            if end == start:
+                continue
+            if offset <= count < offset + limit:
+                span = (start, end) if stored is None else (stored[start][0], stored[end - 1][1])
+                places.append((number, *span))
+            count += 1
         holding += count > before
     return FoundPlaces(places, count, holding)
 
 
 def find_limited(
-    pattern: str, texts: Iterable[str], *, ignore_case: bool, limit: int, offset: int, seconds: float
+    pattern: str, texts: Iterable[str], *, ignore_case: bool, limit: int, offset: int
 ) -> FoundPlaces:
-    """Find the matches of an expression in the process with limits; see :func:`find_places`.
-
-    A ``ReadError`` means that it takes more memory than the process may, or more seconds of processor time, rounded up.
-    """
-    places: list[tuple[int, int, int]] = []
+    """Find the matches of an expression in the process with limits; see :func:`find_places`."""
+    places = list[tuple[int, int, int]]()
     first = count = holding = 0
+    seconds = SECONDS
     for batch in _batch(texts):
         wanted = {
             "pattern": pattern,
@@ -124,9 +107,17 @@ def find_limited(
             "limit": limit - len(places),
             "offset": max(0, offset - count),
         }
-        limits = ReadingLimits(math.ceil(max(seconds, 0)), MEGABYTES)
+        limits = ReadingLimits(math.ceil(max(seconds, 0)), _MEGABYTES)
         request = json.dumps(wanted, ensure_ascii=False).encode()
-        answer: dict[str, Any] = json.loads(run_limited(_TASK, request, limits, size=0))
+        try:
+            answer: dict[str, Any] = json.loads(run_limited(_TASK, request, limits, size=0))
+        except ReadError as error:
+            raise InputError(
+                f"{shorten(pattern, _SHOWN)!r} takes more than {SECONDS:g} seconds of processor time over the "
+                f"documents, or more than {_MEGABYTES} MB of memory; write it so that fewer of its parts can match the "
+                "same characters",
+                code="too_slow",
+            ) from error
         if "error" in answer:
             raise InputError(answer["error"], code=answer["code"])
         found = FoundPlaces(*answer["found"])
@@ -147,9 +138,7 @@ def search_request(request: bytes) -> bytes:
 
 
 def _batch(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Group texts, so that the process holds a part of them at a time; there is one group at least."""
-    batch: list[str] = []
-    size = 0
+    batch, size = list[str](), 0
     for text in texts:
         if batch and size + len(text) > _BATCH_CHARACTERS:
             yield batch

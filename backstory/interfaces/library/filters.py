@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from backstory.base.errors import InputError
 from backstory.index.request import Filters, UnknownLabel, find_nearest, list_unknown_labels
@@ -15,91 +15,79 @@ from backstory.settings.models import RAGSettings
 if TYPE_CHECKING:
     from backstory.interfaces.library.snapshots import OpenSnapshot
 
-_METADATA: Final = "metadata"
+_CODES: Final = {"extra_forbidden": "unknown_value", "timezone_aware": "no_time_zone"}
 
 
-@dataclass(frozen=True)
-class SearchFilters:
+class DocumentFilters(BaseModel):
+    """Which documents may be found; a filter that is empty does not restrict."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    documents: Sequence[str] = Field(default=(), description="Paths, titles or ids.")
+    paths: Sequence[str] = Field(default=(), description="Globs of paths, such as notes/**/*.md.")
+    kinds: Sequence[str] = Field(default=(), description="Kinds, such as post.")
+    tags: Sequence[str] = Field(default=(), description="Tags, at least one of which a document has.")
+    pages: Sequence[int] | None = Field(
+        default=None,
+        min_length=2,
+        max_length=2,
+        description="First and last page; not for a whole conversation.",
+    )
+    metadata: Mapping[str, Any] = Field(default={}, description="Values that an added text was given.")
+
+
+class SearchFilters(DocumentFilters):
     """Conditions that every hit must meet; an empty or absent one does not restrict.
 
     ``kinds``, ``tags`` and ``tenant`` override the settings ``rag.kinds``, ``rag.tags`` and ``rag.tenant``.
-    ``rag.document_ids`` always applies.
-
-    Attributes:
-        documents: Names of documents, as :func:`backstory.interfaces.library.names.find_document` takes them.
-        paths: Globs, one of which the path of a document must match; see
-            :func:`backstory.interfaces.library.names.find_matching`.
-        kinds: Kinds of documents.
-        tags: Tags, at least one of which a document must have.
-        tenant: Owner of the documents.
-        as_of: Documents that were published after this time are hidden; undated ones are not.
-        pages: First and last page; a chunk must hold text of one of these pages.
-        metadata: Values of the metadata with which a text was added; of a list, one value suffices.
-
-    Raises:
-        InputError: A value does not have the required form.
+    ``rag.document_ids`` always applies. Of metadata that is a list, one value suffices. An :class:`InputError` means
+    that a value does not have the required form.
     """
 
-    documents: Sequence[str] = ()
-    paths: Sequence[str] = ()
-    kinds: Sequence[str] = ()
-    tags: Sequence[str] = ()
-    tenant: str | None = None
-    as_of: datetime | None = None
-    pages: tuple[int, int] | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    tenant: str | None = Field(default=None, description="Owner of the documents.")
+    as_of: AwareDatetime | None = Field(
+        default=None,
+        description="Documents that were published after this time are hidden; undated ones are not.",
+    )
 
-    def __post_init__(self) -> None:
-        for name in ("documents", "paths", "kinds", "tags"):
-            if isinstance(getattr(self, name), str):
-                raise InputError(f"filter {name} is a single text; pass a list of texts", code="wrong_type")
-        if not isinstance(self.metadata, Mapping):
-            raise InputError(
-                f"filter metadata is {self.metadata!r}; pass a mapping of names to values", code="wrong_type"
-            )
-        if self.as_of is not None and self.as_of.tzinfo is None:
-            raise InputError(
-                f"filter as_of: {self.as_of} has no time zone; pass an aware time, such as UTC",
-                code="no_time_zone",
-            )
-        if self.pages is not None and not 1 <= self.pages[0] <= self.pages[1]:
-            raise InputError(
-                f"filter pages {self.pages}: pages are counted from 1, the first before the last",
-                code="out_of_range",
-            )
+    if not TYPE_CHECKING:  # for type checkers, the fields are the arguments
+
+        def __init__(self, **given: Any) -> None:
+            try:
+                super().__init__(**given)
+            except ValidationError as error:
+                fault = error.errors(include_url=False)[0]
+                name = ".".join(map(str, fault["loc"]))
+                raise InputError(
+                    f"filter {name}: {fault['msg']}, not {fault['input']!r}; the filters are "
+                    f"{', '.join(type(self).model_fields)}",
+                    code=_CODES.get(fault["type"], "wrong_type"),
+                ) from None
+            if self.pages is not None and not 1 <= self.pages[0] <= self.pages[1]:
+                raise InputError(
+                    f"filter pages {self.pages}: pages are counted from 1, the first before the last",
+                    code="out_of_range",
+                )
 
     @classmethod
-    def take(cls, given: SearchFilters | Mapping[str, Any]) -> SearchFilters:
-        """Take filters, or a mapping of their names to their values."""
-        if isinstance(given, cls):
-            return given
-        known = [one.name for one in fields(cls)]
-        if not isinstance(given, Mapping) or not set(given) <= set(known):
+    def take(cls, given: DocumentFilters | Mapping[str, Any] | None, **others: Any) -> Self:
+        """Take filters, or a mapping of their names to their values; others by name take precedence."""
+        if not isinstance(given, DocumentFilters | Mapping | None):
             raise InputError(
-                f"filters are {given!r}; pass SearchFilters, or a mapping with some of {', '.join(known)}",
+                f"filters are {given!r}; pass SearchFilters, or a mapping of names to values",
                 code="unknown_value",
             )
-        return cls(**given)
-
-    @property
-    def names_documents(self) -> bool:
-        """Whether the filters name documents, which must then be looked up."""
-        return bool(self.documents or self.paths or self.metadata)
-
-
-def _require_known(unknown: Iterable[UnknownLabel]) -> None:
-    """Raise for the first label that no document has."""
-    for each in unknown:
-        hint = "" if each.name == _METADATA else "; `backstory documents` lists all"
-        raise InputError(f"{each.describe()}{hint}", code="unknown_value")
+        return cls(**{**dict(given or {}), **others})
 
 
 def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot, keys: int) -> Filters | None:
     """Build the conditions of the index; None if no document can meet them."""
     tenant = settings.tenant if filters.tenant is None else filters.tenant
-    _require_known(list_unknown_labels(snapshot.index.documents, filters.kinds, filters.tags, tenant))
+    unknown = list_unknown_labels(snapshot.index.documents, filters.kinds, filters.tags, tenant)
+    if unknown:
+        raise InputError(f"{unknown[0].describe()}; `backstory documents` lists all", code="unknown_value")
     ids: set[str] | None = set(settings.document_ids) or None
-    if filters.names_documents:
+    if filters.documents or filters.paths or filters.metadata:
         documents = snapshot.name_documents(tenant)
         named = {find_document(documents, name).document_id for name in filters.documents}
         for pattern in filters.paths:
@@ -118,7 +106,7 @@ def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot,
         document_ids=sorted(ids or ()),
         tenant=tenant,
         undated=settings.undated == "serve",
-        pages=filters.pages,
+        pages=None if filters.pages is None else (filters.pages[0], filters.pages[1]),
     )
 
 
@@ -128,27 +116,19 @@ def _match_metadata(
     """Find those of some documents whose metadata has the wanted values."""
     from backstory.interfaces.library.added_texts import read_metadata  # few searches need it
 
-    found = {
-        one.document_id: read_metadata(one.path, one.uri) for one in documents if one.document_id in named
-    }
+    found = {one.document_id: read_metadata(one.path, one.uri) for one in documents}
     known = set[str]().union(*found.values())
-    if documents and not wanted.keys() <= known:
-        known.update(*(read_metadata(one.path, one.uri) for one in documents if one.document_id not in found))
-        _require_known(
-            UnknownLabel(_METADATA, name, find_nearest(name, sorted(known)))
-            for name in wanted
-            if name not in known
-        )
-    return {document_id for document_id, metadata in found.items() if _has(metadata, wanted)}
+    unknown = [name for name in wanted if name not in known]
+    if documents and unknown:
+        label = UnknownLabel("metadata", unknown[0], find_nearest(unknown[0], sorted(known)))
+        raise InputError(label.describe(), code="unknown_value")
+    return {document_id for document_id in named if _has(found[document_id], wanted)}
 
 
 def _has(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Return whether metadata has all the wanted values; one value of a list suffices."""
     return all(
         name in metadata
-        and (
-            metadata[name] == value
-            or (isinstance(metadata[name], list) and not isinstance(value, list) and value in metadata[name])
-        )
+        and (metadata[name] == value or (isinstance(metadata[name], list) and value in metadata[name]))
         for name, value in wanted.items()
     )

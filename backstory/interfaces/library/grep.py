@@ -1,4 +1,4 @@
-"""Find every match of a pattern in the texts of the documents."""
+"""Find every match of a text or an expression in the texts of the documents."""
 
 from __future__ import annotations
 
@@ -6,27 +6,19 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final
 
-import polars as pl
 import regex
 
-from backstory.base.errors import InputError, ReadError
+from backstory.base.errors import InputError
 from backstory.interfaces.library.corpus import Corpus, place_text
-from backstory.interfaces.library.expressions import (
-    MEGABYTES,
-    FoldedText,
-    FoundPlaces,
-    find_limited,
-    find_places,
-    quote,
-)
+from backstory.interfaces.library.expressions import find_limited, find_places, fold
 from backstory.interfaces.library.names import PlacedText
 from backstory.interfaces.library.results import GrepAnswer, Match
 from backstory.retrieval.found import cite
 
-_LINE_CHARACTERS: Final = 240
-_MATCH_CHARACTERS: Final = 400
 _SHORT_CHARACTERS: Final = 200
 """Length of the longest text that is searched in this process: the time grows only with the documents."""
+_LINE_CHARACTERS: Final = 240
+_MATCH_CHARACTERS: Final = 400
 
 
 def grep(
@@ -37,8 +29,7 @@ def grep(
     ignore_case: bool,
     limit: int,
     offset: int,
-    limit_seconds: float,
-    notes: Sequence[str] = (),
+    notes: Sequence[str],
 ) -> GrepAnswer:
     """Find the matches of a pattern, by path and place; see :meth:`~backstory.interfaces.library.library.Library.grep`.
 
@@ -50,50 +41,28 @@ def grep(
     if limit < 0 or offset < 0:
         raise InputError(f"limit {limit} and offset {offset} must not be negative", code="out_of_range")
     documents = corpus.documents
-    found = _find(
-        unicodedata.normalize("NFC", pattern) if is_regex else regex.escape(FoldedText(pattern).text),
-        documents["text"],
-        is_cheap=not is_regex and len(pattern) <= _SHORT_CHARACTERS,
-        ignore_case=ignore_case,
-        limit=limit,
-        offset=offset,
-        seconds=limit_seconds,
-    )
+    wanted = unicodedata.normalize("NFC", pattern) if is_regex else regex.escape(fold(pattern)[0])
+    find = find_limited if is_regex or len(pattern) > _SHORT_CHARACTERS else find_places
+    found = find(wanted, documents["text"], ignore_case=ignore_case, limit=limit, offset=offset)
     rows = {number: documents.row(number, named=True) for number, _, _ in found.places}
     placed = {number: place_text(row) for number, row in rows.items()}
-    matches = [_describe(rows[number], placed[number], start, end) for number, start, end in found.places]
-    shown = offset + len(matches)
+    shown = offset + len(found.places)
     return GrepAnswer(
         pattern=pattern,
         regex=is_regex,
-        matches=tuple(matches),
+        matches=tuple(_describe(rows[number], placed[number], *span) for number, *span in found.places),
         count=found.total,
         documents=found.texts,
         offset=offset,
-        next_offset=shown if matches and shown < found.total else None,
+        next_offset=shown if found.places and shown < found.total else None,
         notes=tuple(notes),
     )
-
-
-def _find(pattern: str, texts: pl.Series, *, is_cheap: bool, seconds: float, **wanted: Any) -> FoundPlaces:
-    if is_cheap:
-        return find_places(pattern, texts, **wanted)
-    try:
-        return find_limited(pattern, texts, seconds=seconds, **wanted)
-    except ReadError as error:
-        raise InputError(
-            f"{quote(pattern)} takes more than {seconds:g} seconds of processor time over the documents, or more "
-            f"than {MEGABYTES} MB of memory; write it so that fewer of its parts can match the same characters",
-            code="too_slow",
-        ) from error
 
 
 def _describe(row: dict[str, Any], placed: PlacedText, start: int, end: int) -> Match:
     line, page = placed.line_of(start), placed.page_of(start)
     first, last = placed.bounds_of_line(line)
     before = max(first, min(start - _LINE_CHARACTERS // 3, last - _LINE_CHARACTERS))
-    shown = placed.text[before : min(last, before + _LINE_CHARACTERS)]
-    last_line = placed.line_of(end - 1)
     return Match(
         document_id=row["document_id"],
         uri=row["uri"],
@@ -104,12 +73,12 @@ def _describe(row: dict[str, Any], placed: PlacedText, start: int, end: int) -> 
         char_start=start,
         char_end=end,
         match=placed.text[start : min(end, start + _MATCH_CHARACTERS)],
-        text=shown,
+        text=placed.text[before : min(last, before + _LINE_CHARACTERS)],
         text_start=start - before,
         cite=cite(
             row["uri"],
             pages=(page, placed.page_of(end - 1)),
-            lines=(line, last_line),
+            lines=(line, placed.line_of(end - 1)),
             characters=(start, end),
         ),
     )

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from backstory.base.errors import InputError, NoIndexError, naming_faults_of_system
 from backstory.index.request import describe_unknown_settings
-from backstory.interfaces.library.answers import ContextAnswer, Evaluation, SearchAnswer
 from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.freshness import (
     POLL_SECONDS,
@@ -20,35 +18,31 @@ from backstory.interfaces.library.freshness import (
     name_state,
 )
 from backstory.interfaces.library.reading import DocumentReader
-from backstory.interfaces.library.results import IndexReport, Mode
-from backstory.interfaces.library.search import SearchPlan, main_stemmer, search
+from backstory.interfaces.library.results import ContextAnswer, Evaluation, IndexReport, SearchAnswer
+from backstory.interfaces.library.search import SearchOptions, main_stemmer, search
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.retrieval.depth import DEPTH, Depth
 from backstory.retrieval.found import Result
 from backstory.text.content_words import mark_words
-from backstory.text.prompts.formats import ContextFormat
 
 # Reading the tables, and the stages with their contracts, take longer to load than a search takes.
 if TYPE_CHECKING:
-    from backstory.interfaces.library.answers import Answer
+    from backstory.interfaces.library.contexts import ContextOptions
     from backstory.interfaces.library.indexing import Change, MakeTables
     from backstory.interfaces.library.messages import Message
+    from backstory.interfaces.library.results import Answer
     from backstory.writing.answers.answer import Turn
 
-_NO_FILTERS = SearchFilters()
 _R = TypeVar("_R", bound=Result)
 
 
 class Library(DocumentReader):
     """The documents of a workspace: search them, read them, and keep the index in sync with the files.
 
-    One object serves any number of threads. All state lies in the workspace: any number of processes may open the
-    same library, and one may index while others search.
-
-    What reads documents raises :class:`NoIndexError` where nothing is indexed yet, :class:`InputError` where a text is
-    blank, a name fits no document or several, or an argument is out of its range, :class:`ModelError` where a model
-    cannot be used, and :class:`BudgetExhaustedError` where a call would exceed a budget.
+    One object serves any number of threads, and any number of processes may open the same library. What reads documents
+    raises :class:`NoIndexError` where nothing is indexed yet, :class:`InputError` for a wrong argument,
+    :class:`ModelError` where a model cannot be used, and :class:`BudgetExhaustedError` where a call would exceed a
+    budget.
     """
 
     def __init__(self, workspace: Workspace, make: MakeTables | None = None) -> None:
@@ -87,61 +81,22 @@ class Library(DocumentReader):
             watcher.stop()
         self._snapshots.close()
 
-    def search(
-        self,
-        query: str,
-        *,
-        top_k: int | None = None,
-        filters: SearchFilters | Mapping[str, Any] = _NO_FILTERS,
-        mode: Mode | None = None,
-        expand: bool = False,
-        rerank: bool = False,
-        depth: Depth = DEPTH,
-    ) -> SearchAnswer:
+    def search(self, query: str, **options: Unpack[SearchOptions]) -> SearchAnswer:
         """Search the documents for one question. One that is longer than the model's input is searched in parts.
 
         Args:
             query: The question.
-            top_k: Maximum number of hits; by default ``depth`` decides.
-            filters: Which documents and pages may be found.
-            mode: ``hybrid`` orders by vectors and keywords, ``dense`` by vectors, ``keyword`` by words; None for the
-                setting ``rag.ranking``.
-            expand: Whether to search for further keys: the content words of the question, and the results of
-                templates such as "what is X" -> "X definition". A chunk gets the best score of all keys.
-            rerank: Whether the reranker of the settings orders the hits.
-            depth: Number of hits without ``top_k``: more in a larger corpus, up to a cap of tokens.
+            **options: How to search; see :class:`~backstory.interfaces.library.search.SearchOptions`.
         """
-        [answer] = self.search_many(
-            [query], top_k=top_k, filters=filters, mode=mode, expand=expand, rerank=rerank, depth=depth
-        )
+        [answer] = self.search_many([query], **options)
         return answer
 
     def search_many(
-        self,
-        queries: list[str] | tuple[str, ...],
-        *,
-        top_k: int | None = None,
-        filters: SearchFilters | Mapping[str, Any] = _NO_FILTERS,
-        mode: Mode | None = None,
-        expand: bool = False,
-        rerank: bool = False,
-        depth: Depth = DEPTH,
+        self, queries: list[str] | tuple[str, ...], **options: Unpack[SearchOptions]
     ) -> list[SearchAnswer]:
-        """Search for several questions, all in one snapshot of the index; the options are those of :meth:`search`.
-
-        Returns:
-            One answer per question, in their order.
-        """
-        plan = SearchPlan(
-            top_k=top_k,
-            filters=SearchFilters.take(filters),
-            mode=mode,
-            expand=expand,
-            rerank=rerank,
-            depth=depth,
-        )
+        """Search for several questions, all in one snapshot of the index, with one answer for each in their order."""
         with self._snapshots.reading() as snapshot:
-            answers = search(snapshot, queries, plan, self._tell_stale(snapshot))
+            answers = search(snapshot, queries, self._tell_stale(snapshot), **options)
         return [self._give(answer) for answer in answers]
 
     def find_terms(self, keys: Sequence[str], text: str) -> list[tuple[int, int]]:
@@ -153,16 +108,7 @@ class Library(DocumentReader):
         with self._snapshots.reading() as snapshot:
             return mark_words(keys, text, main_stemmer(snapshot.index))
 
-    def context(
-        self,
-        query: str | Sequence[Message],
-        *,
-        max_tokens: int | None = None,
-        format: ContextFormat = "markdown",  # noqa: A002 - the word that everybody looks for
-        top_k: int | None = None,
-        as_of: datetime | None = None,
-        filters: SearchFilters | Mapping[str, Any] = _NO_FILTERS,
-    ) -> ContextAnswer:
+    def context(self, query: str | Sequence[Message], **options: Unpack[ContextOptions]) -> ContextAnswer:
         """Build a context for a prompt: the documents that serve a question, a text or a conversation.
 
         A longer text is divided into parts, and every part is a query. The answer names the documents that serve each
@@ -172,51 +118,27 @@ class Library(DocumentReader):
         Args:
             query: The question or the text; or a list of messages, each a text or an object with ``author``, ``time``
                 and ``text``.
-            max_tokens: Token budget of the context; None for the setting ``context.max_tokens``.
-            format: ``markdown``, ``json``, ``messages``, ``xml`` or ``blocks``; see
-                :func:`backstory.text.prompts.formats.format_context`.
-            top_k: Maximum number of chunks; None for the setting ``rag.top_k``.
-            as_of: Documents that were published after this time are hidden; None hides none.
-            filters: Which documents may be in it, without pages and time.
+            **options: What it may hold, and how it is written; see
+                :class:`~backstory.interfaces.library.contexts.ContextOptions`.
         """
-        from backstory.interfaces.library.contexts import ContextPlan, make_context
+        from backstory.interfaces.library.contexts import make_context
 
-        plan = ContextPlan(
-            max_tokens=max_tokens, form=format, top_k=top_k, as_of=as_of, filters=SearchFilters.take(filters)
-        )
         with self._snapshots.reading() as snapshot:
-            return make_context(snapshot, query, plan, self._tell_stale(snapshot))
+            return make_context(snapshot, query, self._tell_stale(snapshot), **options)
 
-    def window_context(
-        self,
-        window: str,
-        *,
-        max_tokens: int | None = None,
-        format: ContextFormat = "markdown",  # noqa: A002 - the word that everybody looks for
-        top_k: int | None = None,
-        as_of: datetime | None = None,
-        filters: SearchFilters | Mapping[str, Any] = _NO_FILTERS,
-    ) -> ContextAnswer:
+    def window_context(self, window: str, **options: Unpack[ContextOptions]) -> ContextAnswer:
         """Build the context of a window of a chat, by the steps and settings of a run.
 
-        Without the last three arguments, the documents are those that a run chooses for the window.
+        Without ``top_k``, ``as_of`` and ``filters``, the documents are those that a run chooses for the window.
 
         Args:
             window: Names the window; see :func:`backstory.operations.inspection.windows.find_window`.
-            max_tokens: As for :meth:`context`.
-            format: As for :meth:`context`.
-            top_k: As for :meth:`context`.
-            as_of: Documents that were published after this time are hidden; None for the beginning of the window, if
-                the setting ``rag.as_of`` is on.
-            filters: As for :meth:`context`.
+            **options: As for :meth:`context`.
         """
-        from backstory.interfaces.library.contexts import ContextPlan, make_window_context
+        from backstory.interfaces.library.contexts import make_window_context
 
-        plan = ContextPlan(
-            max_tokens=max_tokens, form=format, top_k=top_k, as_of=as_of, filters=SearchFilters.take(filters)
-        )
         with self._snapshots.reading() as snapshot:
-            return make_window_context(snapshot, window, plan, self._tell_stale(snapshot))
+            return make_window_context(snapshot, window, self._tell_stale(snapshot), **options)
 
     def evaluate(self, question: str, retrieved: str | Sequence[str] | SearchAnswer) -> Evaluation:
         """Judge whether retrieved text, several texts, or the answer of :meth:`search` answer a question.
@@ -233,37 +155,32 @@ class Library(DocumentReader):
         question: str,
         *,
         history: Sequence[Turn] = (),
-        filters: SearchFilters | Mapping[str, Any] = _NO_FILTERS,
+        filters: SearchFilters | Mapping[str, Any] | None = None,
     ) -> Answer:
         """Answer a question from the documents alone, each statement with the places that say it.
 
         Talk searches nothing, and a list of documents comes from the catalog. Without a model in the settings, the
         answer consists of sentences of the documents.
 
+        It is refused, with a reason, where the documents do not say. A :class:`ModelError`, where
+        the model gave no answer, has the hits of the search.
+
         Args:
             question: The question; a follow-up is completed by the last question of the history.
             history: The conversation so far, the last turn last.
             filters: Which documents may be read.
-
-        Returns:
-            The answer. It is refused, with a reason, where the documents do not say, or nothing is indexed.
-
-        Raises:
-            ModelError: The model gave no answer, or none that can be read; the error has the hits of the search.
         """
         from backstory.interfaces.library.answering import answer_from, answer_without_index
 
         if not question.strip():
             raise InputError("the question is blank; ask in words", code="blank_text")
+        wanted = SearchFilters.take(filters)
         try:
             with self._snapshots.reading() as snapshot:
                 notes = self._tell_stale(snapshot)
-                answered = answer_from(
-                    snapshot, self._read_corpus, question, history, SearchFilters.take(filters), notes
-                )
+                return self._give(answer_from(snapshot, self._read_corpus, question, history, wanted, notes))
         except NoIndexError as error:
-            answered = answer_without_index(question, str(error))
-        return self._give(answered)
+            return self._give(answer_without_index(question, str(error)))
 
     @naming_faults_of_system()
     def index(
@@ -368,3 +285,25 @@ class Library(DocumentReader):
             *self._list_notes(stale),
             *describe_unknown_settings(snapshot.index.documents, snapshot.workspace.settings.rag),
         ]
+
+
+class ModelLibrary(Library):
+    """Answers as the library does, by the rule ``privacy.documents``; paths and ids stay.
+
+    Whatever is withheld or written with other names is said in the notes of the answer or of the document. Contexts
+    and summaries by a model follow the rule in every library.
+    """
+
+    def __init__(self, library: Library) -> None:
+        """Wrap a library. Both share one state: what one of them opens, watches or closes, the other does, too."""
+        self.__dict__ = library.__dict__
+
+    def _give(self, result: _R) -> _R:
+        from backstory.interfaces.library.model_answers import show_result
+        from backstory.pipeline.chats.name_view import NameView
+
+        last: NameView | None = self.__dict__.get("_model_view")
+        # What the last view has read of names is used again while it holds.
+        view = NameView(self.workspace, "agent") if last is None else last.renew()
+        self.__dict__["_model_view"] = view
+        return show_result(result, view, lambda name: self._read_corpus().read(name, None).text)

@@ -1,4 +1,4 @@
-"""The messages of a conversation that is given as a text, in any of the usual ways of writing one, or as a list."""
+"""The messages of a conversation that is given as a list, or as a text: JSON, an export of a chat, or named lines."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ from backstory.ingest.chats.export import Export, collect_items
 from backstory.ingest.chats.formats.mail import MAIL
 from backstory.ingest.chats.formats.registry import CHAT_FORMATS, find_format
 from backstory.ingest.chats.formats.tables import CSV
+from backstory.ingest.chats.formats.whatsapp import WHATSAPP
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
 from backstory.ingest.chats.opened import open_parts
 from backstory.ingest.zips import MAGIC
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.layout import are_messages, join_wrapped, list_lines
-from backstory.text.message_markdown import find_markdown_messages
 
 _SOURCE: Final = "2000-01-01 00-00-00.txt"
 """Stands for the name of an export: some formats take the day from it, which no query needs."""
-_LONGEST_INTRODUCTION: Final = 300
-"""Characters before the first message; a text with more of them is prose that quotes a chat."""
 _ANYBODY: Final = ""
 """The author of a message that names none. A line without one would be a line of an app."""
+_LETTERS: Final = r"""[^\s:,;!?"“”()\[\]{}<>|=#/\\*`]"""
+_WORD: Final = rf"(?:(?!\p{{Ll}}){_LETTERS}{{1,30}}|\p{{Ll}}{_LETTERS}{{0,2}}(?= ))"
+"""A word of a name of several; only a short one, such as "van", may begin with a small letter."""
+_NAMED: Final = regex.compile(
+    rf"(?=[^:]*\p{{L}})(?P<name>{_LETTERS}{{1,30}}|{_WORD}(?: {_WORD}){{1,3}}):(?:\s+|$)(?P<text>.*)"
+)
+"""A line that begins with an author."""
 
 
 class TextMessage(Protocol):
@@ -54,20 +59,16 @@ class _Given(BaseModel, from_attributes=True):
     kind: Any = None
 
 
-_Row: TypeAlias = tuple[str | None, str | None]
+_Row: TypeAlias = tuple[str, str | None]
 """Author and text of a message."""
-_Found: TypeAlias = tuple[int, str, str]
-"""The line at which a message begins, its author, and its text."""
 
 
 def read_messages(given: str | Sequence[Message], settings: ConversationSettings) -> pl.DataFrame | None:
     """Read the messages of a conversation that is given as a list or as a text.
 
-    A text is a conversation if it is JSON that holds messages, an export of a chat app, the Markdown of
-    ``consolidate_messages_to_markdown``, or lines that begin with an author: ``Name: text`` where a name speaks twice,
-    ``<name> text``, and either after a time. A few words may stand before the first message. Without authors, it is a
-    conversation if most of it are short lines or paragraphs; each is a message, whatever separates them. All other
-    texts are prose.
+    A text is a conversation if it is JSON that holds messages, an export of a chat app, or lines ``Name: text`` that
+    begin with a name, one of which speaks twice. Without names, it is one if most of it are short lines or paragraphs,
+    each of which is a message. All other texts are prose.
 
     Returns:
         ``text`` and ``kind`` of each message, as in the table ``messages``, or None if the text is prose. White space
@@ -120,22 +121,19 @@ def _read_list(given: object) -> list[_Row]:
         )
     if not given:
         raise InputError("the list holds no message", code="blank_text")
-    return [_read_message(message, number) for number, message in enumerate(given, start=1)]
-
-
-def _read_message(message: object, number: int) -> _Row:
-    if isinstance(message, str):
-        return _ANYBODY, message
-    try:
-        given = _Given.model_validate(message)
-    except ValidationError as error:
-        raise InputError(
-            f"message {number}, a {type(message).__name__}, has no text; give a text, or an object with text, author "
-            "and time",
-            code="absent_text",
-        ) from error
-    author = given.author if isinstance(given.author, str) else _ANYBODY
-    return author, None if given.kind == "system" else given.text
+    rows = list[_Row]()
+    for number, message in enumerate(given, start=1):
+        try:
+            said = _Given.model_validate({"text": message} if isinstance(message, str) else message)
+        except ValidationError as error:
+            raise InputError(
+                f"message {number}, a {type(message).__name__}, has no text; give a text, or an object with text, "
+                "author and time",
+                code="absent_text",
+            ) from error
+        author = said.author if isinstance(said.author, str) else _ANYBODY
+        rows.append((author, None if said.kind == "system" else said.text))
+    return rows
 
 
 def _read_json(text: str) -> list[_Row] | None:
@@ -158,85 +156,37 @@ def _read_export(text: str, settings: ConversationSettings) -> pl.DataFrame | No
     if content.startswith(MAGIC):
         return None
     try:
-        parsed = _parse_export(content, settings)
-    except (ReadError, RecursionError):
-        return None
-    if parsed is None or len(parsed.unread):
+        with open_parts(io.BytesIO(content), _SOURCE, settings) as opened:
+            found = find_format(opened, (*CHAT_FORMATS, WHATSAPP, CSV))
+            if found is None or found[0] is MAIL:  # a mail is prose
+                return None
+            read = found[0].read(opened, found[1])
+            parsed = read if isinstance(read, Export) else collect_items(read, settings.timezone)
+    except (ReadError, RecursionError) as error:
+        if (
+            isinstance(error, ReadError) and error.code == "ambiguous_dates"
+        ):  # which day it is, no query needs
+            return _read_export(text, settings.model_copy(update={"date_order": "dmy"}))
         return None
     by_people = parsed.rows.filter(pl.col("author").is_not_null())
-    return None if by_people.is_empty() else _fold(by_people)
+    return None if len(parsed.unread) or by_people.is_empty() else _fold(by_people)
 
 
-def _parse_export(content: bytes, settings: ConversationSettings) -> Export | None:
-    with open_parts(io.BytesIO(content), _SOURCE, settings) as opened:
-        found = find_format(opened, (*CHAT_FORMATS, CSV))
-        if found is None or found[0] is MAIL:  # a mail is prose
-            return None
-        chat_format, names = found
-        read = chat_format.read(opened, names)
-        return read if isinstance(read, Export) else collect_items(read, settings.timezone)
-
-
-def _read_lines(text: str) -> list[_Row] | None:
-    """Read lines with authors, by the format whose first message begins first; else lines that are messages."""
+def _read_lines(text: str) -> list[_Row]:
+    """Read lines with authors, each with the lines that go on from it, else lines that look like messages."""
     paragraphs = list_lines(text)
     lines = list(chain.from_iterable(paragraphs))
-    formats = [found for find in (_find_markdown, _find_named) if (found := find(lines))]
-    if not formats:
+    heads = [_NAMED.match(line) for line in lines]
+    authors = Counter(head["name"].casefold() for head in heads if head)
+    if heads[0] is None or authors.most_common(1)[0][1] == 1:
         units = list(chain.from_iterable(join_wrapped(paragraphs)))
-        return [(_ANYBODY, unit) for unit in units] if are_messages(units) else None
-    found = min(formats, key=lambda found: found[0][0])
-    before = " ".join(lines[: found[0][0]])
-    if len(before) > _LONGEST_INTRODUCTION:
-        return None
-    return [*([(_ANYBODY, before)] if before else []), *((author, text) for _, author, text in found)]
-
-
-def _find_markdown(lines: list[str]) -> list[_Found]:
-    return [(line, author or _ANYBODY, text) for line, author, text in find_markdown_messages(lines)]
-
-
-_TIME: Final = (
-    r"[\[(]?\d[\d.:/,TZ+ -]{2,30}(?:(?<=\d)|[\s\u202f]?[AaPp]\.?[Mm]\.?)[\])]?\s*(?:[-–—]\s+)?(?<=[\s\])])"
-)
-_LETTERS: Final = r"""[^\s:：,;!?"“”()\[\]{}<>|=#/\\*`]"""
-_WORD: Final = rf"(?:(?!\p{{Ll}}){_LETTERS}{{1,30}}|\p{{Ll}}{_LETTERS}{{0,2}}(?= ))"
-"""A word of a name of several; only a short one, such as "van", may begin with a small letter."""
-_NAMED: Final = regex.compile(
-    rf"(?:\(\d+\) )?(?P<time>{_TIME})?"
-    r"(?:<[~&@%+]?(?P<nick>[^\s<>/]{1,40})>\s+"
-    rf"|(?:\*\*)?(?=[^:：]*\p{{L}})(?P<name>{_LETTERS}{{1,30}}|{_WORD}(?: {_WORD}){{1,3}})(?:\*\*)?"
-    r"(?:\s?:(?:\*\*)?(?:\s+|$)|：(?:\*\*)?\s*))"
-    r"(?P<text>.*)"
-)
-"""A line with an author, in angle brackets or before a colon, and perhaps after a time."""
-
-
-def _find_named(lines: list[str]) -> list[_Found]:
-    """Find lines that begin with an author, and with a time if the first of them does."""
-    heads = [(number, head) for number, line in enumerate(lines) if (head := _NAMED.match(line))]
-    if not heads:
-        return []
-    first = heads[0][1]
-    has_time = first["time"] is not None
-    found = [
-        (number, head["nick"] or head["name"], head["text"])
-        for number, head in heads
-        if (head["time"] is not None) == has_time
-    ]
-    if not has_time and first["nick"] is None:
-        times = Counter(author.casefold() for _, author, _ in found)
-        if heads[0][0] > 0 or max(times.values()) == 1:
-            return []
-        # A word in small letters before a colon may go on from the line before, as in a wrapped message.
-        small = found[0][1][0].islower()
-        found = [each for each in found if small or times[each[1].casefold()] > 1 or not each[1][0].islower()]
-    ends = [*(line for line, _, _ in found), len(lines)][1:]
-    return (
-        [
-            (line, author, "\n".join([text, *lines[line + 1 : end]]))
-            for (line, author, text), end in zip(found, ends, strict=True)
-        ]
-        if len(found) > 1
-        else []
-    )
+        return [(_ANYBODY, unit) for unit in units] if are_messages(units) else []
+    # A word in small letters before a colon may go on from the line before, as in a wrapped message.
+    is_small = heads[0]["name"][0].islower()
+    rows = list[tuple[str, str]]()
+    for line, head in zip(lines, heads, strict=True):
+        if head and (is_small or authors[head["name"].casefold()] > 1 or not head["name"][0].islower()):
+            rows.append((head["name"], head["text"]))
+        else:
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]}\n{line}")
+    return [*rows]

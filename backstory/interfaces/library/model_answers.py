@@ -1,4 +1,4 @@
-"""What models are shown of the library: results with the names of members as the settings say, and questions."""
+"""What chat models are shown of a library: its results, and the passages of a question, by ``privacy.documents``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.answers import Answer
-from backstory.interfaces.library.results import Chunk, DocumentEntry, Match
+from backstory.interfaces.library.results import Answer, Chunk, DocumentEntry, Match
 from backstory.pipeline.chats.name_view import NameView
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.found import Hit, Result
@@ -26,17 +25,16 @@ from backstory.writing.answers.answer import (
 if TYPE_CHECKING:
     from backstory.writing.answers.choice import AnswerModels
 
-
-WITHHELD: Final = "(withheld)"
+_WITHHELD: Final = "it names a member of a chat, and privacy.documents is reject"
+_WITHHELD_TEXT: Final = "(withheld)"
 """Stands for a text of a document that no model is sent."""
-_TEXTS: Final = ("title", "heading", "text", "match", "summary", "quote")
+_TEXTS: Final = ("title", "heading", "text", "match", "summary", "quote", "tags", "metadata")
 """Fields of results that hold words of a document."""
-_VALUES: Final = ("tags", "metadata")
 
 _R = TypeVar("_R", bound=Result)
 
 
-def give(result: _R, view: NameView, read_text: Callable[[str], str]) -> _R:
+def show_result(result: _R, view: NameView, read_text: Callable[[str], str]) -> _R:
     """Return a result as a model is sent it, with notes of what was replaced or withheld.
 
     ``read_text`` reads the whole text of a document, by its id.
@@ -45,27 +43,13 @@ def give(result: _R, view: NameView, read_text: Callable[[str], str]) -> _R:
         return result
     shown = show(result, view)
     if isinstance(shown, Chunk) and isinstance(result, Chunk):
-        start = len(_send(view, shown.document_id, read_text(shown.document_id)[: result.char_start]))
+        before = read_text(shown.document_id)[: result.char_start]
+        start = len(_send([shown.document_id], before, view))
         shown = shown.model_copy(update={"char_start": start, "char_end": start + len(shown.text)})
-    if isinstance(shown, Answer):
-        shown = shown.model_copy(update=_show_claims(shown, view))
     if "notes" in type(result).model_fields:
         notes = dict.fromkeys([*getattr(shown, "notes", ()), *view.list_notes()])
         shown = shown.model_copy(update={"notes": tuple(notes)})
     return shown
-
-
-def _show_claims(answer: Answer, view: NameView) -> dict[str, Any]:
-    """Show the statements and the Markdown of an answer; one whose document is withheld is withheld, too."""
-    claims = [
-        claim.model_copy(update={"text": _send_of(view, _list_cited([claim]), claim.text)})
-        for claim in answer.claims
-    ]
-    # A list names documents, and a refusal the nearest ones, by their titles.
-    named = [each.document_id for each in answer.documents]
-    named += [hit.document_id for hit in answer.hits if answer.refused is not None]
-    markdown = _send_of(view, [*_list_cited(claims), *named], answer.markdown)
-    return {"claims": tuple(claims), "markdown": markdown}
 
 
 def show(result: _R, view: NameView, document_id: str | None = None) -> _R:
@@ -73,57 +57,41 @@ def show(result: _R, view: NameView, document_id: str | None = None) -> _R:
     about = getattr(result, "document", result)
     document_id = getattr(about, "document_id", document_id)
     changes: dict[str, Any] = {}
-    for name in type(result).model_fields:
-        value = getattr(result, name)
+    for name, value in result:
         if isinstance(value, Result):
             changes[name] = show(value, view, document_id)
         elif isinstance(value, tuple) and value and isinstance(value[0], Result):
             changes[name] = tuple(show(each, view, document_id) for each in value)
         elif document_id is not None and name in _TEXTS:
-            changes[name] = _send(view, document_id, value)
-        elif document_id is not None and name in _VALUES:
-            changes[name] = _show_value(view, document_id, value)
+            changes[name] = _send([document_id], value, view)
     if isinstance(result, Match):
-        changes["text_start"] = len(_send(view, result.document_id, result.text[: result.text_start]))
+        changes["text_start"] = len(_send([result.document_id], result.text[: result.text_start], view))
     if isinstance(result, DocumentEntry):
         notes = [result.note, *view.list_notes(result.document_id)]
         changes["note"] = "; ".join(filter(None, notes)) or None
+    if isinstance(result, Claim):
+        changes["text"] = _send([place.document_id for place in result.citations], result.text, view)
+    if isinstance(result, Answer):
+        named = [place.document_id for claim in result.claims for place in claim.citations]
+        # A list names documents, and a refusal the nearest ones, by their titles.
+        named += [each.document_id for each in result.documents]
+        named += [hit.document_id for hit in result.hits if result.refused is not None]
+        changes["markdown"] = _send(named, result.markdown, view)
     return result.model_copy(update=changes)
 
 
-def _show_value(view: NameView, document_id: str, value: Any) -> Any:
-    """Show the texts in a value of JSON."""
-    if isinstance(value, str):
-        return _send(view, document_id, value)
+def _send(document_ids: Sequence[str], value: Any, view: NameView) -> Any:
+    """Show the texts in a value of JSON that holds words of documents; all are withheld if one of them is."""
     if isinstance(value, dict):
-        return {key: _show_value(view, document_id, one) for key, one in value.items()}
+        return {key: _send(document_ids, one, view) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_show_value(view, document_id, one) for one in value)
+        return type(value)(_send(document_ids, one, view) for one in value)
+    if isinstance(value, str) and value:
+        if view.list_withheld(document_ids):
+            return _WITHHELD_TEXT
+        for document_id in dict.fromkeys(document_ids):
+            value = view.show(document_id, value)
     return value
-
-
-def _list_cited(claims: Sequence[Claim]) -> list[str]:
-    """List the documents that claims cite, by id."""
-    return list(dict.fromkeys(place.document_id for claim in claims for place in claim.citations))
-
-
-def _send_of(view: NameView, document_ids: Sequence[str], text: str) -> str:
-    """Show a text that holds words of several documents."""
-    if view.list_withheld(document_ids):
-        return WITHHELD
-    for document_id in document_ids:
-        text = _send(view, document_id, text)
-    return text
-
-
-def _send(view: NameView, document_id: str, text: str) -> str:
-    if not text:
-        return text
-    sent = view.show(document_id, text)
-    return WITHHELD if sent is None else sent
-
-
-_WITHHELD: Final = "it names a member of a chat, and privacy.documents is reject"
 
 
 class ModelAnswers:
@@ -171,16 +139,17 @@ class ModelAnswers:
                 code="withheld_question",
             )
         withheld = self._view.list_withheld([passage.document_id for passage in passages])
-        sent = [show(each, self._view) for each in passages if each.document_id not in withheld]
-        made = self._models.answerer.answer(asked, [part or asked for part in sent_parts], sent, kind=kind)
-        own, shown = ({each.chunk_id: each for each in some} for some in (passages, sent))
+        shown = {
+            each.chunk_id: (each, show(each, self._view))
+            for each in passages
+            if each.document_id not in withheld
+        }
+        made = self._models.answerer.answer(
+            asked, [part or asked for part in sent_parts], [sent for _, sent in shown.values()], kind=kind
+        )
         claims = tuple(
             claim.model_copy(
-                update={
-                    "citations": tuple(
-                        _locate(each, own[each.chunk_id], shown[each.chunk_id]) for each in claim.citations
-                    )
-                }
+                update={"citations": tuple(_locate(each, *shown[each.chunk_id]) for each in claim.citations)}
             )
             for claim in made.claims
         )

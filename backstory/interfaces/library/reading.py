@@ -6,13 +6,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from backstory.base.errors import BackstoryError, NoIndexError, naming_faults_of_system
 from backstory.base.ids import is_written
 from backstory.index.snapshot import current_version, find_moment
-from backstory.interfaces.library.answers import Explanation
-from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.freshness import (
     FileChanges,
     Watcher,
@@ -26,6 +24,7 @@ from backstory.interfaces.library.results import (
     DocumentList,
     DocumentText,
     Dump,
+    Explanation,
     FileState,
     GrepAnswer,
     LibraryStatus,
@@ -43,11 +42,7 @@ from backstory.storage.turns import is_running
 if TYPE_CHECKING:
     from backstory.interfaces.library.corpus import Corpus, CorpusReader
 
-_NO_FILTERS = SearchFilters()
 _R = TypeVar("_R", bound=Result)
-
-LIMIT_SECONDS: Final = 10.0
-"""Processor time that a regular expression may take over all documents."""
 
 
 class DocumentReader:
@@ -93,7 +88,6 @@ class DocumentReader:
         offset: int = 0,
         *,
         ignore_case: bool = True,
-        limit_seconds: float = LIMIT_SECONDS,
     ) -> GrepAnswer:
         """Find every match of a pattern in the texts of the documents.
 
@@ -103,7 +97,6 @@ class DocumentReader:
             limit: Maximum number of returned matches; all of them are counted.
             offset: Number of matches to skip, for the next page.
             ignore_case: Whether upper and lower case are the same.
-            limit_seconds: Processor time that a search by an expression may take, rounded up.
         """
         from backstory.interfaces.library.grep import grep
 
@@ -115,7 +108,6 @@ class DocumentReader:
             ignore_case=ignore_case,
             limit=limit,
             offset=offset,
-            limit_seconds=limit_seconds,
             notes=self._tell_old(corpus),
         )
         return self._give(found)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, TypedDict
 
+import numpy as np
 import polars as pl
 
 from backstory.base.errors import InputError
+from backstory.base.ids import digest
 from backstory.index.request import Filters, SearchRequest
 from backstory.index.search import SearchIndex, SearchResult
-from backstory.interfaces.library.answers import SearchAnswer
 from backstory.interfaces.library.filters import SearchFilters, admit
-from backstory.interfaces.library.results import Mode
+from backstory.interfaces.library.results import Mode, SearchAnswer
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.pipeline.query_index import embed_queries
-from backstory.retrieval.depth import Depth
+from backstory.retrieval.depth import DEPTH, Depth
 from backstory.retrieval.evidence.pair_model import SERVES
 from backstory.retrieval.evidence.question_hits import COMPARED, estimate_questions
 from backstory.retrieval.found import Hit, cite
@@ -29,54 +30,67 @@ _SPECIAL_TOKENS: Final = 8
 """More than the special tokens that any model adds."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchPlan:
-    """The options of a search; see :meth:`backstory.interfaces.library.library.Library.search`."""
+class SearchOptions(TypedDict, total=False):
+    """How a library is searched; each option may be left out."""
 
     top_k: int | None
-    filters: SearchFilters
+    """Maximum number of hits; by default ``depth`` decides."""
+    filters: SearchFilters | Mapping[str, Any]
+    """Which documents and pages may be found."""
     mode: Mode | None
+    """``hybrid`` orders by vectors and keywords, ``dense`` by vectors, ``keyword`` by words; None for the setting
+    ``rag.ranking``."""
     expand: bool
+    """Whether to search for further keys: the content words of the question, and the results of templates such as
+    "what is X" -> "X definition". A chunk gets the best score of all keys."""
     rerank: bool
+    """Whether the reranker of the settings orders the hits."""
     depth: Depth
-
-    def __post_init__(self) -> None:
-        if self.top_k is not None and self.top_k < 1:
-            raise InputError(f"top_k {self.top_k} must be at least 1")
-        if self.mode not in (None, "hybrid", "dense", "keyword"):
-            raise InputError(
-                f"mode {self.mode!r} is not known; use hybrid, dense or keyword", code="unknown_value"
-            )
+    """Number of hits without ``top_k``: more in a larger corpus, up to a cap of tokens."""
 
 
 def search(
-    snapshot: OpenSnapshot, questions: Sequence[str], plan: SearchPlan, notes: Sequence[str] = ()
+    snapshot: OpenSnapshot,
+    questions: Sequence[str],
+    notes: Sequence[str] = (),
+    *,
+    top_k: int | None = None,
+    filters: SearchFilters | Mapping[str, Any] | None = None,
+    mode: Mode | None = None,
+    expand: bool = False,
+    rerank: bool = False,
+    depth: Depth = DEPTH,
 ) -> list[SearchAnswer]:
     """Search for questions in one snapshot; the notes are added to those of every answer."""
-    for question in questions:
-        if not question.strip():
-            raise InputError("the question is blank; give some words to look for")
+    if top_k is not None and top_k < 1:
+        raise InputError(f"top_k {top_k} must be at least 1", code="out_of_range")
+    if mode not in (None, "hybrid", "dense", "keyword"):
+        raise InputError(f"mode {mode!r} is not known; use hybrid, dense or keyword", code="unknown_value")
+    if not all(map(str.strip, questions)):
+        raise InputError("the question is blank; give some words to look for", code="blank_text")
     index, workspace = snapshot.index, snapshot.workspace
     keys = [
-        cut_long(snapshot, question) or list_keys(index, question, expand=plan.expand)
+        cut_long(snapshot, question)
+        or (expand_question(question, main_stemmer(index)) if expand else (question,))
         for question in questions
     ]
     together = [key for some in keys for key in some]
-    filters = admit(plan.filters, workspace.settings.rag, snapshot, len(together))
+    admitting = admit(SearchFilters.take(filters), workspace.settings.rag, snapshot, len(together))
     # All keys have the same time.
     admitted = (
         0
-        if filters is None or not index.manifest.rows
-        else index.count_admitted(replace(filters, as_of=filters.as_of and filters.as_of[:1]))
+        if admitting is None or not index.manifest.rows
+        else index.count_admitted(replace(admitting, as_of=admitting.as_of and admitting.as_of[:1]))
     )
-    wanted = plan.top_k or plan.depth.count_hits(admitted)
+    wanted = top_k or depth.count_hits(admitted)
     hits: list[list[dict[str, Any]]] = [[] for _ in questions]
     engine, reason = (
         "none",
         "no chunk meets the filters" if index.manifest.rows else "the index holds no chunk",
     )
-    if filters is not None and admitted:
-        result = _search_keys(snapshot, together, plan, filters, wanted)
+    if admitting is not None and admitted:
+        candidates = workspace.settings.rerank.candidates if rerank else 0
+        result = _search_keys(snapshot, together, admitting, mode, max(wanted, candidates))
         hits = _fuse(result.hits, keys)
         engine, reason = result.engine, result.reason
     described = snapshot.describe([row["chunk_id"] for rows in hits for row in rows])
@@ -87,14 +101,12 @@ def search(
             told.append(
                 f"the question is longer than the model reads, and was searched as {len(some)} parts, the keys"
             )
-        if plan.rerank:
-            from backstory.interfaces.library.reranking import rerank_hits  # loads models' clients
-
-            found, reranked, more = rerank_hits(workspace, question, rows, described)
+        if rerank:
+            found, reranked, more = _rerank(snapshot, question, rows)
             told += more
         found = found[:wanted]
         texts = [str(described[row["chunk_id"]]["text"]) for row in found]
-        shown = len(found) if plan.top_k else plan.depth.count_within(texts)
+        shown = len(found) if top_k else depth.count_within(texts)
         made = tuple(
             make_hit(place, row, described[row["chunk_id"]], snapshot.read_metadata)
             for place, row in enumerate(found[:shown], start=1)
@@ -103,7 +115,7 @@ def search(
             SearchAnswer(
                 query=question,
                 keys=some,
-                mode=plan.mode or workspace.settings.rag.ranking,
+                mode=mode or workspace.settings.rag.ranking,
                 hits=made,
                 corpus_chunks=admitted,
                 depth=wanted,
@@ -133,25 +145,15 @@ def cut_long(snapshot: OpenSnapshot, question: str) -> tuple[str, ...]:
     return divide_text(snapshot, question)
 
 
-def list_keys(index: SearchIndex, question: str, *, expand: bool) -> tuple[str, ...]:
-    """List the search keys of a question: the question, and others if it is to be expanded."""
-    if not expand:
-        return (question,)
-    return expand_question(question, main_stemmer(index))
-
-
 def _search_keys(
-    snapshot: OpenSnapshot, keys: Sequence[str], plan: SearchPlan, filters: Filters, wanted: int
+    snapshot: OpenSnapshot, keys: Sequence[str], filters: Filters, mode: Mode | None, wanted: int
 ) -> SearchResult:
     """Search for all keys at once, and add the probability of each hit. Known vectors come from the cache."""
-    workspace = snapshot.workspace
-    settings = workspace.settings
-    embedded = embed_queries(workspace, keys)
-    rag = settings.rag
+    embedded, rag = embed_queries(snapshot.workspace, keys), snapshot.workspace.settings.rag
     request = SearchRequest(
-        top_k=max(wanted, COMPARED, settings.rerank.candidates if plan.rerank else 0),
+        top_k=max(wanted, COMPARED),
         mode=rag.mode,
-        ranking=plan.mode or rag.ranking,
+        ranking=mode or rag.ranking,
         keyword_weight=snapshot.index.manifest.calibration.keyword_weight,
         filters=filters,
         nprobe=rag.nprobe,
@@ -182,6 +184,53 @@ def _fuse(hits: pl.DataFrame, keys: Sequence[Sequence[str]]) -> list[list[dict[s
     ]
 
 
+def _rerank(
+    snapshot: OpenSnapshot, question: str, found: Sequence[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], bool, list[str]]:
+    """Order hits by the ratings of the reranker of the settings; equal ones stay in their order.
+
+    Beside the hits, tell whether the reranker ordered them, and in notes why not, and which documents it was not sent.
+    """
+    # These load models' clients.
+    from backstory.models.reranking import Reranking, Shortlist
+    from backstory.pipeline.chats.name_view import NameView
+
+    workspace = snapshot.workspace
+    if workspace.reranker is None:
+        raise InputError(
+            "there is no reranker; set `rerank: {provider: ...}` in backstory.yaml, or search without reranking",
+            code="absent_setting",
+        )
+    settings = workspace.settings.rerank
+    view = NameView(workspace, settings)
+    if view.show(None, question) is None:
+        note = "the question was not sent to the reranker, since it names a member and privacy.documents is reject"
+        return list(found), False, [note]
+    asked, candidates = digest([question], length=16), found[: settings.candidates]
+    part = {"window_id": asked, "chunk_id": "question", "text": question, "granularity": ""}
+    scores = np.array([[row["score"] for row in candidates]])
+    reranking = Reranking(
+        *(workspace.reranker, settings, pl.DataFrame([part]), snapshot.index.describe),
+        cache=workspace.judgements,
+        send=view.show,
+    )
+    shortlist = Shortlist(["question"], [row["chunk_id"] for row in candidates], scores)
+    judged = reranking.judge({asked: shortlist}).get(asked)
+    notes = [f"for the reranker, {note}" for note in view.list_notes()]
+    if judged is None:
+        return list(found), False, notes
+    if judged.note is not None:
+        kept = f"the reranker's answer was {judged.note}; the hits stay in the order of the search"
+        return list(found), False, [kept, *notes]
+    values = np.nan_to_num(judged.values, nan=0.0).max(axis=0).tolist()
+    # What was not judged keeps its place.
+    places = [place for place in range(len(candidates)) if place not in judged.unsent]
+    ordered = list(found)
+    for place, chosen in zip(places, sorted(places, key=lambda place: -values[place]), strict=True):
+        ordered[place] = found[chosen]
+    return ordered, True, notes
+
+
 def make_hit(
     rank: int,
     row: Mapping[str, Any],
@@ -189,11 +238,9 @@ def make_hit(
     read_metadata: Callable[[str, str], Mapping[str, Any]],
 ) -> Hit:
     """Build a hit from a row of the search and the description of its chunk."""
-    names = (
-        *("chunk_id", "document_id", "revision", "uri", "title", "slug", "kind", "tenant", "heading"),
-        *("page_start", "page_end", "line_start", "line_end", "char_start", "char_end", "text"),
-    )
+    known = {name: value for name, value in chunk.items() if name in Hit.model_fields}
     return Hit(
+        **known,
         rank=rank,
         score=row["score"],
         cosine=row["similarity"],
@@ -201,8 +248,6 @@ def make_hit(
         probability=round(row["probability"], 3),
         above_threshold=row["probability"] >= SERVES,
         key=row["key"],
-        **{name: chunk.get(name) for name in names},
-        tags=tuple(chunk["tags"]),
         metadata=dict(read_metadata(chunk["uri"], chunk["revision"])),
         date=chunk["published_at"],
         cite=cite(

@@ -13,7 +13,7 @@ from backstory.retrieval.found import cite
 from backstory.text.chunking.pages import Pages
 from backstory.writing.summaries.prompt import list_pages
 from backstory.writing.summaries.request import STYLES, Source
-from backstory.writing.summaries.summarizing import DocumentSummary, SectionOutcome, name_section, summarize
+from backstory.writing.summaries.summarizing import SectionOutcome, name_section, summarize
 
 
 def summarize_document(
@@ -44,18 +44,25 @@ def summarize_document(
     summarizer = workspace.summarizer
     made = summarize(source, summarizer, style, max_words)
     sections = tuple(_describe(outcome, document, placed) for outcome in made.sections)
+    reasons = [
+        f"{name_section(each.section)}: {each.reason}" for each in made.sections if each.summary is None
+    ]
+    if made.combining is not None:
+        reasons.append(f"the sections stand one after the other, not as one summary: {made.combining}")
+    pages = [cite(document.uri, pages=(page, page), characters=(0, 0)) for page in list_pages(made.text)]
+    done = [section.cite for section in sections if section.status == "success"]
     return Summary(
         document=document,
         style=style,
         summary=made.text,
         status=made.status,
-        reasons=tuple(_list_reasons(made)),
+        reasons=tuple(reasons),
         total_words=made.words,
         max_words_per_section=max_words,
         sections=len(sections),
-        sections_processed=sum(section.status == "success" for section in sections),
+        sections_processed=len(done),
         section_summaries=sections,
-        citations=tuple(_list_citations(made, sections, document)),
+        citations=tuple(pages or done),
         model=summarizer.id,
         notes=tuple(note for note in (document.note, *notes, *view.list_notes()) if note),
     )
@@ -82,22 +89,3 @@ def _describe(outcome: SectionOutcome, document: DocumentEntry, placed: PlacedTe
             characters=(section.start, section.end),
         ),
     )
-
-
-def _list_reasons(made: DocumentSummary) -> list[str]:
-    reasons = [
-        f"{name_section(outcome.section)}: {outcome.reason}"
-        for outcome in made.sections
-        if outcome.summary is None
-    ]
-    if made.combining is not None:
-        reasons.append(f"the sections stand one after the other, not as one summary: {made.combining}")
-    return reasons
-
-
-def _list_citations(
-    made: DocumentSummary, sections: Sequence[SectionSummary], document: DocumentEntry
-) -> list[str]:
-    if pages := list_pages(made.text):
-        return [cite(document.uri, pages=(page, page), characters=(0, 0)) for page in pages]
-    return [section.cite for section in sections if section.status == "success"]

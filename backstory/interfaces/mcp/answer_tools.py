@@ -8,9 +8,9 @@ from typing import Annotated, Final
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
-from backstory.interfaces.agents.document_filters import make_filters
-from backstory.interfaces.library.answers import Answer
+from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import Answer
 from backstory.interfaces.mcp.arguments import AsOf, Filters, Query
 from backstory.interfaces.mcp.limits import DEFAULT_TOKENS, MaxTokens, count_tokens, cut_list, cut_text, fits
 from backstory.interfaces.mcp.progress import work
@@ -42,7 +42,7 @@ def add_answer_tools(tools: Registry, library: Library) -> None:
         sentences of the documents.
         """
         history = [Turn(previous_question, "")] if previous_question else []
-        wanted = make_filters(filters, as_of=as_of)
+        wanted = SearchFilters.take(filters, as_of=as_of)
         answer = await work(context, partial(library.answer, query, history=history, filters=wanted))
         return _cut(answer, max_tokens)
 

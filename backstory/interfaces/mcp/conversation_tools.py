@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from backstory.base.errors import InputError
-from backstory.interfaces.agents.document_filters import make_filters
-from backstory.interfaces.library.answers import ContextAnswer, ContextPart, Explanation
+from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import ContextAnswer, ContextPart, Explanation
 from backstory.interfaces.mcp.arguments import AsOf, Filters, TopK, WindowId
 from backstory.interfaces.mcp.limits import DEFAULT_TOKENS, MaxTokens, cut_list
 from backstory.interfaces.mcp.quoting import FORMAT, quote_passages
@@ -60,7 +60,7 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
             "max_tokens": min(max_tokens // _SHARE_OF_CONTEXT, library.workspace.settings.context.max_tokens),
             "top_k": k,
             "as_of": as_of,
-            "filters": make_filters(filters),
+            "filters": SearchFilters.take(filters),
         }
         if text is not None:
             # The protocol's library reads a text that is JSON, such as an export, before the tool gets it.

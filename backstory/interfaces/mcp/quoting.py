@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from backstory.interfaces.library.answers import ContextAnswer
+from backstory.interfaces.library.results import ContextAnswer
 from backstory.text.prompts.formats import ContextFormat
 
 FORMAT: Final[ContextFormat] = "messages"

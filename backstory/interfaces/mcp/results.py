@@ -6,9 +6,16 @@ from datetime import datetime
 
 from pydantic import Field
 
-from backstory.interfaces.agents.document_results import QueryResult
-from backstory.interfaces.library.answers import Answer, ContextAnswer, ContextPart, Verdict
-from backstory.interfaces.library.results import DocumentEntry, DocumentFacts, DocumentList, view
+from backstory.interfaces.agents.document_results import QueryResult, view
+from backstory.interfaces.library.results import (
+    Answer,
+    ContextAnswer,
+    ContextPart,
+    DocumentEntry,
+    DocumentFacts,
+    DocumentList,
+    Verdict,
+)
 from backstory.retrieval.found import Result
 from backstory.writing.answers.answer import Citation
 

@@ -25,8 +25,7 @@ from pydantic import AnyUrl, ValidationError
 from backstory.base import VERSION
 from backstory.base.errors import BackstoryError
 from backstory.interfaces.agents.failures import Failure, describe_failure, describe_faults
-from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.model_library import ModelLibrary
+from backstory.interfaces.library.library import Library, ModelLibrary
 from backstory.interfaces.mcp.answer_tools import add_answer_tools
 from backstory.interfaces.mcp.conversation_tools import add_conversation_tools
 from backstory.interfaces.mcp.document_tools import add_document_tools, add_writing_tools

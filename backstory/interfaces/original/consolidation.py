@@ -9,18 +9,24 @@ from typing import Any, Protocol
 import polars as pl
 
 from backstory.base.errors import InputError
-from backstory.text.message_markdown import INDENT, STRUCTURE
 
 _TEXT_COLUMNS = ("message", "text")
 _MICROSECONDS_PER_MINUTE = 60_000_000
 _MINUTES_PER_DAY = 24 * 60
 _TIMES_OF_DAY = pl.Series(f" {minute // 60:02}:{minute % 60:02}" for minute in range(_MINUTES_PER_DAY))
 
+_INDENT = r"[\t\p{Zs}\p{Cf}]*"
+# Line starts that Markdown would read as structure of the conversation, or that would hide the lines after them:
+# headings of either kind, the two lines below a heading, code fences, and HTML that does not end at a blank line.
+_STRUCTURE = (
+    r"#(?:[# \t]|$)|(?:=+|-+)[ \t]*$|(?:\*\*|__)(?i:author|timestamp)|```|~~~"
+    r"|<(?:[!?]|(?i:script|pre|style|textarea)\b)"
+)
 _BREAK = r"[\n\r\x0B\x0C\x1C-\x1E\x{85}\x{2028}\x{2029}]"
 # Cheap tests that every text with such a line passes, and few other texts.
-_SUSPECT_START = rf"^{INDENT}[\\#=\-*_`~<]"
-_SUSPECT_LINE = rf"{_BREAK}{INDENT}[\\#=\-*_`~<]"
-_ESCAPED_LINE = rf"(?mR)(^|{_BREAK})({INDENT})(\\*(?:{STRUCTURE}))"
+_SUSPECT_START = rf"^{_INDENT}[\\#=\-*_`~<]"
+_SUSPECT_LINE = rf"{_BREAK}{_INDENT}[\\#=\-*_`~<]"
+_ESCAPED_LINE = rf"(?mR)(^|{_BREAK})({_INDENT})(\\*(?:{_STRUCTURE}))"
 
 
 class ArrowStream(Protocol):

@@ -15,11 +15,11 @@ from starlette.responses import JSONResponse, Response
 from backstory.base.errors import ModelError
 from backstory.base.progress import listening
 from backstory.index.snapshot import current_version
-from backstory.interfaces.agents.document_filters import DocumentFilters, make_filters
-from backstory.interfaces.library.answers import Answer
+from backstory.interfaces.library.filters import DocumentFilters, SearchFilters
 from backstory.interfaces.library.freshness import describe_indexing
 from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import Answer
 from backstory.interfaces.service.authentication import DESCRIBED, Access, Reader, Served
 from backstory.interfaces.service.event_streams import DONE, Emit, EventStream
 from backstory.interfaces.service.failures import ErrorBody, describe_error
@@ -192,7 +192,7 @@ def find_indexing(asked: Asked, library: Library) -> Indexing | None:
 
 def answer_asked(asked: Asked, library: Library) -> Answer:
     """Answer a question that was let in."""
-    filters = make_filters(asked.question.filters, as_of=asked.question.as_of)
+    filters = SearchFilters.take(asked.question.filters, as_of=asked.question.as_of)
     answer = library.answer(asked.question.question, history=asked.history, filters=filters)
     return show_answer(answer, asked.service)
 

@@ -7,9 +7,8 @@ from datetime import datetime
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from backstory.interfaces.agents.document_filters import DocumentFilters, make_filters
-from backstory.interfaces.library.answers import SearchAnswer
-from backstory.interfaces.library.results import Mode
+from backstory.interfaces.library.filters import DocumentFilters, SearchFilters
+from backstory.interfaces.library.results import Mode, SearchAnswer
 from backstory.interfaces.service.authentication import DESCRIBED, Reader, Served
 from backstory.interfaces.service.failures import ErrorBody
 from backstory.interfaces.service.refusals import hide_paths
@@ -49,7 +48,7 @@ def make_search_router() -> APIRouter:
                 return library.search(
                     question.query,
                     top_k=question.top_k,
-                    filters=make_filters(question.filters, as_of=question.as_of),
+                    filters=SearchFilters.take(question.filters, as_of=question.as_of),
                     mode=question.mode,
                     expand=question.expand,
                     rerank=question.rerank,

@@ -31,7 +31,7 @@ from backstory.pipeline.incremental.inputs import content_of
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.passages.provenance import find_quotes, quote_chunk
 from backstory.storage.tables.catalog import Entry
-from backstory.text.message_markdown import MESSAGE_SEPARATOR
+from backstory.text.layout import MESSAGE_SEPARATOR
 from backstory.text.people import Discretion, FindLeaks, find_no_leaks
 from backstory.text.prompts.entries import MESSAGE_AUTHOR
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, islice
 
-from backstory.text.message_markdown import MESSAGE_SEPARATOR
+from backstory.text.layout import MESSAGE_SEPARATOR
 from backstory.text.small_talk import find_small_talk
 
 

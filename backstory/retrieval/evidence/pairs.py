@@ -17,7 +17,7 @@ from backstory.models.embeddings.protocol import Vectors
 from backstory.retrieval.evidence.shared_words import Rows, Values, WordLists, list_phrases, list_words
 from backstory.retrieval.query_chunks import SINGLE
 from backstory.retrieval.selection.strategies import FindVectors
-from backstory.text.message_markdown import MESSAGE_SEPARATOR
+from backstory.text.layout import MESSAGE_SEPARATOR
 
 if TYPE_CHECKING:
     from backstory.index.keywords import IndexedWords

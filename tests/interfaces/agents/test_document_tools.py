@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from backstory.base.errors import InputError
-from backstory.interfaces.agents.document_filters import DocumentFilters
 from backstory.interfaces.agents.document_tools import DocumentTools, register_rag_tools
+from backstory.interfaces.library.filters import DocumentFilters
 from backstory.interfaces.library.library import Library
 from tests.errors import raises
 from tests.ingest.documents.pdf_files import make_pdf, write_lines

@@ -8,7 +8,6 @@ import pytest
 from pydantic import BaseModel
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.answers import Answer, AnswerTimings
 from backstory.interfaces.library.evaluation import (
     AnswerScores,
     LabelledQuestion,
@@ -17,7 +16,7 @@ from backstory.interfaces.library.evaluation import (
     score_answers,
     share_words,
 )
-from backstory.interfaces.library.results import DocumentEntry
+from backstory.interfaces.library.results import Answer, AnswerTimings, DocumentEntry
 from backstory.retrieval.found import Hit
 from backstory.writing.answers.answer import Citation, Claim
 from tests.errors import raises

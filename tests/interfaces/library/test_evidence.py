@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backstory.interfaces.library.answers import ContextAnswer
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import ContextAnswer
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "posts"
 POSTS = (

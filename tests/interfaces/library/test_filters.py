@@ -1,7 +1,6 @@
 """Kinds and tags of filters that no document has: one error for every caller."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +71,7 @@ def test_metadata_that_no_document_has_is_an_error_with_the_nearest(library: Lib
         with raises(InputError, "unknown_value", "metadata", "autor", *["author", "id", "tenant"]):
             call(library, filters)
     # The name is known, though not to the documents that may be found, and not to another tenant.
-    assert not library.search("ripe", filters=replace(filters, metadata={"author": "Ana"})).hits
+    assert not library.search("ripe", filters=SearchFilters.take(filters, metadata={"author": "Ana"})).hits
     library.add(["Apples ripen."], ["second"], [{"tenant": "two", "colour": "red"}])
     with raises(InputError, "unknown_value", "metadata", "author", *["colour", "id", "tenant"]):
         library.search("ripe", filters=SearchFilters(metadata={"author": "Ana"}, tenant="two"))

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from backstory.interfaces.library.answers import Answer
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.results import Answer
 from tests.models.services.chat_server import (
     ChatBehaviour,
     ChatReply,

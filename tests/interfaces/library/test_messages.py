@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from backstory import consolidate_messages_to_markdown, run_pipeline
+from backstory import run_pipeline
 from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.messages import Message, read_messages
@@ -44,14 +44,11 @@ TEXTS = (
     *("Moths by the lamp: nobody's keen?", "夜行列车春天便宜吗", "面包又塌了。"),
 )
 AUTHORS = ("Ana", "Bob_42", "Zoë van Dyk", "李雷")
-FORMS = (
-    *("{author}: {text}", "**{author}:** {text}", "{author}:\n{text}"),
+EXPORTS = (
     "{when:%d/%m/%Y, %H:%M} - {author}: {text}",  # WhatsApp on Android
     "[{when:%d.%m.%y, %H:%M:%S}] {author}: {text}",  # WhatsApp on iOS
     "{when:%H:%M} <{nick}> {text}",  # irssi
     "[{when:%H:%M:%S}] <{nick}> {text}",  # ZNC
-    *("{when:%Y-%m-%d %H:%M} {author}: {text}", "[{when:%H:%M}] {author}: {text}"),
-    "({number}) {when:%Y-%m-%d %H:%M} **{author}**: {text}",  # the input of a writer
 )
 MARKS = ("", "- ", "* ", "• ", "{}. ", "{}) ", "({}) ")
 
@@ -99,33 +96,32 @@ def render_json(conversation: Conversation, chance: random.Random) -> str:
     return json.dumps(value, ensure_ascii=chance.random() < 0.5, indent=chance.choice([None, 2]))
 
 
-def render_lines(conversation: Conversation, chance: random.Random, form: str) -> str:
-    """Write messages with random marks, separators, line ends and white space; those with authors are wrapped, too."""
+def render_lines(conversation: Conversation, chance: random.Random) -> str:
+    """Write lines with random marks, separators, line ends and white space; those with names may be wrapped."""
     mark, end = chance.choice(MARKS), chance.choice(["\n", "\r\n"])
-    if form == FORMS[2]:
-        mark = ""
-    blanks = chance.choice([[0], [1], [0, 1, 2]])
-    indents = chance.choice([[0], [2], [0, 1, 4]])
-    width = chance.choice([0, 50, 72]) if form != "{text}" and not mark else 0
+    blanks, indents = chance.choice([[0], [1], [0, 1, 2]]), chance.choice([[0], [2], [0, 1, 4]])
+    between = ": " if mark else chance.choice(["", ": ", ":\n"])
+    width = chance.choice([0, 50, 72]) if between == ": " and not mark else 0
     lines: list[str] = []
     for number, said in enumerate(conversation, start=1):
-        nick = said.author.replace(" ", "_")
-        values = {"when": said.time, "author": said.author, "nick": nick, "text": said.text}
-        written = mark.format(number) + form.format(**values, number=number)
-        wrapped = textwrap.wrap(written, width, break_on_hyphens=False) if width and "\n" not in form else []
+        written = f"{mark.format(number)}{between and said.author}{between}{said.text}"
+        wrapped = textwrap.wrap(written, width, break_on_hyphens=False) if width else []
         lines += wrapped or [" " * chance.choice(indents) + line for line in written.split("\n")]
         lines[-1] += " " * chance.choice([0, 0, 2])
         lines += [" " * chance.choice([0, 3])] * chance.choice(blanks)
     return chance.choice(["", "\n", "\ufeff"]) + end.join(lines)
 
 
+def render_export(conversation: Conversation, chance: random.Random) -> str:
+    form = chance.choice(EXPORTS)
+    return "\n".join(
+        form.format(when=said.time, author=said.author, nick=said.author.replace(" ", "_"), text=said.text)
+        for said in conversation
+    )
+
+
 def render(conversation: Conversation, chance: random.Random) -> str:
-    kind = chance.random()
-    if kind < 0.2:
-        return render_json(conversation, chance)
-    if kind < 0.25:
-        return consolidate_messages_to_markdown(as_own_rows(conversation))
-    return render_lines(conversation, chance, chance.choice(FORMS) if kind < 0.6 else "{text}")
+    return chance.choice([render_json, render_lines, render_export])(conversation, chance)
 
 
 def read(text: str) -> list[str] | None:
@@ -224,16 +220,15 @@ def test_wrapping_does_not_change_the_parts_of_prose(indexed_once: Library) -> N
             assert indexed_once.context(wrapped).parts == parts
 
 
-def test_a_few_words_may_stand_before_a_chat() -> None:
+def test_an_export_holds_messages_media_and_lines_that_look_like_messages() -> None:
     chat = (
-        "12/03/2024, 10:16 - Ana: When does it leave?\n\nNote: I am late.\n"
+        "12/03/2024, 10:16 - Ana: When does it leave?\nNote: I am late.\n"
         "12/03/2024, 10:17 - Bob: <Media omitted>\n"
         "31/12/2024, 10:18 - Bob: At nine."
     )
-    found = read_messages(f"Who is late?\n\n{chat}", CHATS)
+    found = read_messages(chat, CHATS)
     assert found is not None
     assert found.rows() == [
-        ("Who is late?", "message"),
         ("When does it leave? Note: I am late.", "message"),
         (None, "media"),
         ("At nine.", "message"),

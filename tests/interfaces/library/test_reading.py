@@ -6,7 +6,7 @@ import pytest
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library import expressions
-from backstory.interfaces.library.expressions import FoldedText, find_limited, find_places
+from backstory.interfaces.library.expressions import find_limited, find_places, fold
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.names import PlacedText
 from backstory.interfaces.library.results import Match
@@ -168,10 +168,13 @@ def test_a_pattern_that_fills_the_memory_is_an_error(indexed_once: Library, patt
     ],
     ids=lambda pattern: pattern[:20],
 )
-def test_an_expression_ends_within_its_limits_whatever_it_does(library: Library, pattern: str) -> None:
+def test_an_expression_ends_within_its_limits_whatever_it_does(
+    library: Library, pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     library.add(["a" * 600_000], ["long"])
-    with raises(InputError, "too_slow"):
-        library.grep(pattern, regex=True, limit_seconds=0.5)
+    with monkeypatch.context() as limited, raises(InputError, "too_slow"):
+        limited.setattr(expressions, "SECONDS", 0.5)
+        library.grep(pattern, regex=True)
     assert library.grep("a{400}", regex=True, limit=0).count == 1500, "the next search is not hindered"
 
 
@@ -188,7 +191,7 @@ def test_a_long_text_is_found_as_it_is(library: Library) -> None:
 
 def test_an_expression_counts_over_all_batches_of_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["one pear", "", "no fruit", "Pears and pears", "é pear"]
-    find = partial(find_limited, "pears?", texts, ignore_case=True, seconds=600.0)
+    find = partial(find_limited, "pears?", texts, ignore_case=True)
     whole = find(limit=9, offset=0)
     assert (whole.total, whole.texts, whole.places[-1]) == (4, 3, (4, 2, 6))
     monkeypatch.setattr(expressions, "_BATCH_CHARACTERS", 8)
@@ -199,8 +202,8 @@ def test_an_expression_counts_over_all_batches_of_texts(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("pattern", ["Br\u00fccke", "Bru\u0308cke", "Auflage", "Kitchen"])
 def test_letters_are_found_however_they_are_written(pattern: str) -> None:
     texts = ["x Bru\u0308cke", "x Br\u00fccke", "x Au\ufb02age", "x Auf\u00adlage", "x \uff2bitchen"]
-    found = find_places(FoldedText(pattern).text, texts, ignore_case=False, limit=9, offset=0)
+    found = find_places(fold(pattern)[0], texts, ignore_case=False, limit=9, offset=0)
     assert [texts[number][start:end] for number, start, end in found.places] == [
-        text[2:] for text in texts if FoldedText(text).text == f"x {FoldedText(pattern).text}"
+        text[2:] for text in texts if fold(text)[0] == f"x {fold(pattern)[0]}"
     ]
     assert found.total > 0

@@ -12,10 +12,9 @@ from pydantic import TypeAdapter
 
 from backstory.base.errors import InputError
 from backstory.index.request import SearchRequest
-from backstory.interfaces.library.answers import SearchAnswer
 from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import LibraryStatus, Mode
+from backstory.interfaces.library.results import LibraryStatus, Mode, SearchAnswer
 from backstory.interfaces.library.search import expand_question
 from backstory.retrieval.depth import AnswerDepth, Depth
 from backstory.retrieval.found import Result
@@ -316,7 +315,7 @@ def test_metadata_of_added_texts_is_returned_and_filters(library: Library) -> No
         assert hit.metadata == {**facts[0], "id": "mail/1"}
     assert library.search("quinces", filters=SearchFilters(metadata={"from": "Cleo"})).hits == ()
     with raises(InputError, "wrong_type", "metadata"):
-        SearchFilters(metadata=["from"])  # type: ignore[arg-type]
+        SearchFilters(metadata=["from"])
 
 
 @pytest.mark.parametrize(

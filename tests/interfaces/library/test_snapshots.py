@@ -8,10 +8,9 @@ import pytest
 
 from backstory.index.snapshot import current_version
 from backstory.interfaces.library import snapshots
-from backstory.interfaces.library.answers import SearchAnswer
 from backstory.interfaces.library.freshness import Watcher
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import IndexReport
+from backstory.interfaces.library.results import IndexReport, SearchAnswer
 from tests.pipelines.ui_process import wait_for
 from tests.recording_embedder import RecordingEmbedder
 from tests.started_python import StartedPython
