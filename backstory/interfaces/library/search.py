@@ -63,11 +63,11 @@ def search(
 ) -> list[SearchAnswer]:
     """Search for questions in one snapshot; the notes are added to those of every answer."""
     if top_k is not None and top_k < 1:
-        raise InputError(f"top_k {top_k} must be at least 1", code="out_of_range")
+        raise InputError(f"top_k {top_k} must be at least 1")
     if mode not in (None, "hybrid", "dense", "keyword"):
         raise InputError(f"mode {mode!r} is not known; use hybrid, dense or keyword", code="unknown_value")
     if not all(map(str.strip, questions)):
-        raise InputError("the question is blank; give some words to look for", code="blank_text")
+        raise InputError("the question is blank; give some words to look for")
     index, workspace = snapshot.index, snapshot.workspace
     keys = [
         cut_long(snapshot, question)
