@@ -146,8 +146,14 @@ def score_answers(questions: Sequence[LabelledQuestion], given: Sequence[Answer]
     question, else a bootstrap over questions. A measure that no question counts for has no row.
     """
     scores = [score_answer(each, answer) for each, answer in zip(questions, given, strict=True)]
-    groups = [ALL, *dict.fromkeys(question.group for question in questions if question.group)]
-    rows = [row for group in groups for row in _tabulate(group, questions, scores)]
+    rows: list[tuple[object, ...]] = []
+    for group in [ALL, *dict.fromkeys(question.group for question in questions if question.group)]:
+        members = [each for each, one in zip(scores, questions, strict=True) if group in (ALL, one.group)]
+        for measure in members[0]:
+            values = np.array([value for each in members if (value := each[measure]) is not None])
+            if len(values):
+                bounded = _bound_share(values) if measure in _YES_OR_NO else bound_mean(values)
+                rows.append((group, measure, len(values), *bounded))
     seconds = np.array([sum(answer.timings.to_dict().values()) for answer in given])
     texts = dict.fromkeys(("group", "measure"), pl.String)
     floats = dict.fromkeys(("mean", "low", "high"), pl.Float64)
@@ -233,23 +239,6 @@ def share_words(one: str, other: str) -> bool:
     run = SequenceMatcher(None, *words, autojunk=False).find_longest_match().size
     shorter = min(map(len, words))
     return run >= max(min(_SHARED_WORDS, shorter), _SHARED_PART * shorter, 1)
-
-
-def _tabulate(
-    group: str,
-    questions: Sequence[LabelledQuestion],
-    scores: Sequence[Mapping[str, float | None]],
-) -> list[tuple[object, ...]]:
-    """Average the measures over the questions of a group."""
-    members = [place for place, question in enumerate(questions) if group in (ALL, question.group)]
-    rows: list[tuple[object, ...]] = []
-    for name in scores[0]:
-        known = [value for place in members if (value := scores[place][name]) is not None]
-        if known:
-            values = np.array(known)
-            bounded = _bound_share(values) if name in _YES_OR_NO else bound_mean(values)
-            rows.append((group, name, len(values), *bounded))
-    return rows
 
 
 def _bound_share(values: NDArray[np.float64]) -> tuple[float, float, float]:
