@@ -176,10 +176,9 @@ def learn(_: Path, inputs: Inputs, rng: random.Random) -> None:
     """Learn something, or forget what was learned."""
     weights = {name: round(rng.uniform(-1, 1), 3) for name in FEATURES}
     gains = {"gain": 0.1, "gain_low": 0.05, "gain_high": 0.15}
-    fit = {"weights": weights, "intercept": -3.0, "strength": 1.0}
+    fit = {"weights": weights, "intercept": -3.0}
     learned = {
         "embedder": HashingEmbedder().id,
-        "source": "set",
         **gains,
         "fit": fit,
         "windows": 20,

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -32,9 +31,6 @@ from backstory.storage.turns import running
 
 LEAST_DAYS: Final = 20
 """Fewer labelled days say nothing about the next ones."""
-_FOLDS: Final = 4
-"""Runs of days of the earlier half; for the strength, fits on the first of them are tested on the next one."""
-_STRENGTHS: Final = (0.25, 0.5, 1.0)
 _RIDGE: Final = 0.01
 """The features of documents are many and alike, and the documents of a window are no independent examples."""
 _DECIMALS: Final = 6
@@ -57,9 +53,8 @@ class Trial(BaseModel):
     gain_low: float
     """Lower end of the paired 95 % bootstrap interval of the gain over the days."""
     gain_high: float
-    strength: float
     fit: DocumentFit = Field(exclude=True, repr=False)
-    """A fit of the same strength on all days."""
+    """A fit on all days."""
 
 
 class Lesson(BaseModel):
@@ -120,8 +115,7 @@ def try_fit(examples: Examples) -> Trial | None:
         return None
     earlier, later = days[: len(days) // 2], days[len(days) // 2 :]
     documents = examples.compare_documents()
-    strength = _choose_strength(examples, documents, earlier)
-    fit = _fit(documents.filter(pl.col("day").is_in(earlier)), strength)
+    fit = _fit(documents.filter(pl.col("day").is_in(earlier)))
     before, after = examples.score(later, None), examples.score(later, fit)
     gain, low, high = bound_mean(after - before)
     tested = len(examples.windows.filter(pl.col("day").is_in(later)))
@@ -134,23 +128,11 @@ def try_fit(examples: Examples) -> Trial | None:
         gain=gain,
         gain_low=low,
         gain_high=high,
-        strength=strength,
-        fit=_fit(documents, strength),
+        fit=_fit(documents),
     )
 
 
-def _choose_strength(examples: Examples, documents: pl.DataFrame, days: Sequence[date]) -> float:
-    """Choose the strength that covers most: every run of days after the first is tested with a fit on all before it."""
-    starts = [len(days) * run // _FOLDS for run in range(1, _FOLDS)]
-    covered = dict.fromkeys(_STRENGTHS, 0.0)
-    for start, end in pairwise([*starts, len(days)]):
-        fit = _fit(documents.filter(pl.col("day").is_in(days[:start])), 1.0)
-        for strength in _STRENGTHS:
-            covered[strength] += examples.score(days[start:end], replace(fit, strength=strength)).sum()
-    return max(_STRENGTHS, key=lambda strength: covered[strength])
-
-
-def _fit(documents: pl.DataFrame, strength: float) -> DocumentFit:
+def _fit(documents: pl.DataFrame) -> DocumentFit:
     """Fit the odds that a document is named. Every window weighs the same."""
     rows = documents.select(FEATURES).to_numpy()
     weights = documents.select(1 / pl.len().over("window_id")).to_series().to_numpy()
@@ -163,7 +145,6 @@ def _fit(documents: pl.DataFrame, strength: float) -> DocumentFit:
     return DocumentFit(
         dict(zip(FEATURES, slopes.tolist(), strict=True)),
         round(float(fitted[0] - centre @ slopes), _DECIMALS),
-        strength,
     )
 
 

@@ -53,17 +53,10 @@ FEATURES: Final = (*VALUES, *(f"rank_of_{name}" for name in VALUES))
 
 @dataclass(frozen=True)
 class DocumentFit:
-    """A fitted prior.
-
-    Attributes:
-        weights: Weight of each of :data:`FEATURES`, in their order.
-        intercept: Log odds of a document whose features are all 0.
-        strength: The prior is the odds, to this power.
-    """
+    """A fitted prior: the weight of each of :data:`FEATURES`, in their order, and the log odds where all are 0."""
 
     weights: Mapping[str, float]
     intercept: float
-    strength: float
 
     @property
     def digest(self) -> str:
@@ -73,23 +66,16 @@ class DocumentFit:
     @property
     def is_sound(self) -> bool:
         """Whether there is a finite number for each feature."""
-        values = [*self.weights.values(), self.intercept, self.strength]
+        values = [*self.weights.values(), self.intercept]
         return tuple(self.weights) == FEATURES and all(
             isinstance(value, int | float) and isfinite(value) for value in values
         )
 
     def weigh(self, documents: pl.DataFrame) -> pl.Series:
-        """Weigh documents.
-
-        Args:
-            documents: From :func:`compare_documents`.
-
-        Returns:
-            A factor for each document.
-        """
+        """Return a factor for each document of :func:`compare_documents`, its odds."""
         columns = documents.select(list(self.weights)).to_numpy()
         odds = self.intercept + columns @ np.array(list(self.weights.values()))
-        return pl.Series("prior", np.exp(self.strength * odds.round(_DECIMALS)), dtype=pl.Float64)
+        return pl.Series("prior", np.exp(odds.round(_DECIMALS)), dtype=pl.Float64)
 
 
 @dataclass(frozen=True, kw_only=True)

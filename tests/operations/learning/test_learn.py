@@ -112,7 +112,7 @@ def test_a_fit_that_does_not_gain_changes_nothing(community: Workspace) -> None:
     [
         lambda text: text[: len(text) // 2],
         lambda text: text.replace('"score"', '"scores"'),
-        lambda text: text.replace('"strength":', '"strength": 1e999, "unknown":'),
+        lambda text: text.replace('"intercept":', '"intercept": 1e999, "unknown":'),
     ],
 )
 def test_a_damaged_fit_is_an_error_until_it_is_removed(

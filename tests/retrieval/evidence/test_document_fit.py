@@ -15,7 +15,7 @@ from backstory.retrieval.evidence.document_fit import (
 from backstory.retrieval.evidence.document_prior import LEAST_PARTS, weigh_documents
 from backstory.retrieval.evidence.pair_model import OF_PARTS
 
-FIT = DocumentFit(dict.fromkeys(FEATURES, 0.0) | {"shared_phrases": -1.0}, intercept=-2.0, strength=0.5)
+FIT = DocumentFit(dict.fromkeys(FEATURES, 0.0) | {"shared_phrases": -0.5}, intercept=-1.0)
 
 
 def make_measured(phrases: Sequence[float], parts: int = LEAST_PARTS, window: str = "w") -> pl.DataFrame:
