@@ -106,14 +106,6 @@ def _real_names(table: str) -> Check:
     )
 
 
-def _find_inexact_chunks(workspace: Workspace, _: Partitions) -> pl.DataFrame:
-    documents = workspace.tables.read("documents").select("document_id", "revision", source="text")
-    chunks = workspace.tables.read("document_chunks").join(documents, on=["document_id", "revision"])
-    length = pl.col("char_end") - pl.col("char_start")
-    exact = pl.col("source").str.slice(pl.col("char_start"), length) == pl.col("text")
-    return chunks.filter(~exact).select("chunk_id", "char_start", "char_end")
-
-
 def _find_later_documents(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
     contexts = workspace.tables.read("contexts", partitions)
     starts = workspace.tables.read("windows", partitions).select("window_id", "started_at")
@@ -231,14 +223,6 @@ CHECKS: Final = (
         what="documents of which readers see names of members, in the path or the text",
         example="{uri} ({names} names in its text)",
         remedy="Rename the file; `privacy: {documents: replace}` replaces names in texts.",
-    ),
-    Check(
-        table="document_chunks",
-        name="inexact_slices",
-        find=_find_inexact_chunks,
-        what="chunks that are not the slice of their document's text that they name",
-        example="{chunk_id}, characters {char_start} to {char_end}",
-        remedy=_remake("document_chunks"),
     ),
     _warn(
         table="quarantine",

@@ -23,7 +23,6 @@ from backstory.models.failures import hide_quotes
 from backstory.pipeline.incremental.inputs import (
     is_made_by_this_code,
     read_previous,
-    read_table_rows,
 )
 from backstory.pipeline.incremental.visible_documents import IS_POST
 from backstory.pipeline.sharing import fetch_snapshot, send_snapshot
@@ -74,7 +73,7 @@ class SearchIndexStage(Stage):
     def make(self, partitions: list[str]) -> None:
         """Publish a snapshot of the documents, without those that the service refuses."""
         workspace = self.workspace
-        documents, chunks = (read_table_rows(workspace, table, [WHOLE]) for table in self.contents)
+        documents, chunks = self.read(partitions)
         vectors = self._embed(documents, chunks)
         if vectors is None:
             for stage in (DocumentsStage, DocumentChunksStage):
@@ -230,11 +229,11 @@ class DocumentChunksStage(Stage):
     contents = ("documents",)
     partitioned = False
 
-    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:  # noqa: ARG002 - there is one
+    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Cut the documents whose chunks are not known."""
         workspace = self.workspace
-        previous = read_previous(workspace, "document_chunks")
-        chunks = cut_documents(workspace, read_table_rows(workspace, "documents", [WHOLE]), previous)
+        [documents], previous = self.read(partitions), read_previous(workspace, "document_chunks")
+        chunks = cut_documents(workspace, documents, previous)
         self.counts["kept"] = (
             0 if previous is None else chunks.join(previous, on="chunk_id", how="semi").height
         )

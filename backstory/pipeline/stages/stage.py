@@ -33,6 +33,7 @@ from backstory.pipeline.incremental.inputs import (
     drop_other_grain,
     group_partitions,
     hash_dependencies,
+    read_table_rows,
     record_maker,
 )
 from backstory.pipeline.incremental.report import StageResult, log_report
@@ -197,6 +198,10 @@ class Stage:
     def hash_further(self) -> Mapping[str, Sequence[str]]:
         """Hash by partition what else decides the rows; nothing unless a stage says so."""
         return {}
+
+    def read(self, partitions: Sequence[str]) -> list[pl.DataFrame]:
+        """Read the tables in :attr:`contents`, in their order."""
+        return [read_table_rows(self.workspace, table, partitions) for table in self.contents]
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Return the rows of the given partitions."""

@@ -81,7 +81,7 @@ class WindowChunksStage(_StageOfMessages):
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Cut the windows of the partitions."""
-        windows = read_table_rows(self.workspace, "windows", partitions)
+        [windows] = self.read(partitions)
         messages = read_with_previous(self.workspace, partitions)
         return cut_to_queries(self.workspace, windows, messages, partitions)
 
@@ -169,10 +169,6 @@ class RetrievalStage(Stage):
             posts_of=self.resources.visible.posts_of if workspace.feeds_back else None,
             document_fit=workspace.document_fit,
         )
-
-    def read(self, partitions: Sequence[str]) -> list[pl.DataFrame]:
-        """Read the tables in :attr:`contents`, in their order."""
-        return [read_table_rows(self.workspace, table, partitions) for table in self.contents]
 
     def embed_queries(self, windows: pl.DataFrame, chunks: pl.DataFrame) -> tuple[Queries, EmbeddingStats]:
         """Plan the queries of windows, and compute the vectors that are not cached."""
