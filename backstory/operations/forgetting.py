@@ -39,7 +39,7 @@ from backstory.pipeline.rendered_pages import remove_pages
 from backstory.pipeline.run.cache_use import drop_unused
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import execute_run, list_tables
-from backstory.pipeline.stages.post_folder import list_post_files
+from backstory.pipeline.stages.posts import list_post_files
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.state import State
 from backstory.storage.tables.schemas import TABLES

@@ -20,7 +20,7 @@ from backstory.pipeline.checks.cases import make_check
 from backstory.pipeline.checks.checks import CHECKS, Check
 from backstory.pipeline.history.record import describe_status, describe_trouble, find_trouble
 from backstory.pipeline.incremental.visible_documents import find_outdated
-from backstory.pipeline.stages.post_folder import FILES
+from backstory.pipeline.stages.posts import FILES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.cache import require_whole_values
 from backstory.storage.conversations import ConversationStore

@@ -11,7 +11,7 @@ import polars as pl
 from backstory.base.errors import ContractError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import count, name_some
-from backstory.pipeline.stages.post_folder import FILES
+from backstory.pipeline.stages.posts import FILES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import Tables
 

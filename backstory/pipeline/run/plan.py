@@ -12,8 +12,7 @@ from backstory.ingest.sources.roots import list_sources
 from backstory.pipeline.incremental.inputs import hash_dependencies
 from backstory.pipeline.stages.documents import DocumentsStage
 from backstory.pipeline.stages.messages import MessagesStage
-from backstory.pipeline.stages.post_folder import list_files_of_people
-from backstory.pipeline.stages.posts import PostsStage
+from backstory.pipeline.stages.posts import PostsStage, list_files_of_people
 from backstory.pipeline.stages.search_index import DocumentChunksStage, SearchIndexStage
 from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.stages.windows import (

@@ -32,7 +32,7 @@ from backstory.pipeline.stages.documents import (
     read_posts_again,
     record_refusal,
 )
-from backstory.pipeline.stages.post_folder import FILES
+from backstory.pipeline.stages.posts import FILES
 from backstory.pipeline.stages.stage import AddedPosts, RunResources, Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.embedding import EmbeddingSettings

@@ -30,7 +30,7 @@ from backstory.pipeline.incremental.inputs import (
 )
 from backstory.pipeline.incremental.report import add_counts
 from backstory.pipeline.incremental.visible_documents import record_searched
-from backstory.pipeline.stages.post_folder import remove_posts_of_gone_windows
+from backstory.pipeline.stages.posts import remove_posts_of_gone_windows
 from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.assembly import Retrieval
