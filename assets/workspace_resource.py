@@ -8,7 +8,6 @@ from pathlib import Path
 import dagster as dg
 
 from backstory.base.files.atomic import lock
-from backstory.operations.alerts.problems import describe_crash
 from backstory.operations.alerts.sending import send_alerts
 from backstory.pipeline.run.run import OnProgress, Run
 from backstory.pipeline.run.runner import Report, execute_run
@@ -35,7 +34,7 @@ class WorkspaceResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         try:
             execute_run(self.workspace, run, on_progress, report)
         except Exception as error:
-            send_alerts(self.workspace, describe_crash(error, run))
+            send_alerts(self.workspace, run, error)
             raise
         send_alerts(self.workspace, run)
         return run

@@ -117,7 +117,6 @@ def run_and_print(
     root = find_workspace(given)
     with show_run_bar(f"reading {root}") as move:
         # Loading the stages may take seconds, so it follows the bar.
-        from backstory.operations.alerts.problems import describe_crash
         from backstory.operations.alerts.sending import send_alerts
         from backstory.pipeline.run.run import Run
         from backstory.pipeline.run.runner import find_wanted
@@ -129,7 +128,7 @@ def run_and_print(
             made = execute(workspace, Run(wanted, by=by), _follow(console, move, verbose=verbose))
         except Exception as error:
             if type(error) is not InputError:  # which the user made, and sees
-                print_lines(console, send_alerts(workspace, describe_crash(error)))
+                print_lines(console, send_alerts(workspace, Run((), frozenset()), error))
             raise
     if as_json:
         print_json(make_record(made))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from backstory.base.errors import BackstoryError
 from backstory.base.ids import digest
 from backstory.base.telemetry import describe_range
 from backstory.pipeline.checks.checks import Check
@@ -52,16 +50,6 @@ class Problem(BaseModel):
 
 Problems: TypeAlias = Mapping[str, Problem]
 """Problems by identity. The identity of a check has no count, and that of a failure no digits."""
-
-
-def describe_crash(error: Exception, run: Run | None = None) -> Run:
-    """Return a run that an exception ended before it had a result, or none of which began.
-
-    An exception that the library did not raise on purpose may quote an input, so only its class is told.
-    """
-    is_ours = isinstance(error, BackstoryError)
-    told = str(error) if is_ours else f"{type(error).__name__}, see the log of the run"
-    return replace(run or Run((), frozenset()), errors=[told])
 
 
 def find_problems(

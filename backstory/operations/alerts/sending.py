@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -95,8 +96,8 @@ def record_sent(state: State, hook: str, sent: SentAlerts) -> None:
         state.upsert(session, ALERTS, [(hook, sent.model_dump_json(exclude_defaults=True))])
 
 
-def send_alerts(workspace: Workspace, run: Run) -> list[str]:
-    """Alert every hook of what a run changed; return a sentence per alert, sent or failed.
+def send_alerts(workspace: Workspace, run: Run, error: Exception | None = None) -> list[str]:
+    """Alert every hook of what a run changed, or of its error; return a sentence per alert, sent or failed.
 
     A hook gets an alert when a problem appears that it was not sent yet, when the last problem is gone, and again
     after ``alerts.repeat_hours`` while problems are open. The next run retries a hook that failed.
@@ -104,6 +105,13 @@ def send_alerts(workspace: Workspace, run: Run) -> list[str]:
     hooks = list_hooks(workspace)
     if not hooks:
         return []
+    if (
+        error is not None
+    ):  # one that the library did not raise on purpose may quote an input, so its class is told
+        is_ours = isinstance(error, BackstoryError)
+        run = replace(
+            run, errors=[str(error) if is_ours else f"{type(error).__name__}, see the log of the run"]
+        )
     settings, now = workspace.settings.alerts, datetime.now(UTC)
     moment, state, told = now.isoformat(timespec="seconds"), workspace.state, []
     found = find_problems(run, settings.on, moment, partial(hide_chats, workspace))
