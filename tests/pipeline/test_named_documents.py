@@ -15,7 +15,7 @@ from backstory.interfaces.pages.site.links import collect_links
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.operations.forgetting import forget
 from backstory.operations.learning.labels import Places
-from backstory.pipeline.chats.leaks import make_discretion
+from backstory.pipeline.chats.leaks import find_leaks, make_discretion
 from backstory.pipeline.chats.name_view import NameView
 from backstory.pipeline.chats.named_documents import (
     find_shown_names,
@@ -236,6 +236,17 @@ def test_posts_link_to_files_of_a_source_elsewhere_unless_its_folder_names_a_mem
         run_pipeline(each)
     assert not [path for path in list_linked(moved) if "drip line" in path]
     assert read_posts(moved) == read_posts(fresh)
+
+
+def test_a_run_of_a_few_days_leaves_no_name_of_a_new_member_on_others(replaced: Path, tmp_path: Path) -> None:
+    workspace = open_workspace(shutil.copytree(replaced, tmp_path / "workspace"))
+    write_document(workspace, f"{DRIP} Zed Quist paid for the elbow of the drip irrigation line.")
+    run_pipeline(open_workspace(workspace.root))
+    assert "Zed Quist" in read_shown(workspace)
+    joined = open_with(workspace.root, f"{CHAT}16/03/2025, 09:00 - Zed Quist: hello\n")
+    run_pipeline(joined, ["2025-03-16"])
+    assert "Zed Quist" not in read_posts(joined)
+    assert find_leaks(open_workspace(workspace.root), "posts").is_empty()
 
 
 CHANGES = {

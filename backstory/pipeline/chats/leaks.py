@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -27,10 +28,12 @@ from backstory.pipeline.chats.people import (
     read_people,
     show_chunks,
 )
+from backstory.pipeline.chats.stored_messages import PARTITIONED
 from backstory.pipeline.incremental.inputs import content_of
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.passages.provenance import find_quotes, quote_chunk
 from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.tables import WHOLE
 from backstory.text.layout import MESSAGE_SEPARATOR
 from backstory.text.people import Discretion, FindLeaks, find_no_leaks
 from backstory.text.prompts.entries import MESSAGE_AUTHOR
@@ -38,7 +41,6 @@ from backstory.text.prompts.entries import MESSAGE_AUTHOR
 _MESSAGES: Final = "messages"
 _PASSED: Final = "names in {}"
 _OPTED_OUT: Final = "opted out"
-_PEOPLE: Final = "people"
 
 SEARCHED_COLUMNS: Final[Mapping[str, Mapping[str, Place]]] = MappingProxyType(
     {
@@ -58,26 +60,44 @@ SEARCHED_COLUMNS: Final[Mapping[str, Mapping[str, Place]]] = MappingProxyType(
 def find_leaks(workspace: Workspace, table: str, partitions: Sequence[str] | None = None) -> pl.DataFrame:
     """Search a table for what must not be in it, but for partitions that passed and have not changed since.
 
-    The messages, from which most other tables are made, are searched for real names, for messages of people who opted
-    out before the last run, and for contact data. The search of the other tables for names also finds what was changed,
-    restored or written by a model since: a model may write a name that no message of its window holds, such as one that
-    a document tells it. Text of documents is published as it is, and not searched; nor are posts that a person edited.
-    It returns ``column`` of every cell with its ``message_id`` or ``window_id`` (null in a table without windows),
-    never what was found.
+    In the messages that is real names, messages of people who opted out before the last run, and contact data. The
+    other tables are searched for names, which a model may write that no message of its window holds. Text of documents
+    is published as it is, and not searched. It returns ``column`` of every cell with its ``message_id`` or
+    ``window_id`` (null in a table without windows), never what was found.
     """
-    found = [pl.DataFrame(schema={"column": pl.String, _identify(table): pl.String})]
+    identifier = "message_id" if table == _MESSAGES else "window_id"
+    found = [pl.DataFrame(schema={"column": pl.String, identifier: pl.String})]
     # The other partition of the sources lists documents.
     wanted = [EXPORT_SOURCES] if table == "sources" else partitions
     known = read_people(workspace).real
     if pending := _find_pending(workspace, table, wanted, known):
-        rows = workspace.tables.read(table, [*pending])
-        found.append(_find_names(workspace, table, rows, [*pending]))
+        found.append(_find_names(workspace, table, [*pending], _list_names(workspace, table)))
         # Exports that were changed since the last run may lack names.
         if found[-1].is_empty() and hash_names(workspace) == known:
             workspace.catalog.record(_PASSED.format(table), pending)
     if table == _MESSAGES:
         found += _find_others(workspace, partitions)
     return pl.concat(found)
+
+
+def find_former_names(workspace: Workspace) -> set[str]:
+    """List the partitions in which earlier runs wrote real names that are replaced now, as of members who joined later.
+
+    Nothing is searched unless a name, or the code that finds names, is new since a search that found none.
+    """
+    known, named = hash_names(workspace), set[str]()
+    for table in (_MESSAGES, *(SEARCHED_COLUMNS.keys() & {*PARTITIONED})):
+        pending = _find_pending(workspace, table, None, known)
+        names = _list_names(workspace, table) if pending else []
+        clean = {}
+        for key, entry in pending.items():
+            with suppress(ContractError):  # the run makes it again, and says so
+                if _find_names(workspace, table, [key], names).is_empty():
+                    clean[key] = entry
+                else:
+                    named.add(key)
+        workspace.catalog.record(_PASSED.format(table), clean)
+    return named
 
 
 def make_leak_finder(workspace: Workspace) -> FindLeaks:
@@ -102,32 +122,10 @@ def make_discretion(workspace: Workspace) -> Discretion:
     )
 
 
-def find_former_names(workspace: Workspace) -> set[str]:
-    """List the partitions in which earlier runs wrote real names that are replaced now, as of members who joined later.
-
-    Nothing is searched unless a name, or the code that finds names, is new since a search that found none.
-    """
-    pending = _find_pending(workspace, _MESSAGES, None, hash_names(workspace))
-    named: dict[str, bool] = {}
-    for key in pending:
-        try:
-            messages = workspace.tables.read(_MESSAGES, [key])
-        except ContractError:
-            continue  # the run makes it again, and says so
-        named[key] = not _find_names(workspace, _MESSAGES, messages, [key]).is_empty()
-    clean = {key: pending[key] for key, is_named in named.items() if not is_named}
-    workspace.catalog.record(_PASSED.format(_MESSAGES), clean)
-    return named.keys() - clean.keys()
-
-
 def record_opted_out(workspace: Workspace, opted_out: pl.DataFrame) -> None:
     """Record who is out of which conversation (null: of all), as tables name them, for the search."""
     pairs = opted_out.filter("is_out").select("conversation_id", "author").sort(pl.all()).rows()
-    workspace.catalog.record(_OPTED_OUT, {_PEOPLE: Entry("", json.dumps(pairs), len(pairs))})
-
-
-def _identify(table: str) -> str:
-    return "message_id" if table == _MESSAGES else "window_id"
+    workspace.catalog.record(_OPTED_OUT, {WHOLE: Entry("", json.dumps(pairs), len(pairs))})
 
 
 def _find_pending(
@@ -146,13 +144,17 @@ def _find_pending(
     return {key: Entry(inputs[key], contents[key], 0) for key in pending}
 
 
+def _list_names(workspace: Workspace, table: str) -> list[str]:
+    """Read the names that must not be in a table from the exports, because nothing else holds them."""
+    return read_names(workspace) if table == _MESSAGES else list_hidden_names(workspace)
+
+
 def _find_names(
-    workspace: Workspace, table: str, rows: pl.DataFrame, partitions: Sequence[str]
+    workspace: Workspace, table: str, partitions: Sequence[str], names: Sequence[str]
 ) -> pl.DataFrame:
-    """Search rows for authors' real names, which are read from the exports, because nothing else holds them."""
+    rows, agreed = workspace.tables.read(table, partitions), read_people(workspace).agreed.values()
     if table == _MESSAGES:
-        return find_real_names(rows, read_names(workspace))
-    names, agreed = list_hidden_names(workspace), read_people(workspace).agreed.values()
+        return find_real_names(rows, names)
     identifier = "window_id" if "window_id" in rows.columns else pl.lit(None, pl.String).alias("window_id")
     found = [pl.DataFrame(schema={"column": pl.String, "window_id": pl.String, "part": pl.String})]
     for column, place in SEARCHED_COLUMNS[table].items():
@@ -196,7 +198,7 @@ def _leave_out_joints(workspace: Workspace, found: pl.DataFrame, partitions: Seq
 
 def _find_others(workspace: Workspace, partitions: Sequence[str] | None) -> list[pl.DataFrame]:
     """Find messages of people who opted out, and texts with contact data."""
-    recorded = workspace.catalog.read(_OPTED_OUT).get(_PEOPLE)
+    recorded = workspace.catalog.read(_OPTED_OUT).get(WHOLE)
     schema = {"conversation_id": pl.String, "author": pl.String}
     people = pl.DataFrame(json.loads(recorded.content) if recorded else [], schema=schema, orient="row")
     if people.is_empty() and not workspace.settings.privacy.scrub:

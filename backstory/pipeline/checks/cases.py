@@ -101,7 +101,8 @@ def find_cases(workspace: Workspace, check: Check, partitions: Sequence[str]) ->
     parts = {key: find_cases(workspace, check, [key]) for key in partitions}
     return CheckResult(
         check,
-        pl.concat([part.cases for part in parts.values()], how="diagonal"),
+        # A case of no partition is found in each.
+        pl.concat([part.cases for part in parts.values()], how="diagonal").unique(maintain_order=True),
         sum(part.rows for part in parts.values()),
         {key: len(part.cases) for key, part in parts.items() if not part.passed},
         {key: reason for part in parts.values() for key, reason in part.failures.items()},
