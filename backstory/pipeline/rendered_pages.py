@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from backstory.base.files.atomic import temporary_path
@@ -18,8 +18,7 @@ EXPORT_MARK: Final = ".backstory-export"
 """File in the folder of an export. It lists the exported files, which are Backstory's to replace and to remove."""
 
 # A killed process may leave the hidden file that would have become a page.
-_PAGES: Final = ("*.html", "feed.xml", "feed.json", "sitemap.xml", "pictures/*.png")
-_LEFT: Final = ".*.tmp"
+_PAGES: Final = ("*.html", "feed.xml", "feed.json", "sitemap.xml", "pictures/*.png", ".*.tmp")
 
 
 def list_site_pages(folder: Path) -> list[Path]:
@@ -29,8 +28,7 @@ def list_site_pages(folder: Path) -> list[Path]:
         return [path for page in listed for path in (page, temporary_path(page)) if path.is_file()]
     if not (folder / SITE_MARK).is_file():
         return []
-    found = {path for pattern in _PAGES for path in folder.rglob(pattern)}
-    return sorted(path for path in (*found, *folder.rglob(_LEFT)) if path.is_file())
+    return sorted({path for pattern in _PAGES for path in folder.rglob(pattern) if path.is_file()})
 
 
 def read_export_mark(folder: Path) -> list[str]:
@@ -38,11 +36,9 @@ def read_export_mark(folder: Path) -> list[str]:
     mark = folder / EXPORT_MARK
     if not mark.is_file():
         return []
-    named = [line for line in mark.read_text(encoding="utf-8").splitlines()[1:] if line]
+    named = filter(None, mark.read_text(encoding="utf-8").splitlines()[1:])
     # A file that anyone may edit must not name what lies elsewhere.
-    return sorted(
-        name for name in named if not PurePosixPath(name).is_absolute() and ".." not in name.split("/")
-    )
+    return sorted(name for name in named if not name.startswith("/") and ".." not in name.split("/"))
 
 
 def remove_pages(root: Path) -> tuple[str, ...]:
@@ -50,15 +46,12 @@ def remove_pages(root: Path) -> tuple[str, ...]:
 
     It names what was removed, relative to the workspace: each report, and the folders of the site and the exports.
     """
-    reports = sorted((root / REPORTS_FOLDER).glob("*.html"))
-    folders = [root / SITE_FOLDER, *sorted((root / EXPORTS_FOLDER).glob("*/"))]
-    pages = {folder: list_site_pages(folder) for folder in folders}
-    for path in [*reports, *(path for paths in pages.values() for path in paths)]:
+    paths = sorted((root / REPORTS_FOLDER).glob("*.html"))
+    removed = [path.relative_to(root).as_posix() for path in paths]
+    for folder in (root / SITE_FOLDER, *sorted((root / EXPORTS_FOLDER).glob("*/"))):
+        if pages := list_site_pages(folder):
+            removed.append(f"the {len(pages)} pages in {folder.relative_to(root).as_posix()}/")
+            paths += pages
+    for path in paths:
         path.unlink()
-    removed = [path.relative_to(root).as_posix() for path in reports]
-    removed += [
-        f"the {len(paths)} pages in {folder.relative_to(root).as_posix()}/"
-        for folder, paths in pages.items()
-        if paths
-    ]
     return tuple(removed)

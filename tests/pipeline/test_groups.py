@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from backstory import run_pipeline
 from backstory.pipeline.incremental.inputs import group_partitions
-from backstory.pipeline.incremental.report import StageResult, add_counts
+from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.forms import Share
 from tests.pipeline.test_run import hash_files
@@ -128,11 +128,3 @@ def test_groups_are_runs_within_the_limit(weights: list[int], most: int) -> None
     assert all(
         total + weight_of[following[0]] > most for total, following in zip(sums[:-1], groups[1:], strict=True)
     )
-
-
-def test_figures_of_groups_are_added_and_words_listed_once() -> None:
-    counts: dict[str, int | float | str] = {"queries": 2, "engine": "exact"}
-    add_counts(counts, {"queries": 3, "engine": "exact", "seconds": 0.5})
-    add_counts(counts, {"queries": 1, "engine": "vss"})
-    add_counts(counts, {"queries": 1, "engine": "exact"})
-    assert counts == {"queries": 7, "engine": "exact; vss", "seconds": 0.5}

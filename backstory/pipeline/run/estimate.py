@@ -47,7 +47,6 @@ class TextsToEmbed:
     """The distinct texts of one kind, how many vectors are in the cache, and the tokens of the others."""
 
     kind: str
-    """``documents`` or ``query chunks``."""
     texts: int
     cached: int
     tokens: int
@@ -63,14 +62,11 @@ class CallsToMake:
     """Calls of the reranker or the writer at most: one for each window that may have changed, without retries."""
 
     purpose: str
-    """``rerank`` or ``writing``."""
     model: str
     calls: int
     tokens_in: int
     tokens_out: int
-    """0 if what the model may write is not limited."""
     cost: float | None
-    """None without a price."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +79,14 @@ class Pace:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Estimated usage of a run over some partitions."""
+    """Estimated usage of a run; ``cost`` is that of the embedding. A cost is None without a price."""
 
     partitions: Sequence[str]
     embedder: str
-    """Id of the embedding space."""
     embedding: Sequence[TextsToEmbed]
     pace: Pace
     is_paid: bool
-    """Whether the embedder is a paid service."""
     cost: float | None
-    """Price of the embedding; None if a paid service has no price in the settings."""
     calls: Sequence[CallsToMake]
     currency: str
 
@@ -205,27 +198,27 @@ def _predict_pace(
 def _list_calls(
     workspace: Workspace, wanted: Sequence[str], searched: Sequence[str], changed: Collection[str], made: Made
 ) -> list[CallsToMake]:
-    settings, calls = workspace.settings, []
+    settings, calls = workspace.settings, list[CallsToMake]()
     rerank, writers = settings.rerank, settings.writers
+
+    def add(purpose: str, model: str, number: int, tokens: int, written: int) -> None:
+        used = Usage(calls=number, tokens_in=tokens, tokens_out=number * written)
+        cost = _price(settings, model, used)
+        calls.append(CallsToMake(purpose, model, number, tokens, used.tokens_out, cost))
+
     if rerank.paid_model is not None and searched:
         number = sum(len(made["windows", key]) for key in searched)
         characters = number * (QUERY_CHARACTERS + rerank.candidates * TEXT_CHARACTERS)
-        calls.append(("rerank", rerank.paid_model, number, characters, 0, MAX_OUTPUT_TOKENS))
+        add("rerank", rerank.paid_model, number, characters // _CHARACTERS_OF_A_TOKEN, MAX_OUTPUT_TOKENS)
     if writers.paid_model is not None:
         again = {*searched, *changed, *PostsStage.find_stale(workspace, wanted)}
         told = PostsStage.list_also_read(workspace, wanted)
         again = {key for key in wanted if key in again or not again.isdisjoint(told.get(key, ()))}
         number = sum(len(made["windows", key]) for key in again)
         characters = sum(int(made["window_chunks", key]["text"].str.len_chars().sum()) for key in again)
-        most = (settings.context.max_tokens, writers.max_output_tokens)
-        calls.append(("writing", writers.paid_model, number, characters, *most))
-    estimated = []
-    for purpose, model, number, characters, tokens_of_each, written_of_each in calls:
-        tokens = number * tokens_of_each + characters // _CHARACTERS_OF_A_TOKEN
-        used = Usage(calls=number, tokens_in=tokens, tokens_out=number * written_of_each)
-        cost = _price(settings, model, used)
-        estimated.append(CallsToMake(purpose, model, number, tokens, used.tokens_out, cost))
-    return estimated
+        tokens = number * settings.context.max_tokens + characters // _CHARACTERS_OF_A_TOKEN
+        add("writing", writers.paid_model, number, tokens, writers.max_output_tokens)
+    return calls
 
 
 def _price(settings: Settings, model: str | None, used: Usage) -> float | None:
