@@ -48,8 +48,8 @@ class MessageDifferences:
     late: int = _said("{number:,} of them late", 0)
     changed: int = _said("{number:,} changed", 0)
     removed: int = _said("{number:,} removed", 0)
-    new_days: tuple[str, ...] = _said("the first of {names}")
-    late_days: tuple[str, ...] = _said("late ones of {names}")
+    new_days: tuple[str, ...] = _said("first messages of {names}")
+    late_days: tuple[str, ...] = _said("late messages of {names}")
 
 
 @dataclass(frozen=True)
@@ -124,15 +124,15 @@ def compare(workspace: Workspace, before: ReaderView, made: Collection[str]) -> 
 
 
 def _read(
-    before: ReaderView, after: ReaderView, columns: Sequence[str], table: str, beside: str = ""
+    before: ReaderView, after: ReaderView, table: str, columns: Sequence[str], changed_in: str = ""
 ) -> list[pl.DataFrame]:
-    """Read a table before and after where a partition of it has changed, or of a table beside it."""
+    """Read a table before and after, only the partitions that have changed, in it or in another table."""
     views = (before.tables, after.tables)
-    changed = set()
-    for name in filter(None, (table, beside)):
-        former, present = ({(k, one.content) for k, one in view.entries(name).items()} for view in views)
-        changed |= {key for key, _ in former ^ present}
-    return [view.read(table, sorted(changed), columns=columns) for view in views]
+    former, present = (
+        {(key, entry.content) for key, entry in view.entries(changed_in or table).items()} for view in views
+    )
+    changed = sorted({key for key, _ in former ^ present})
+    return [view.read(table, changed, columns=columns) for view in views]
 
 
 def _match(
@@ -149,7 +149,7 @@ def compare_documents(before: ReaderView, after: ReaderView) -> DocumentDifferen
     """Compare the documents that people wrote."""
     columns = ("document_id", "uri", "revision", "content_hash", "status")
     former, present = (
-        rows.filter(_OF_PEOPLE).sort("uri") for rows in _read(before, after, columns, "documents")
+        rows.filter(_OF_PEOPLE).sort("uri") for rows in _read(before, after, "documents", columns)
     )
     come, changed, gone = _match(former, present, ["document_id"], ["revision"])
     # Equal contents are paired in the order of their paths, each once.
@@ -167,7 +167,7 @@ def compare_documents(before: ReaderView, after: ReaderView) -> DocumentDifferen
 def compare_messages(before: ReaderView, after: ReaderView) -> MessageDifferences:
     """Compare the messages, of all conversations together."""
     content, place = ("author", "text", "kind"), ("conversation_id", "timestamp", "local_time")
-    former, present = _read(before, after, ("message_id", *place, *content), "messages")
+    former, present = _read(before, after, "messages", ("message_id", *place, *content))
     added, changed, removed = _match(former, present, ["message_id"], content)
     known = before.tables.read("messages", columns=place) if len(added) else former
     newest = known.group_by("conversation_id").agg(newest=pl.col("timestamp").max())
@@ -183,8 +183,8 @@ def compare_messages(before: ReaderView, after: ReaderView) -> MessageDifference
 
 def _compare_windows(before: ReaderView, after: ReaderView) -> WindowDifferences:
     columns = ("window_id", "conversation_id", "started_at")
-    windows = _read(before, after, columns, "windows", beside="window_contexts")
-    verdicts = _read(before, after, ("window_id", "verdict"), "window_contexts", beside="windows")
+    windows = _read(before, after, "windows", columns, changed_in="window_contexts")
+    verdicts = _read(before, after, "window_contexts", ("window_id", "verdict"))
     # A window is named by its conversation and beginning, and its place among those with the same ones.
     place = pl.int_range(pl.len()).over("conversation_id", "started_at")
     former, present = (
