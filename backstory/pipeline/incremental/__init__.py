@@ -1,1 +1,1 @@
-"""Incremental recomputation: fingerprints of inputs, and the partitions that they make stale."""
+"""Incremental recomputation: what rows are made from, and what a stage has made."""
