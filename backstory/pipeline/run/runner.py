@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from datetime import UTC, date, datetime, time, timedelta
 from time import perf_counter
 from typing import TypeAlias
@@ -93,12 +93,11 @@ def execute_run(
     catalog are raised; those of a stage only if the run does not isolate failures.
     """
     started, divides_days = perf_counter(), may_divide_days(workspace)
+    days = run.partitions if divides_days else ()
+    turn = nullcontext() if holds_lock else running(workspace.catalog.state, run.by, days=days)
     with observe_run(run.partitions, run.dagster_run_id) as run.id:
-        with naming_faults_of_system(workspace.root), ExitStack() as held:
-            if not holds_lock:
-                days = run.partitions if divides_days else ()
-                held.enter_context(running(workspace.catalog.state, run.by, days=days))
-                require_keys(workspace, workspace.tables)
+        with naming_faults_of_system(workspace.root), turn:
+            require_keys(workspace, workspace.tables)
             files = [name for names in workspace.tables.list_files().values() for name in names.values()]
             run.fresh = skips_unchanged and is_fresh(workspace, run.partitions)
             with workspace.runs.record(run.by, run.partitions, dagster_run_id=run.dagster_run_id) as finish:
@@ -110,7 +109,7 @@ def execute_run(
             if report is not None:
                 report(run)
             # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.
-            # What holds rows that the run has removed does not stay for a while; what another run has begun with does.
+            # Of what holds rows that the run has removed, only what another run has begun with stays for a while.
             has_cleared = any(CLEARED in made.counts for made in run.made.values())
             if has_cleared and not divides_days:
                 workspace.publish_tables(timedelta(0))
