@@ -112,7 +112,27 @@ class Builder:
         for stage in stages:
             if stage.table not in self._tables:
                 continue
-            made = self._build(stage, partitions)
+            wanted, made = self._choose(stage, partitions), None
+            if wanted:
+                try:
+                    with (
+                        observe("stage", stage=stage.table, **describe_range(wanted)) as add,
+                        naming_faults_of_system(self._workspace.root),
+                    ):
+                        made = stage(self._resources, wanted).build()
+                        # Counts may be texts that name files; those stay out of traces.
+                        add(
+                            {
+                                name: value
+                                for name, value in made.figures.items()
+                                if not isinstance(value, str)
+                            }
+                        )
+                except BackstoryError as error:
+                    if not self._run.isolates_failures:
+                        raise
+                    made = self._describe(stage, wanted, error)
+                self._take(stage, wanted, made)
             if is_last:
                 self._report(stage)
                 self._done += 1
@@ -121,6 +141,42 @@ class Builder:
                     if check.blocking and not check.waits:
                         self._check(made, check, ignore_progress)
         return made
+
+    def _choose(self, stage: type[Stage], partitions: Sequence[str]) -> list[str]:
+        """Choose the partitions that neither are broken nor read a broken one, and tell where the run stands."""
+        run, workspace = self._run, self._workspace
+        if run.refused_at:
+            return []
+        partitions = self._leave_kept(stage, partitions) if stage.partitioned else [WHOLE]
+        run.leave(stage.table, _find_inherited(workspace, stage, partitions, run))
+        wanted = run.good(stage.table, partitions)
+        if wanted:
+            has_turns = self._takes_turns and stage not in CHATS
+            done = min(self._done, self._total - 1)
+            workspace.runs.enter(stage.table)
+            self._on_progress(RunPosition(stage.table, done, self._total, has_turns))
+        return wanted
+
+    def _describe(self, stage: type[Stage], wanted: Sequence[str], error: BackstoryError) -> StageResult:
+        """Describe a stage that made nothing, since it raised an error."""
+        stopped = str(error) if isinstance(error, StoppedError) else None
+        self._run.refused_at = stage.table if isinstance(error, RemovalError) else ""
+        failures = dict.fromkeys([WHOLE] if self._run.refused_at else wanted, str(error))
+        return StageResult(stage.table, 0, [], 0, 0.0, {}, {} if stopped else failures, stopped, wanted)
+
+    def _take(self, stage: type[Stage], wanted: Sequence[str], made: StageResult) -> None:
+        """Record what a stage made, what it could not make, and what it left."""
+        run = self._run
+        run.partitions = self._resources.widened_to or run.partitions
+        run.fail(stage.table, made.failures)
+        if made.stopped is not None:  # what is left is not built, and has not failed
+            of = f"{len(made.left)} of {len(wanted)} partitions of " if stage.partitioned else ""
+            left = [f"{of}{stage.table}", *self._tables[self._tables.index(stage.table) + 1 :]]
+            told = f"{made.stopped}. Left: {', '.join(left)}"
+            run.leave(stage.table, dict.fromkeys(made.left, told))
+            run.stopped = run.stopped or told
+        if made.keys:
+            self._rounds.setdefault(stage.table, []).append(made)
 
     def _report(self, stage: type[Stage]) -> None:
         """Tell what was made of a table, if anything was, and run all its checks."""
@@ -153,8 +209,7 @@ class Builder:
                     self._done += place + 1
             added, resources.posts = resources.posts, None
             if added.documents is not published.documents:
-                for stage in CORPUS:
-                    self._build(stage, [])
+                self._make(CORPUS, [])
                 record_named_documents(workspace)
         reason = run.stopped or f"{CORPUS[-1].table} is broken"
         if run.stopped and self._left:
@@ -173,7 +228,7 @@ class Builder:
         waiting = None
         while True:
             posts = self._make(ANSWERS, partitions, is_last=False)
-            self._build(AddedPostsStage, [])
+            self._make([AddedPostsStage], [], is_last=False)
             partitions = partitions[-1:]
             still = posts.counts.get(WAITING, 0) if posts else 0
             if not still or still == waiting or not self._may_go_on():
@@ -208,47 +263,6 @@ class Builder:
                     del kept[key]
             run.kept = run.kept.difference(partitions) | set(kept)
         return [key for key in partitions if key not in run.kept]
-
-    def _build(self, stage: type[Stage], partitions: Sequence[str]) -> StageResult | None:
-        """Build those of the partitions that are not broken, and do not read a broken one; None if none can be."""
-        run, workspace = self._run, self._workspace
-        if run.refused_at:
-            return None
-        partitions = self._leave_kept(stage, partitions) if stage.partitioned else [WHOLE]
-        run.leave(stage.table, _find_inherited(workspace, stage, partitions, run))
-        wanted = run.good(stage.table, partitions)
-        if not wanted:
-            return None
-        workspace.runs.enter(stage.table)
-        has_turns = self._takes_turns and stage not in CHATS
-        self._on_progress(RunPosition(stage.table, min(self._done, self._total - 1), self._total, has_turns))
-        try:
-            with (
-                observe("stage", stage=stage.table, **describe_range(wanted)) as add,
-                naming_faults_of_system(workspace.root),
-            ):
-                made = stage(self._resources, wanted).build()
-                # Counts may be texts that name files; those stay out of traces.
-                add({name: value for name, value in made.figures.items() if not isinstance(value, str)})
-        except BackstoryError as error:
-            if not run.isolates_failures:
-                raise
-            stopped = str(error) if isinstance(error, StoppedError) else None
-            run.refused_at = stage.table if isinstance(error, RemovalError) else ""
-            failures = dict.fromkeys([WHOLE] if run.refused_at else wanted, str(error))
-            made = StageResult(stage.table, 0, [], 0, 0.0, {}, {} if stopped else failures, stopped, wanted)
-        run.partitions = self._resources.widened_to or run.partitions
-        run.fail(stage.table, made.failures)
-        if made.stopped is not None:  # what is left is not built, and has not failed
-            of = f"{len(made.left)} of {len(wanted)} partitions of " if stage.partitioned else ""
-            left = [f"{of}{stage.table}", *self._tables[self._tables.index(stage.table) + 1 :]]
-            told = f"{made.stopped}. Left: {', '.join(left)}"
-            run.leave(stage.table, dict.fromkeys(made.left, told))
-            run.stopped = run.stopped or told
-        if not made.keys:
-            return None
-        self._rounds.setdefault(stage.table, []).append(made)
-        return made
 
     def _check(self, made: StageResult, check: Check, on_progress: OnProgress) -> None:
         """Look for the cases of a check in what was made of a table."""
