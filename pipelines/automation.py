@@ -39,19 +39,12 @@ _CRONS = {"hour": "10 * * * *", "day": "0 3 * * *", "week": "0 3 * * 1", "month"
 
 
 class _Seen(BaseModel):
-    """The cursor of the sensor.
-
-    Attributes:
-        inputs: Hash of the exports, the documents, the settings, and the last partition that has ended.
-        state: Hash of the catalog and of the files of the tables.
-        requested: Whether a run was requested that had not ended when the sensor looked last.
-        synced: When a run was last requested because sources elsewhere were due, in seconds since 1970.
-    """
+    """The cursor of the sensor: hashes of the inputs and of the tables, and what was requested when."""
 
     inputs: str = ""
     state: str = ""
-    requested: bool = False
-    synced: float = 0
+    requested: bool = False  # of a run that had not ended when the sensor looked last
+    synced: float = 0  # when a run was last requested because sources elsewhere were due
 
 
 def make_sensor(workspace: Workspace, clock: Callable[[], float] = time.time) -> dg.SensorDefinition:
@@ -123,10 +116,9 @@ def make_schedule(workspace: Workspace) -> dg.ScheduleDefinition:
 
 
 def report_made(workspace: Workspace, instance: dg.DagsterInstance) -> int | None:
-    """Report partitions that were built without Dagster, as by `backstory run`; Dagster shows them as missing else.
+    """Report partitions that were built without Dagster, which shows them as missing else, and return their number.
 
-    Returns:
-        How many were reported; None if they may change, since a run is under way.
+    None are reported, and it returns None, if a run is under way, which may change them.
     """
     if not workspace.tables_dir.is_dir():
         return 0
@@ -139,10 +131,8 @@ def report_made(workspace: Workspace, instance: dg.DagsterInstance) -> int | Non
 def prune_runs(workspace: Workspace, instance: dg.DagsterInstance, before: datetime) -> int:
     """Delete the runs that were created before a moment and have ended, with their events and logs.
 
-    Partitions of which no event is left are reported again, by the next tick of the sensor if a run is under way.
-
-    Returns:
-        How many runs were deleted.
+    Partitions of which no event is left are reported again, by the next tick of the sensor if a run is under way. It
+    returns how many runs were deleted.
     """
     old = instance.get_runs(dg.RunsFilter(statuses=_ENDED, created_before=before))
     for run in old:

@@ -25,19 +25,16 @@ CODE_LOCATION = (
 _EVENTS_AT_ONCE = 1000
 _MOST_CONNECTIONS = 20
 _SECONDS_KEPT = 3600
+# A tick reads every export that has changed.
+_TICK_VARIABLES = ("DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS", "DAGSTER_SCHEDULE_GRPC_TIMEOUT_SECONDS")
 _TICK_SECONDS = "600"
 
 
 def prepare_home(workspace: Workspace) -> dict[str, str]:
     """Choose the Dagster home: ``DAGSTER_HOME`` if the operator set it, else the folder in the workspace.
 
-    Returns:
-        The environment variables that make Dagster use this home and this workspace. An existing ``dagster.yaml`` is
-        never overwritten.
-
-    Raises:
-        InputError: ``DAGSTER_HOME`` is not an absolute path of an existing folder.
-        WorkspaceError: The path of the home is a pattern of files, so that Dagster would ignore its ``dagster.yaml``.
+    It returns the environment variables that make Dagster use this home, whose ``dagster.yaml`` is never overwritten,
+    and this workspace.
     """
     chosen = os.environ.get("DAGSTER_HOME")
     home = workspace.dagster_home
@@ -50,7 +47,12 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
                 code="invalid_home",
             )
     else:
-        _require_no_pattern(home)
+        if glob.has_magic(str(home)):  # Dagster would not find its file, store elsewhere and send telemetry
+            raise WorkspaceError(
+                f"{home} holds one of * ? [, so Dagster would not find its dagster.yaml; rename the folder, or run "
+                "without Dagster by `backstory run`",
+                code="unusable_path",
+            )
         home.mkdir(parents=True, exist_ok=True)
         if not (home / "dagster.yaml").exists():
             shutil.copyfile(INSTANCE_SETTINGS, home / "dagster.yaml")
@@ -60,37 +62,13 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
         HOME_VARIABLE: str(workspace.dagster_home),
         # Dagster sends events in batches only if the batch size is set.
         "DAGSTER_EVENT_BATCH_SIZE": str(_EVENTS_AT_ONCE),
-        # A tick reads every export that has changed.
-        "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS": os.environ.get(
-            "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS", _TICK_SECONDS
-        ),
-        "DAGSTER_SCHEDULE_GRPC_TIMEOUT_SECONDS": os.environ.get(
-            "DAGSTER_SCHEDULE_GRPC_TIMEOUT_SECONDS", _TICK_SECONDS
-        ),
+        **{name: os.environ.get(name, _TICK_SECONDS) for name in _TICK_VARIABLES},
         WORKSPACE_VARIABLE: str(workspace.root),
     }
 
 
-def _require_no_pattern(home: Path) -> None:
-    # Dagster finds dagster.yaml by glob. Without it, it would store elsewhere and send telemetry.
-    if glob.has_magic(str(home)):
-        raise WorkspaceError(
-            f"{home} holds one of * ? [, so Dagster would not find its dagster.yaml; rename the folder, or run "
-            "without Dagster by `backstory run`",
-            code="unusable_path",
-        )
-
-
 def write_code_location(workspace: Workspace) -> str:
-    """Write the files with which Dagster's own commands find a workspace; existing ones are not overwritten.
-
-    Returns:
-        Text that says how to start Dagster's commands.
-
-    Raises:
-        InputError: As :func:`prepare_home`.
-        WorkspaceError: As :func:`prepare_home`.
-    """
+    """Write the files with which Dagster's own commands find a workspace, unless they exist; say how to start these."""
     environment = prepare_home(workspace)
     file = workspace.root / "workspace.yaml"
     if not file.exists():

@@ -10,7 +10,7 @@ from assets.tables import name_pool
 from backstory.base.errors import BackstoryError, InputError
 from backstory.pipeline.workspace import Workspace
 from pipelines.automation import report_made
-from pipelines.definitions import SHOWN_VARIABLE, require_tested_release
+from pipelines.definitions import require_tested_release
 from pipelines.instance import CODE_LOCATION, open_instance
 from pipelines.location import IMPORT_ROOT, IS_CHECKOUT
 from pipelines.own_pages import HOSTS_VARIABLE, list_hosts
@@ -23,12 +23,7 @@ def start_ui(
     allowed_hosts: Sequence[str] = (),
     locations: Path | None = None,
 ) -> None:
-    """Run the UI, the scheduler and the code locations until interrupted.
-
-    Raises:
-        InputError: The port is in use, or the file of the locations is not there.
-        WorkspaceError: The daemon ended; its messages are printed above. Or another release of Dagster is installed.
-    """
+    """Run the UI, the scheduler and the code locations until interrupted."""
     if locations is not None and not locations.is_file():
         raise InputError(
             f"{locations} does not exist; --locations names a file such as workspace.yaml", code="absent_file"
@@ -37,7 +32,7 @@ def start_ui(
     from pipelines.dagster_internals.dev import serve
 
     _require_free(host, port)
-    os.environ |= {SHOWN_VARIABLE: "1", HOSTS_VARIABLE: list_hosts(host, port, allowed_hosts)}
+    os.environ[HOSTS_VARIABLE] = list_hosts(host, port, allowed_hosts)
     if IS_CHECKOUT:
         # Code locations in other environments import the storage that dagster.yaml names, too.
         path = [str(IMPORT_ROOT), os.environ.get("PYTHONPATH")]

@@ -21,7 +21,7 @@ from backstory.settings.models import PartitionSettings
 from backstory.storage.tables.partitions import partition_key, partition_range
 from backstory.storage.tables.schemas import TABLES
 from pipelines.automation import JOB
-from pipelines.definitions import SHOWN_VARIABLE, define, definitions
+from pipelines.definitions import define, definitions
 from pipelines.instance import open_instance, prepare_home
 from tests.errors import raises
 
@@ -118,17 +118,13 @@ def test_the_job_covers_every_asset_and_check(workspace: Workspace) -> None:
     assert job.asset_layer.asset_graph.asset_check_keys == graph.asset_check_keys
 
 
-def test_settings_that_cannot_be_read_are_told_in_the_graph_of_the_ui_alone(
+def test_settings_that_cannot_be_read_are_an_error_of_the_code_location(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (workspace.root / "backstory.yaml").write_text("rag:\n  topk: 3\n", encoding="utf-8")
     monkeypatch.setenv("BACKSTORY_WORKSPACE", str(workspace.root))
     with raises(SettingsError, "unknown_setting", "rag.topk"):
         definitions()
-    monkeypatch.setenv(SHOWN_VARIABLE, "1")
-    [spec] = definitions().resolve_all_asset_specs()
-    assert spec.description is not None
-    assert "backstory.yaml:2: rag.topk: unknown setting" in spec.description
 
 
 def dagster_environment(workspace: Workspace) -> dict[str, str]:
