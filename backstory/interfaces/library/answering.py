@@ -148,15 +148,11 @@ class SnapshotSources:
         self.entries = {entry.document_id: entry for entry in entries}
         return [
             Listed(
-                entry.document_id,
-                entry.uri,
-                entry.title,
-                entry.kind,
-                entry.tags,
-                entry.date.date() if entry.date else None,
-                entry.pages,
+                *(one.document_id, one.uri, one.title, one.kind, one.tags),
+                one.date and one.date.date(),
+                one.pages,
             )
-            for entry in entries
+            for one in entries
         ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -300,20 +299,18 @@ def _list_parts(
 
 def _list_documents(retrieved: Retrieved, judged: pl.DataFrame) -> tuple[ContextDocument, ...]:
     """List the cited documents with the numbers of the parts that each serves."""
-    serves = defaultdict[str, list[int]](list)
-    for number, documents in enumerate(judged["documents"].to_list(), start=1):
-        for document_id in documents:
-            serves[document_id].append(number)
+    parts = pl.int_range(1, pl.len() + 1).alias("serves")
+    serving = judged.select(parts, document_id="documents").explode("document_id")
     cited = (
-        retrieved.contexts.group_by("citation")
+        retrieved.contexts.group_by("citation", maintain_order=True)
         .agg(
             pl.col("document_id", "uri", "title").first(),
-            pl.col("published_at").first().alias("date"),
-            pl.col("similarity").max(),
+            date=pl.col("published_at").first(),
+            similarity=pl.col("similarity").max(),
         )
+        .join(serving.group_by("document_id").agg(pl.col("serves").sort()), on="document_id", how="left")
         .sort("citation")
     )
     return tuple(
-        ContextDocument(**row, serves=tuple(serves[row["document_id"]]))
-        for row in cited.iter_rows(named=True)
+        ContextDocument(**{**row, "serves": row["serves"] or ()}) for row in cited.iter_rows(named=True)
     )

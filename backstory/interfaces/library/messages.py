@@ -74,27 +74,8 @@ def read_messages(given: str | Sequence[Message], settings: ConversationSettings
         ``text`` and ``kind`` of each message, as in the table ``messages``, or None if the text is prose. White space
         is one space, since the way in which a text is wrapped says nothing.
     """
-    if not isinstance(given, str):
-        return _make_frame(_read_list(given))
-    text = given.removeprefix("\ufeff")
-    if not text.strip():
-        raise InputError(
-            "the text is blank; give a question, or a text whose parts are to be covered", code="blank_text"
-        )
-    _require_unicode(text)
-    is_json = text.lstrip().startswith(("{", "["))
-    # An export counts before lines that look like messages, which its own messages may quote.
-    if is_json or "\n" in text.strip():
-        exported = _read_export(text, settings)
-        if exported is not None:
-            return exported
-    rows = (_read_json(text) if is_json else None) or _read_lines(text)
-    return _make_frame(rows) if rows else None
-
-
-def _require_unicode(text: str) -> None:
     try:
-        text.encode()
+        return _read_text(given, settings) if isinstance(given, str) else _make_frame(_read_list(given))
     except UnicodeEncodeError as error:
         raise InputError(
             "the text contains half of a character (a lone surrogate); decode it with its own encoding",
@@ -102,8 +83,22 @@ def _require_unicode(text: str) -> None:
         ) from error
 
 
+def _read_text(given: str, settings: ConversationSettings) -> pl.DataFrame | None:
+    text = given.removeprefix("\ufeff")
+    if not text.strip():
+        raise InputError(
+            "the text is blank; give a question, or a text whose parts are to be covered", code="blank_text"
+        )
+    content, is_json = text.encode(), text.lstrip().startswith(("{", "["))
+    # An export counts before lines that look like messages, which its own messages may quote.
+    exported = _read_export(content, settings) if is_json or "\n" in text.strip() else None
+    if exported is not None:
+        return exported
+    rows = (_read_json(text) if is_json else None) or _read_lines(text)
+    return _make_frame(rows) if rows else None
+
+
 def _make_frame(rows: Sequence[_Row]) -> pl.DataFrame:
-    _require_unicode("".join(text or "" for _, text in rows))
     schema = {"author": pl.String(), "text": pl.String()}
     return _fold(classify_messages(pl.DataFrame(rows, schema=schema, orient="row")))
 
@@ -146,13 +141,12 @@ def _read_json(text: str) -> list[_Row] | None:
         if isinstance(value, dict):
             value = value.get("messages", [value])
         return _read_list(value)
-    except (ValueError, RecursionError, InputError):
+    except (ValueError, RecursionError):  # an InputError is a ValueError
         return None
 
 
-def _read_export(text: str, settings: ConversationSettings) -> pl.DataFrame | None:
+def _read_export(content: bytes, settings: ConversationSettings) -> pl.DataFrame | None:
     """Read an export of a chat app or a table, if every record of it can be read."""
-    content = text.encode()
     if content.startswith(MAGIC):
         return None
     try:
@@ -162,12 +156,14 @@ def _read_export(text: str, settings: ConversationSettings) -> pl.DataFrame | No
                 return None
             read = found[0].read(opened, found[1])
             parsed = read if isinstance(read, Export) else collect_items(read, settings.timezone)
-    except (ReadError, RecursionError) as error:
-        if (
-            isinstance(error, ReadError) and error.code == "ambiguous_dates"
-        ):  # which day it is, no query needs
-            return _read_export(text, settings.model_copy(update={"date_order": "dmy"}))
+    except RecursionError:
         return None
+    except ReadError as error:
+        # Which day it is, no query needs.
+        is_undecided = error.code == "ambiguous_dates"
+        return (
+            _read_export(content, settings.model_copy(update={"date_order": "dmy"})) if is_undecided else None
+        )
     by_people = parsed.rows.filter(pl.col("author").is_not_null())
     return None if len(parsed.unread) or by_people.is_empty() else _fold(by_people)
 
