@@ -45,14 +45,6 @@ def test_an_unknown_kind_or_tag_is_an_error_with_the_nearest(
     assert all(named in str(raised.value) for named in (name, value, nearest))
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_glob_of_an_unknown_folder_is_an_error(
-    indexed_once: Library, call: Callable[[Library, SearchFilters], Any]
-) -> None:
-    with raises(InputError, "unmatched_pattern"):
-        call(indexed_once, SearchFilters(paths=["letters/*.md"]))
-
-
 def test_the_nearest_names_are_of_the_tenant_alone(library: Library) -> None:
     tenants = ({"tenant": "one", "tags": ["apricot"]}, {"tenant": "two", "tags": ["apple"]})
     library.add(["Apricots ripen.", "Apples ripen."], ["first", "second"], list(tenants))

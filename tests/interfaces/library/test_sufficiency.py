@@ -84,9 +84,3 @@ def test_judging_keeps_no_vector_of_the_text(library: Library) -> None:
     before = sum(library.workspace.embeddings.count_by_owner().values())
     library.evaluate("moths", "Text that lies in no document.")
     assert sum(library.workspace.embeddings.count_by_owner().values()) == before
-
-
-def test_the_library_is_public() -> None:
-    import backstory
-
-    assert backstory.Library is Library
