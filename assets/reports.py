@@ -11,8 +11,7 @@ from assets import tags
 from backstory.base.ids import digest, digest_json
 from backstory.base.wording import name_some
 from backstory.interfaces.dagster_specs.asset_specs import SOURCES, asset_key, name_of
-from backstory.pipeline.checks.cases import CheckResult, remembered_cases
-from backstory.pipeline.checks.checks import Check
+from backstory.pipeline.checks.checks import Check, CheckResult, remembered_cases
 from backstory.pipeline.incremental.report import StageResult, format_preview
 from backstory.pipeline.run.builder import find_broken
 from backstory.pipeline.run.plan import PARTITIONED, STAGES

@@ -13,8 +13,7 @@ from assets.reports import Failed, Reporter, Store, describe_report, key_of
 from assets.workspace_resource import WorkspaceResource, marking_as_alive
 from backstory.base.ids import digest
 from backstory.interfaces.dagster_specs.asset_specs import name_of, specify_assets
-from backstory.pipeline.checks.cases import CheckResult
-from backstory.pipeline.checks.checks import CHECKS
+from backstory.pipeline.checks.checks import CHECKS, CheckResult
 from backstory.pipeline.history.history import BY_DAGSTER
 from backstory.pipeline.run.differences import describe_differences
 from backstory.pipeline.run.plan import SEARCHED

@@ -36,7 +36,7 @@ from tests.pipeline.feedback_workspaces import (
 from tests.workspaces import run_workspace
 
 MANY_DAYS = 60 if LONG_TESTS else 8
-CHECKS = "backstory.pipeline.checks.cases"
+CHECKS = "backstory.pipeline.checks.checks"
 
 DAYS = 3
 """Days of the small workspace, each with two windows of which the second begins after the first has ended."""

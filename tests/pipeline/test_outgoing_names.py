@@ -7,8 +7,7 @@ import pytest
 
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS
-from backstory.pipeline.checks.cases import make_check
-from backstory.pipeline.checks.checks import CHECKS
+from backstory.pipeline.checks.checks import CHECKS, make_check
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.passages.provenance import quote_chunk

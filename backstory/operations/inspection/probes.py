@@ -16,8 +16,7 @@ from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.pipeline.chats.copies import find_stale_copies
-from backstory.pipeline.checks.cases import make_check
-from backstory.pipeline.checks.checks import CHECKS, Check
+from backstory.pipeline.checks.checks import CHECKS, Check, make_check
 from backstory.pipeline.history.record import describe_status, describe_trouble, find_trouble
 from backstory.pipeline.incremental.visible_documents import find_outdated
 from backstory.pipeline.stages.posts import FILES

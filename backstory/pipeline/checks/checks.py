@@ -6,25 +6,37 @@ of a table is no check: rows that break it are never written.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from backstory.base.errors import BackstoryError
+from backstory.base.telemetry import log_event
+from backstory.base.wording import count_rest
 from backstory.index.graph import GOOD_RECALL, REMEDY
 from backstory.index.snapshot import current_version, read_manifest
 from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_leaks
 from backstory.pipeline.chats.named_documents import find_shown_names
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.workspace import Workspace
+from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.tables import WHOLE
 from backstory.text.languages import english_name, is_known
+from backstory.text.prompts.entries import cut_line
 from backstory.writing.post_files import draft_path
 from backstory.writing.posts import PUBLISHED
 
 Partitions = Sequence[str] | None
 FindCases = Callable[[Workspace, Partitions], pl.DataFrame]
+
+logger = logging.getLogger(__name__)
+_EXAMPLES: Final = 2
+_EXAMPLE_CHARACTERS: Final = 160
 
 LANGUAGE_REMEDY: Final = "Set embedding.model to multilingual, or embedding.provider to gemini."
 """What to do if the model does not know a language."""
@@ -32,18 +44,11 @@ LANGUAGE_REMEDY: Final = "Set embedding.model to multilingual, or embedding.prov
 
 @dataclass(frozen=True)
 class Check:
-    """One kind of case to find after a table was built.
+    """One kind of case to find after a table, or the ``search_index``, was built; its name is unique in the table.
 
-    Attributes:
-        table: The table, or ``search_index``.
-        name: Name of the cases, such as ``unread_lines``; unique within the table.
-        find: Returns one row per case in the given partitions; None means all partitions.
-        what: Description of the cases, as a noun in the plural.
-        example: Format string for one case; its fields are the columns of ``find``.
-        remedy: Where to look, or what to do.
-        blocking: Whether a case fails the run.
-        waits: Whether a run that makes one partition after another looks for cases at its end only, since the check
-            compares rows with documents, which are in the tables at the end.
+    ``find`` returns one row per case in the given partitions, or in all; ``what`` describes the cases, as a noun in the
+    plural, and ``example`` is a format string for one. A check that ``waits`` is made at the end of a run that makes
+    one partition after another, since it compares rows with documents, which are in the tables then.
     """
 
     table: str
@@ -54,6 +59,40 @@ class Check:
     remedy: str
     blocking: bool = True
     waits: bool = False
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What a check found among a number of rows: one row per case.
+
+    ``by_partition`` counts the cases of each partition that has some, where they were counted, and ``failures`` has the
+    errors of those that could not be checked.
+    """
+
+    check: Check
+    cases: pl.DataFrame
+    rows: int = 0
+    by_partition: Mapping[str, int] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether there are no cases."""
+        return self.cases.is_empty()
+
+    @property
+    def message(self) -> str:
+        """Number of cases, the first of them, and the remedy."""
+        if self.passed:
+            return "none found"
+        examples = [
+            cut_line(self.check.example.format_map(row), _EXAMPLE_CHARACTERS)
+            for row in self.cases.head(_EXAMPLES).to_dicts()
+        ]
+        named = "; ".join(filter(None, [*examples, count_rest(len(self.cases), _EXAMPLES)]))
+        end = "" if named.endswith("…") else "."
+        found = f"{len(self.cases)} found among {self.rows} ({self.check.what})"
+        return f"{found}: {named}{end} {self.check.remedy}"
 
 
 def checks_after(table: str) -> list[Check]:
@@ -106,6 +145,18 @@ def _real_names(table: str) -> Check:
     )
 
 
+def _rows(
+    table: str, columns: str, condition: pl.Expr | bool = True, *, sort: Sequence[str] = ()
+) -> FindCases:
+    """Find the rows of a table that meet a condition."""
+
+    def find(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
+        found = workspace.tables.read(table, partitions).filter(condition)
+        return (found.sort(sort) if sort else found).select(columns.split())
+
+    return find
+
+
 def _find_later_documents(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
     contexts = workspace.tables.read("contexts", partitions)
     starts = workspace.tables.read("windows", partitions).select("window_id", "started_at")
@@ -137,23 +188,6 @@ def _find_low_recall(workspace: Workspace, _: Partitions) -> pl.DataFrame:
     return found.filter(pl.col("recall_at_5") < GOOD_RECALL).with_columns(remedy=pl.lit(REMEDY))
 
 
-def _find_unread_files(workspace: Workspace, _: Partitions) -> pl.DataFrame:
-    sources = workspace.tables.read("sources").filter(pl.col("status").is_in(["set_aside", "failed"]))
-    return sources.select("source", "folder", "status", "reason")
-
-
-def _find_unserved_windows(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
-    contexts = workspace.tables.read("window_contexts", partitions).filter(status="no_hits")
-    return contexts.select("window_id", "query_chunk_count", "hit_count")
-
-
-def _find_insufficient_windows(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
-    """Find windows whose context does not cover them, the worst first, with a recommendation for each."""
-    contexts = workspace.tables.read("window_contexts", partitions).filter(verdict="insufficient")
-    worst = contexts.filter(pl.col("status") != "disabled").sort("confidence", "window_id")
-    return worst.select("window_id", "confidence", "kept_count", "recommendation")
-
-
 def _find_unjudged_windows(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
     contexts = workspace.tables.read("window_contexts", partitions).filter(verdict="not_known")
     known = workspace.embedder.languages
@@ -164,26 +198,15 @@ def _find_unjudged_windows(workspace: Workspace, partitions: Partitions) -> pl.D
     )
 
 
-def _find_refused_drafts(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
-    posts = workspace.tables.read("posts", partitions).select("window_id", "status", "reason")
-    return posts.filter(pl.col("status").is_in(["failed", "rejected"]))
+def _find_posts(is_found: Callable[[Path], bool]) -> FindCases:
+    """Find published posts by their files."""
 
+    def find(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
+        posts = workspace.tables.read("posts", partitions).filter(pl.col("status").is_in(PUBLISHED))
+        found = pl.Series([is_found(workspace.root / path) for path in posts["path"]], dtype=pl.Boolean)
+        return posts.filter(found).select("window_id", "path")
 
-def _find_posts(
-    workspace: Workspace, partitions: Partitions, is_found: Callable[[str], bool]
-) -> pl.DataFrame:
-    """Find published posts by the paths of their files."""
-    posts = workspace.tables.read("posts", partitions).filter(pl.col("status").is_in(PUBLISHED))
-    found = pl.Series([is_found(path) for path in posts["path"]], dtype=pl.Boolean)
-    return posts.filter(found).select("window_id", "path")
-
-
-def _find_absent_files(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
-    return _find_posts(workspace, partitions, lambda path: not (workspace.root / path).is_file())
-
-
-def _find_drafts_to_merge(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
-    return _find_posts(workspace, partitions, lambda path: draft_path(workspace.root / path).is_file())
+    return find
 
 
 _warn = partial(Check, blocking=False)
@@ -227,7 +250,7 @@ CHECKS: Final = (
     _warn(
         table="quarantine",
         name="unread_lines",
-        find=lambda workspace, _: workspace.tables.read("quarantine"),
+        find=_rows("quarantine", "source line reason"),
         what="lines or records of chat exports that could not be read",
         example="{source} line {line}: {reason}",
         remedy="The table quarantine lists all of them.",
@@ -235,7 +258,7 @@ CHECKS: Final = (
     _warn(
         table="sources",
         name="unread_files",
-        find=_find_unread_files,
+        find=_rows("sources", "source folder status reason", pl.col("status").is_in(["set_aside", "failed"])),
         what="files that were set aside or could not be read",
         example="{source}",
         remedy="The table sources says why, and what to do.",
@@ -243,7 +266,7 @@ CHECKS: Final = (
     _warn(
         table="window_contexts",
         name="windows_without_context",
-        find=_find_unserved_windows,
+        find=_rows("window_contexts", "window_id query_chunk_count hit_count", pl.col("status") == "no_hits"),
         what="windows that were searched and got no context",
         example="window {window_id} asked with {query_chunk_count} query chunks and got {hit_count} hits",
         remedy=_DRAWN,
@@ -251,7 +274,12 @@ CHECKS: Final = (
     _warn(
         table="window_contexts",
         name="insufficient_contexts",
-        find=_find_insufficient_windows,
+        find=_rows(
+            "window_contexts",
+            "window_id confidence kept_count recommendation",
+            (pl.col("verdict") == "insufficient") & (pl.col("status") != "disabled"),
+            sort=("confidence", "window_id"),
+        ),
         what="windows of which the context serves at most one tenth",
         example="window {window_id}: {recommendation}",
         remedy=_DRAWN,
@@ -284,7 +312,7 @@ CHECKS: Final = (
     Check(
         table="posts",
         name="absent_files",
-        find=_find_absent_files,
+        find=_find_posts(lambda path: not path.is_file()),
         what="posts whose file is not there",
         example="{path} of window {window_id}",
         remedy="`backstory run` writes it again.",
@@ -292,7 +320,7 @@ CHECKS: Final = (
     _warn(
         table="posts",
         name="refused_drafts",
-        find=_find_refused_drafts,
+        find=_rows("posts", "window_id status reason", pl.col("status").is_in(["failed", "rejected"])),
         what="windows without a post, since the writer failed or its draft was rejected",
         example="window {window_id} is {status}: {reason}",
         remedy="The next run asks again where the writer failed; a rejected draft stays until the window, its "
@@ -301,10 +329,73 @@ CHECKS: Final = (
     _warn(
         table="posts",
         name="drafts_to_merge",
-        find=_find_drafts_to_merge,
+        find=_find_posts(lambda path: draft_path(path).is_file()),
         what="posts that a person has edited and that have a later draft",
         example="{path} of window {window_id}",
         remedy="Copy what you want from the file that ends in .draft.md, and delete that file.",
     ),
 )
 """All checks."""
+
+
+def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | None) -> CheckResult:
+    """Run a check for some partitions, or None for all, and log its finding; a table without any is checked whole."""
+    wanted = partitions if check.table in PARTITIONED else None
+    entries = workspace.catalog.read(check.table)
+    rows = sum(entry.rows for key, entry in entries.items() if wanted is None or key in wanted)
+    finding = CheckResult(check, check.find(workspace, wanted), rows)
+    log_event(
+        logger,
+        "checked",
+        table=check.table,
+        check=check.name,
+        found=len(finding.cases),
+        blocking=check.blocking,
+    )
+    return finding
+
+
+def find_cases(workspace: Workspace, check: Check, partitions: Sequence[str]) -> CheckResult:
+    """Run a check, and tell which partitions have cases, or cannot be checked."""
+    try:
+        finding = make_check(workspace, check, None if WHOLE in partitions else partitions)
+    except BackstoryError as error:
+        if len(partitions) == 1:
+            return CheckResult(check, pl.DataFrame(), failures={partitions[0]: str(error)})
+    else:
+        if finding.passed:
+            return finding
+        if len(partitions) == 1:
+            return replace(finding, by_partition={partitions[0]: len(finding.cases)})
+        if "window_id" in finding.cases.columns:
+            of_windows = workspace.tables.read("windows", partitions).select("window_id", "partition")
+            named = finding.cases.join(of_windows, on="window_id")
+            if len(named) == len(finding.cases):
+                counts = named["partition"].value_counts()
+                return replace(finding, by_partition=dict(counts.iter_rows()))
+    parts = {key: find_cases(workspace, check, [key]) for key in partitions}
+    return CheckResult(
+        check,
+        # A case of no partition is found in each.
+        pl.concat([part.cases for part in parts.values()], how="diagonal").unique(maintain_order=True),
+        sum(part.rows for part in parts.values()),
+        {key: len(part.cases) for key, part in parts.items() if not part.passed},
+        {key: reason for part in parts.values() for key, reason in part.failures.items()},
+    )
+
+
+def remember(workspace: Workspace, check: Check, looked_at: Sequence[str], cases: Mapping[str, int]) -> None:
+    """Store the number of cases per partition in the catalog until the check runs there again."""
+    name = _name_in_catalog(check)
+    known = workspace.catalog.read(name)
+    gone = dict.fromkeys(key for key in looked_at if key in known)
+    workspace.catalog.record(name, gone | {key: Entry("", "", count) for key, count in cases.items()})
+
+
+def remembered_cases(workspace: Workspace, check: Check) -> dict[str, int]:
+    """Return the number of cases from the latest check of each partition; partitions without cases are absent."""
+    return {key: entry.rows for key, entry in workspace.catalog.read(_name_in_catalog(check)).items()}
+
+
+def _name_in_catalog(check: Check) -> str:
+    return f"check {check.table} {check.name}"

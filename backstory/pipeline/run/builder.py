@@ -19,8 +19,7 @@ from backstory.index.milvus import require_milvus
 from backstory.ingest.sources.listing import require_packages
 from backstory.pipeline.chats.copies import drop_unused_answers
 from backstory.pipeline.chats.named_documents import record_named_documents
-from backstory.pipeline.checks.cases import find_cases, remember, remembered_cases
-from backstory.pipeline.checks.checks import Check, checks_after
+from backstory.pipeline.checks.checks import Check, checks_after, find_cases, remember, remembered_cases
 from backstory.pipeline.incremental.inputs import depends_on_model
 from backstory.pipeline.incremental.report import StageResult, join_rounds, log_report
 from backstory.pipeline.incremental.visible_documents import name_kept_snapshots

@@ -9,8 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 import polars as pl
 
 from backstory.base.wording import name_some
-from backstory.pipeline.checks.cases import CheckResult
-from backstory.pipeline.checks.checks import Check
+from backstory.pipeline.checks.checks import Check, CheckResult
 from backstory.pipeline.history.history import BY_COMMAND
 from backstory.pipeline.history.record import FAILED, STOPPED, SUCCEEDED, RunEnd
 from backstory.pipeline.incremental.report import UNREAD_STATUSES, StageResult

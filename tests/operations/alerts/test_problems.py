@@ -9,8 +9,7 @@ import pytest
 
 from backstory.operations.alerts.problems import Kind, Problem, find_problems, update_open
 from backstory.operations.alerts.sending import SentAlerts, choose_event
-from backstory.pipeline.checks.cases import CheckResult
-from backstory.pipeline.checks.checks import CHECKS, Check
+from backstory.pipeline.checks.checks import CHECKS, Check, CheckResult
 from backstory.pipeline.run.run import Run
 
 DAYS = [f"2025-03-{day}" for day in range(13, 17)]

@@ -3,8 +3,7 @@
 import polars as pl
 import pytest
 
-from backstory.pipeline.checks.cases import make_check
-from backstory.pipeline.checks.checks import CHECKS
+from backstory.pipeline.checks.checks import CHECKS, make_check
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.workspaces import SETTINGS, replace_recorded, write_workspace

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import InputError
-from backstory.pipeline.checks.cases import CheckResult
-from backstory.pipeline.checks.checks import CHECKS, checks_after
+from backstory.pipeline.checks.checks import CHECKS, CheckResult, checks_after
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.run import Run, RunEvent, RunPosition
