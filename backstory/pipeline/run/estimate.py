@@ -100,9 +100,16 @@ def estimate_run(workspace: Workspace, first: date | None, last: date | None) ->
     wanted = find_wanted(workspace, first, last)
     settings, embedder = workspace.settings, workspace.embedder
     made = _make(workspace, wanted)
-    changed = _find_changed(workspace, made)
+    entries = workspace.catalog.read_all({table for table, _ in made})
+    changed = {
+        key
+        for (table, key), rows in made.items()
+        if key not in entries[table] or entries[table][key].content != hash_rows(rows)
+    }
     documents_change = WHOLE in changed or bool(SearchIndexStage.find_stale(workspace, []))
-    searched = _find_searched(workspace, wanted, {*wanted} if documents_change else changed)
+    stale = {key for stage in (HitsStage, DecisionsStage) for key in stage.find_stale(workspace, wanted)}
+    again = {*wanted} if documents_change else stale | changed
+    searched = [key for key in wanted if key in again and settings.rag.enabled]
     documents = (made["documents", WHOLE], made["document_chunks", WHOLE])
     texts: dict[str, tuple[Task, list[str]]] = {
         "documents": ("document", embedding_texts(*reversed(documents)) if documents_change else []),
@@ -147,24 +154,6 @@ def _make(workspace: Workspace, wanted: Sequence[str]) -> Made:
         ("documents", WHOLE): documents,
         ("document_chunks", WHOLE): chunks,
     }
-
-
-def _find_changed(workspace: Workspace, made: Made) -> set[str]:
-    """List the partitions of which the run would make other rows of some table."""
-    entries = workspace.catalog.read_all({table for table, _ in made})
-    return {
-        key
-        for (table, key), rows in made.items()
-        if key not in entries[table] or entries[table][key].content != hash_rows(rows)
-    }
-
-
-def _find_searched(workspace: Workspace, wanted: Sequence[str], changed: Collection[str]) -> list[str]:
-    """List the partitions that the run would search again."""
-    if not workspace.settings.rag.enabled:
-        return []
-    stale = {key for stage in (HitsStage, DecisionsStage) for key in stage.find_stale(workspace, wanted)}
-    return [key for key in wanted if key in stale or key in changed]
 
 
 def _predict_pace(
