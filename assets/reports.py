@@ -9,10 +9,10 @@ import polars as pl
 
 from assets import tags
 from backstory.base.ids import digest, digest_json
-from backstory.base.wording import name_some
+from backstory.base.wording import name_some, shorten
 from backstory.interfaces.dagster_specs.asset_specs import SOURCES, asset_key, name_of
 from backstory.pipeline.checks.checks import Check, CheckResult, remembered_cases
-from backstory.pipeline.incremental.report import StageResult, format_preview
+from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.builder import find_broken
 from backstory.pipeline.run.plan import PARTITIONED, STAGES
 from backstory.pipeline.workspace import Workspace
@@ -118,7 +118,7 @@ class Reporter:
         if finding is not None:
             remembered = remembered_cases(self.workspace, check)
             passed = finding.passed and not remembered
-            examples = format_preview(finding.cases, cell_characters=_EXAMPLE_CHARACTERS)
+            examples = _format_preview(finding.cases, cell_characters=_EXAMPLE_CHARACTERS)
             metadata = {
                 "failing_rows": sum(remembered.values()),
                 "failing_share": round(len(finding.cases) / max(finding.rows, 1), 4),
@@ -230,7 +230,7 @@ def describe_rows(workspace: Workspace, table: str, rows: pl.DataFrame) -> Metad
         for value, count in rows[column].value_counts().sort(column).iter_rows()
     }
     posts = _describe_posts(workspace, rows) if table == "posts" else {}
-    return {**counts, "preview": dg.MetadataValue.md(format_preview(rows)), **posts}
+    return {**counts, "preview": dg.MetadataValue.md(_format_preview(rows)), **posts}
 
 
 def _describe_posts(workspace: Workspace, rows: pl.DataFrame) -> Metadata:
@@ -251,3 +251,15 @@ def _describe_posts(workspace: Workspace, rows: pl.DataFrame) -> Metadata:
             text = cut_snippet(post["text"], _POST_CHARACTERS)
             shown["post"] = dg.MetadataValue.md(f"# {escape_line(post['title'])}\n\n{text}")
     return shown
+
+
+def _format_preview(frame: pl.DataFrame, *, cell_characters: int = 60) -> str:
+    """Write the first five rows of a frame as a Markdown table, long cells shortened."""
+    if frame.is_empty():
+        return "*this run made no rows*"
+    rows = [
+        [shorten(escape_line(str(value)).replace("|", "\\|"), cell_characters) for value in row]
+        for row in frame.head(5).iter_rows()
+    ]
+    lines = [frame.columns, ["---"] * frame.width, *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -10,10 +10,8 @@ from typing import Final, TypeAlias
 import polars as pl
 
 from backstory.base.telemetry import PRINTED, log_event
-from backstory.base.wording import shorten
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE
-from backstory.text.prompts.escaping import escape_line
 
 UNREAD_STATUSES: Final = ("set_aside", "failed")
 """Statuses of files that need a person's attention."""
@@ -21,7 +19,6 @@ UNREAD_STATUSES: Final = ("set_aside", "failed")
 CLEARED: Final = "cleared"
 """Count that holds a sentence: which copies of dropped rows were deleted, and which are left."""
 
-_PREVIEW_ROWS: Final = 5
 _NAMING: Final = "undated_documents"
 """The figure that names documents; others count the same ones."""
 
@@ -117,15 +114,3 @@ def log_unread(sources: pl.DataFrame) -> None:
     unread = sources.filter(pl.col("status").is_in(UNREAD_STATUSES))
     for row in unread.select("folder", "source", "status", "reason").iter_rows(named=True):
         log_event(logger, "file not read", row, level=logging.WARNING, extra=PRINTED)
-
-
-def format_preview(frame: pl.DataFrame, *, cell_characters: int = 60) -> str:
-    """Write the first five rows of a frame as a Markdown table, long cells shortened."""
-    if frame.is_empty():
-        return "*this run made no rows*"
-    rows = [
-        [shorten(escape_line(str(value)).replace("|", "\\|"), cell_characters) for value in row]
-        for row in frame.head(_PREVIEW_ROWS).iter_rows()
-    ]
-    lines = [frame.columns, ["---"] * frame.width, *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
