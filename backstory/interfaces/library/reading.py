@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from backstory.base.errors import BackstoryError, NoIndexError, naming_faults_of_system
 from backstory.base.ids import is_written
 from backstory.index.snapshot import current_version, find_moment
+from backstory.ingest.documents.files import list_foreign
 from backstory.interfaces.library.freshness import (
     FileChanges,
     Watcher,
@@ -108,7 +109,7 @@ class DocumentReader:
             ignore_case=ignore_case,
             limit=limit,
             offset=offset,
-            notes=self._tell_old(corpus),
+            notes=self._tell_old(),
         )
         return self._give(found)
 
@@ -230,7 +231,7 @@ class DocumentReader:
         from backstory.interfaces.library.summaries import summarize_document
 
         corpus = self._read_corpus()
-        notes = self._tell_old(corpus)
+        notes = self._tell_old()
         return self._give(summarize_document(corpus, document, style, max_words_per_section, notes))
 
     @naming_faults_of_system()
@@ -278,10 +279,11 @@ class DocumentReader:
             raise explain_absence(self._workspace)
         return self._corpus.read().mine
 
-    def _tell_old(self, corpus: Corpus) -> list[str]:
+    def _tell_old(self) -> list[str]:
         """Describe the files that have changed since the tables were written, which may be ahead of the snapshot."""
-        old = self._changes.describe(corpus.version, corpus.revisions, corpus.hidden)
-        return self._list_notes(old)
+        corpus = self._corpus.read()
+        hidden = list_foreign(corpus.documents, self._workspace.settings.rag.tenant)
+        return self._list_notes(self._changes.describe(corpus.version, corpus.revisions, hidden))
 
     def _list_notes(self, age: str | None) -> list[str]:
         indexing = describe_indexing(self._workspace)

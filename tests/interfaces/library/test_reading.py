@@ -1,5 +1,6 @@
 """``grep``, ``documents``, ``text`` and ``context``."""
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -169,6 +170,13 @@ def test_an_expression_ends_within_its_limits_whatever_it_does(
         limited.setattr(expressions, "SECONDS", 0.5)
         library.grep(pattern, regex=True)
     assert library.grep("a{400}", regex=True, limit=0).count == 1500, "the next search is not hindered"
+
+
+def test_no_note_tells_a_tenant_of_a_file_of_another(make_library: Callable[..., Library]) -> None:
+    library = make_library("embedding: {provider: hashing}\nrag: {tenant: one}\n")
+    library.add(["Quinces ripen."], ["quinces"])
+    assert (library.grep("quinces").count, library.grep("quinces").notes) == (1, ())
+    assert library.summarize("quinces").notes == ()
 
 
 @pytest.mark.parametrize("pattern", [r"\L<names>", r"(?P<a", r"a**", r"(?1)", r"\p{Foo}", "(", "[" * 300])
