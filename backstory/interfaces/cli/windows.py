@@ -227,7 +227,7 @@ def site(
 
     opened = open_workspace(workspace)
     built = build_site(opened, output, windows=windows)
-    shows = "all messages of every window" if windows else "of the chat what the posts quote"
+    shows = "all messages of every window" if windows else "what they quote of the chat (--windows adds all)"
     told = [
         _describe(built.library, built.written),
         f"Shown are the posts, {count(len(built.library.documents), 'document')} in full, and {shows}.",

@@ -44,17 +44,8 @@ def test_a_chat_and_a_folder_become_a_workspace_that_was_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     root = tmp_path / "new"
-    given = (
-        "--from",
-        str(export),
-        "--documents",
-        str(notes),
-        "--timezone",
-        "Asia/Tokyo",
-        "--writer",
-        "digest",
-    )
-    assert exit_code(monkeypatch, "init", str(root), *given) == 0
+    given = f"--from {export} --documents {notes} --timezone Asia/Tokyo --writer digest"
+    assert exit_code(monkeypatch, "init", str(root), *given.split()) == 0
     said = capsys.readouterr().out
     assert said.index("Taken for chats") < said.index("Taken for documents") < said.index(f"Made {root}")
     assert "read in UTC" not in said  # the preview knows the given zone
