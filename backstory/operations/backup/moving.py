@@ -45,16 +45,15 @@ def copy_workspace(workspace: Workspace, target: str) -> Copied:
     storage = workspace.settings.storage
     is_database = urlsplit(target).scheme in DATABASE_SCHEMES
     if target == LOCAL and storage.files is None and storage.database is None:
-        raise InputError(
-            f"everything is in {workspace.root} already: storage of the settings names nothing to copy from",
-            code="no_store",
+        what = (
+            f"everything is in {workspace.root} already: storage of the settings names nothing to copy from"
         )
+        raise InputError(what, code="no_store")
     try:
         if is_database:
             require_database_address(target)
-            require_extra(
-                "postgres", "A database for several machines", "leave out `storage: {database: ...}`"
-            )
+            way_out = "leave out `storage: {database: ...}`"
+            require_extra("postgres", "A database for several machines", way_out)
             open_state(workspace.root, target, STATE).exists()
         elif target != LOCAL:
             target = clean_store_address(target)

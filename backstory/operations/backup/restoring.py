@@ -88,10 +88,10 @@ def _require_room(root: Path, *, replace: bool) -> None:
     if root.exists() and not root.is_dir():
         raise InputError(f"{root} is a file; name a folder with --into", code="file_in_the_way")
     if not replace and root.is_dir() and any(root.iterdir()):
-        raise InputError(
-            f"{root} is not empty; name another folder with --into, or move its content aside with --replace",
-            code="not_empty",
+        what = (
+            f"{root} is not empty; name another folder with --into, or move its content aside with --replace"
         )
+        raise InputError(what, code="not_empty")
 
 
 def _extract(path: Path, folder: Path) -> Contents:

@@ -90,10 +90,8 @@ def write_backup(
     with exclusive_temporary(path) as temporary:
         os.fchmod(temporary.fileno(), 0o600)
         if path.exists():
-            raise InputError(
-                f"{path} exists; a backup never replaces a file, so name another one, or a folder",
-                code="already_there",
-            )
+            what = f"{path} exists; a backup never replaces a file, so name another one, or a folder"
+            raise InputError(what, code="already_there")
         mode = "w:" if path.suffix == ".tar" else "w:gz"
         options = {} if mode == "w:" else {"compresslevel": _COMPRESSION}
         with tarfile.open(fileobj=temporary, mode=mode, **options) as tar:  # type: ignore[call-overload]
@@ -104,9 +102,8 @@ def write_backup(
             if inputs:
                 _add_inputs(members, workspace)
             else:
-                members.left_out.append(
-                    "chats and posts, by --without-inputs; put them back before the first run"
-                )
+                what = "chats and posts, by --without-inputs; put them back before the first run"
+                members.left_out.append(what)
             contents = Contents(
                 format=FORMAT,
                 version=VERSION,
@@ -327,9 +324,8 @@ def _add_inputs(members: _Members, workspace: Workspace) -> None:
     for name, place in places.items():
         is_inside = place.is_relative_to(root) and place.resolve().is_relative_to(root.resolve())
         if place.is_symlink() or not is_inside:
-            members.left_out.append(
-                f"{name} lie in {place}, which is not in the workspace; back them up yourself"
-            )
+            what = f"{name} lie in {place}, which is not in the workspace; back them up yourself"
+            members.left_out.append(what)
         elif place.is_dir():
             members.add_folder(place)
         elif place.is_file():
