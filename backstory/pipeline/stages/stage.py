@@ -81,7 +81,6 @@ class RunResources:
         self.widened_to: list[str] = []
         self.posts: AddedPosts | None = None
         self._base: SearchIndex | None = None
-        self._is_shared = False
         self._visible: tuple[Entry | None, VisibleDocuments] | None = None
 
     @property
@@ -99,15 +98,12 @@ class RunResources:
     @contextmanager
     def sharing_index(self) -> Iterator[None]:
         """Let stages use one open index, which is closed at the end. Nothing may publish another one meanwhile."""
-        is_outermost, self._is_shared = not self._is_shared, True
         try:
             yield
         finally:
-            if is_outermost:
-                self._is_shared = False
-                if self._base is not None:
-                    self._base.close()
-                self._base = None
+            if self._base is not None:
+                self._base.close()
+            self._base = None
 
     @property
     def visible(self) -> VisibleDocuments:
@@ -250,36 +246,35 @@ class Stage:
         groups = deque(group_partitions(pending, weights, workspace.settings.partitions.rows_at_once))
         made: list[str] = []
         left: list[str] = []
-        with self.resources.sharing_index():
-            while groups:
-                group = groups.popleft()
-                try:
-                    workspace.runs.advance(self.table, group[0], len(made), len(pending))
-                    with (
-                        observe("partitions", **describe_range(group), count=len(group)),
-                        workspace.runs.pricing(self.counts),
-                    ):
-                        self.make(group)
-                except ConflictError as error:
-                    logger.info("made again: %s", error)
-                    return type(self)(self.resources, self.partitions).build()
-                except BackstoryError as error:
-                    if isinstance(error, RemovalError) or not self.resources.isolates_failures:
-                        raise
-                    rest = [*group, *chain.from_iterable(groups)]
-                    if isinstance(error, StoppedError):
-                        self.stopped, left = str(error), rest
-                        break
-                    if isinstance(error, _OF_EVERY_PARTITION):
-                        self.failures |= dict.fromkeys(rest, str(error))
-                        break
-                    if len(group) > 1:
-                        groups.extendleft([key] for key in reversed(group))
-                    else:
-                        self.failures[group[0]] = str(error)
+        while groups:
+            group = groups.popleft()
+            try:
+                workspace.runs.advance(self.table, group[0], len(made), len(pending))
+                with (
+                    observe("partitions", **describe_range(group), count=len(group)),
+                    workspace.runs.pricing(self.counts),
+                ):
+                    self.make(group)
+            except ConflictError as error:
+                logger.info("made again: %s", error)
+                return type(self)(self.resources, self.partitions).build()
+            except BackstoryError as error:
+                if isinstance(error, RemovalError) or not self.resources.isolates_failures:
+                    raise
+                rest = [*group, *chain.from_iterable(groups)]
+                if isinstance(error, StoppedError):
+                    self.stopped, left = str(error), rest
+                    break
+                if isinstance(error, _OF_EVERY_PARTITION):
+                    self.failures |= dict.fromkeys(rest, str(error))
+                    break
+                if len(group) > 1:
+                    groups.extendleft([key] for key in reversed(group))
                 else:
-                    made += group
-                    announce(self.table, len(made), len(pending))
+                    self.failures[group[0]] = str(error)
+            else:
+                made += group
+                announce(self.table, len(made), len(pending))
         if made or not pending:
             record_maker(workspace, self.table)
         self.end()
