@@ -229,13 +229,15 @@ def test_stale_copies_are_named_until_they_are_made_again_or_gone(made: Workspac
     assert not any(GONE in page.read_text(encoding="utf-8") for page in copies.site.rglob("*.html"))
 
 
-def test_a_deleted_document_leaves_pages_and_dumped_texts(made: Workspace, tmp_path: Path) -> None:
+def test_a_deleted_document_leaves_pages_and_its_dumped_texts(made: Workspace, tmp_path: Path) -> None:
     text = "A clicking backup disk, and where the photos went."
     build_site(made)
+    made.dumps.mkdir()
     with Library.open(made.root) as library:
-        library.dump("backup-disk.md", tmp_path / "dumped.txt")
-        made.dumps.mkdir()
-        library.dump("backup-disk.md", made.dumps / "disk.md")
+        for place in (tmp_path / "dumped.txt", made.dumps / "disk.md"):
+            library.dump("backup-disk.md", place)
+    assert run_command(*shorter(made), "-w", str(made.root)).exit_code == 0
+    assert find_stale_copies(made) == []
     (made.documents_dir / "backup-disk.md").unlink()
     result = run_command("run", "-w", str(made.root))
     assert result.exit_code == 0, result.output
@@ -243,18 +245,9 @@ def test_a_deleted_document_leaves_pages_and_dumped_texts(made: Workspace, tmp_p
     assert {path.split("/")[0] for path in list_holding(made, text)} <= {"data"}
     assert not list(made.root.glob("site/*.html"))
     assert not (made.dumps / "disk.md").exists()
-    assert str(tmp_path / "dumped.txt") in result.output
-
-
-def test_a_dumped_document_is_named_when_it_is_dropped_itself(made: Workspace, tmp_path: Path) -> None:
-    with Library.open(made.root) as library:
-        library.dump("backup-disk.md", tmp_path / "disk.txt")
-    assert run_command(*shorter(made), "-w", str(made.root)).exit_code == 0
-    assert find_stale_copies(made) == []
-    (made.documents_dir / "backup-disk.md").unlink()
-    assert run_command("run", "-w", str(made.root)).exit_code == 0
     [named] = find_stale_copies(made)
-    assert named.startswith(str(tmp_path / "disk.txt"))
+    assert named.startswith(str(tmp_path / "dumped.txt"))
+    assert named in result.output
 
 
 def test_what_is_added_leaves_pages_as_they_are(made: Workspace) -> None:
