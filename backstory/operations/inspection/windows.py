@@ -55,8 +55,7 @@ def list_windows(
     chosen = table.filter((began >= (first or date.min)) & (began <= (last or date.max)))
     if chosen.is_empty() and not table.is_empty():
         raise InputError(
-            f"no window began from {first or began[0]} to {last or began[-1]}; the first began on {began[0]} and the "
-            f"last on {began[-1]}",
+            f"no window began in this range; the first began on {began[0]} and the last on {began[-1]}",
             code="no_window",
         )
     listed = chosen if limit is None else chosen.tail(limit)
