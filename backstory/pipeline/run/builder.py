@@ -120,13 +120,8 @@ class Builder:
                     ):
                         made = stage(self._resources, wanted).build()
                         # Counts may be texts that name files; those stay out of traces.
-                        add(
-                            {
-                                name: value
-                                for name, value in made.figures.items()
-                                if not isinstance(value, str)
-                            }
-                        )
+                        figures = made.figures.items()
+                        add({name: value for name, value in figures if not isinstance(value, str)})
                 except BackstoryError as error:
                     if not self._run.isolates_failures:
                         raise
