@@ -215,7 +215,7 @@ def _search(texts: pl.Series, wanted: Wanted) -> set[str]:
 
 def _find_conversation(workspace: Workspace, name: str) -> _Target:
     folder = PurePosixPath(workspace.settings.conversations.folder)
-    origins = put_as_stored(workspace, read_chats(workspace)[0]).origins
+    origins = put_as_stored(workspace).origins
     stored = set(_read_messages(workspace)["conversation_id"])
     ids = {
         conversation
@@ -239,7 +239,7 @@ def _find_conversation(workspace: Workspace, name: str) -> _Target:
 
 
 def _find_member(workspace: Workspace, name: str) -> _Target:
-    read, _ = read_chats(workspace)
+    read = read_chats(workspace)
     identify: Callable[[str], str] = lambda written: read.aliases.get(written, written)  # noqa: E731
     if secret := _load_secret(workspace):
         identify = Pseudonyms(read.messages, secret, aliases=read.aliases, other_names=read.unread_authors).of

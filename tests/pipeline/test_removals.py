@@ -15,7 +15,7 @@ from backstory import run_pipeline
 from backstory.base.errors import RemovalError, WorkspaceError
 from backstory.index.snapshot import current_version
 from backstory.ingest.chats.archive import read_archive
-from backstory.pipeline.chats.message_archive import find_missing
+from backstory.pipeline.chats.removals import find_missing
 from backstory.pipeline.chats.stored_messages import PARTITIONED
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.messages import find_partitions
@@ -259,10 +259,17 @@ def test_the_archive_holds_no_name_and_refuses_to_bring_one_back(
 ) -> None:
     workspace = make_workspace(f"{KEEP}privacy: {{pseudonyms: false}}\n")
     rerun(workspace)
+    write_chat(workspace, CHAT[CHAT.index("15/03/2025") :])
+    rerun(workspace)
     (workspace.root / "backstory.yaml").write_text(KEEP, encoding="utf-8")
     with raises(WorkspaceError, "real_names", workspace.archive):
         rerun(workspace)
-    shutil.rmtree(workspace.archive)
+    write_chat(workspace, CHAT)
+    (workspace.root / "backstory.yaml").write_text(
+        f"{KEEP}privacy: {{pseudonyms: false}}\n", encoding="utf-8"
+    )
+    rerun(workspace)
+    (workspace.root / "backstory.yaml").write_text(KEEP, encoding="utf-8")
     rerun(workspace)
     archived = read_archive(workspace.archive)
     assert len(archived) == 12

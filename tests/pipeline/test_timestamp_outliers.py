@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import InputError
-from backstory.pipeline.chats.local_times import find_lone_messages
-from backstory.pipeline.stages.messages import find_partitions
+from backstory.pipeline.stages.messages import find_lone_messages, find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.errors import raises
 from tests.workspaces import SETTINGS

@@ -1,6 +1,7 @@
 """Messages kept even after they disappear from the exports: one Parquet file per conversation.
 
-Each row is a row of the table ``messages``, so the archive contains no name that the table does not contain.
+Each row is a row of the table ``messages`` without local times, so the archive contains no name that the table does not
+contain. The ``seq`` of a message that no export holds any more is negative.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import polars as pl
 
@@ -18,19 +18,16 @@ from backstory.base.ids import digest
 from backstory.ingest.chats.message_ids import NAMED_SCHEMA
 from backstory.storage.tables.tables import encode_rows
 
-ARCHIVE_SCHEMA: Final = pl.Schema({**NAMED_SCHEMA, "reading": pl.String(), "held": pl.Boolean()})
-"""Columns of ``messages`` but for local times, a hash of how the row was read, and whether an export had it last."""
-
 
 def read_archive(folder: Path) -> pl.DataFrame:
-    """Read all kept messages, in the columns of ``ARCHIVE_SCHEMA``; no rows if there are none.
+    """Read all kept messages, in the columns of ``NAMED_SCHEMA``; no rows if there are none.
 
     It raises ``WorkspaceError`` if a file is damaged; its messages may exist nowhere else.
     """
-    frames = [pl.DataFrame(schema=ARCHIVE_SCHEMA)]
+    frames = [pl.DataFrame(schema=NAMED_SCHEMA)]
     for path in _list_files(folder):
         try:
-            frames.append(pl.read_parquet(path).select(ARCHIVE_SCHEMA.names()).cast(ARCHIVE_SCHEMA))
+            frames.append(pl.read_parquet(path).select(NAMED_SCHEMA.names()).cast(NAMED_SCHEMA))
         except pl.exceptions.PolarsError as error:
             raise WorkspaceError(
                 f"{path} is damaged; restore it from a backup, or delete it and lose the messages that only it holds",
@@ -42,7 +39,7 @@ def read_archive(folder: Path) -> pl.DataFrame:
 def write_archive(folder: Path, archived: pl.DataFrame) -> None:
     """Replace the files of the given conversations only.
 
-    ``archived``: all messages of these conversations, in the columns of ``ARCHIVE_SCHEMA``.
+    ``archived``: all messages of these conversations, in the columns of ``NAMED_SCHEMA``.
     """
     for (conversation,), rows in archived.group_by("conversation_id", maintain_order=True):
         path = _path_of(folder, str(conversation))

@@ -272,10 +272,12 @@ def _list_aliases(read: Sequence[Export], merged: MergedExports) -> tuple[dict[s
 class LastReading:
     """Reads a folder of exports again only if a file or a setting has changed.
 
-    Every byte of the files is hashed at each call; sizes and modification times are not trusted.
+    Every byte of the files is hashed at each call; sizes and modification times are not trusted. ``made`` has what a
+    caller has made of the messages, by a hash of all that decides it.
     """
 
     def __init__(self) -> None:
+        self.made: dict[str, Any] = {}
         self._key = ""
         self._read: ExportRead | None = None
         self._names = pl.Series(dtype=pl.String)
@@ -309,6 +311,7 @@ class LastReading:
     def release(self) -> None:
         """Drop the messages, which may take much memory."""
         self._read = None
+        self.made.clear()
 
 
 def _hash(folder: Path, settings: ConversationSettings, files: Sequence[ExportFile]) -> str:

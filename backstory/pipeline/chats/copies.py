@@ -21,7 +21,7 @@ from backstory.base.wording import count, name_some
 from backstory.index.snapshot import current_version
 from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.ingest.privacy.leaks import find_naming_texts
-from backstory.pipeline.chats.stored_messages import find_replaced, read_intact_messages
+from backstory.pipeline.chats.stored_messages import find_written, read_intact_messages
 from backstory.pipeline.rendered_pages import list_site_pages, remove_pages
 from backstory.pipeline.run.cache_use import drop_unused
 from backstory.pipeline.workspace import Workspace
@@ -72,7 +72,8 @@ def clear_copies_of_messages(
 
     It says what was deleted, and what holds them still; None if the run drops none. So do the next two functions.
     """
-    dropped = find_replaced(workspace, read_intact_messages(workspace), messages, partitions)
+    written = find_written(workspace, read_intact_messages(workspace), partitions)
+    dropped = written.join(messages, on=["message_id", "author", "text"], how="anti", nulls_equal=True)
     if dropped.is_empty():
         return None
     return _clear(workspace, "messages", _find_parts(dropped["text"], messages["text"]))

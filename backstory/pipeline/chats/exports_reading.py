@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import polars as pl
 
 from backstory.base.errors import ContractError
-from backstory.base.ids import PSEUDONYM_PREFIX, digest, digest_json
+from backstory.base.ids import PSEUDONYM_PREFIX, digest
+from backstory.base.local_times import read_clocks
 from backstory.ingest.chats.archive import hash_archive
 from backstory.ingest.chats.export_files import ExportFile, find_exports
 from backstory.ingest.chats.exports import ExportRead, replace_sources
-from backstory.ingest.chats.message_ids import assign_message_ids
+from backstory.ingest.chats.message_ids import NAMED_SCHEMA, assign_message_ids
 from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.privacy.erasure_list import (
     drop_members,
@@ -33,9 +34,10 @@ from backstory.ingest.privacy.pseudonyms import (
     pseudonymize_sources,
 )
 from backstory.ingest.privacy.secret_file import is_unmade
-from backstory.pipeline.incremental.inputs import code_version, hash_dependencies
+from backstory.pipeline.incremental.inputs import hash_dependencies
 from backstory.pipeline.workspace import Workspace
-from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.contracts import conform
+from backstory.storage.tables.schemas import Messages
 
 EXPORT_SOURCES: Final = "conversations"
 """Partition of the table ``sources`` for the files in the folder of exports."""
@@ -43,56 +45,54 @@ EXPORT_SOURCES: Final = "conversations"
 
 @dataclass(frozen=True)
 class Reading:
-    """The messages of the exports in the form of the tables.
+    """What was ``read`` of the exports, and the rows of ``messages``, ``sources`` and ``quarantine`` made of it.
 
     Attributes:
-        messages: Rows as the table ``messages`` holds them.
         origins: ``file`` (path below the folder of exports) and ``conversation``, with real names, and the ``source``
             and ``conversation_id`` of its messages in the table; one row per pair.
-        sources: Rows of ``sources``.
-        quarantine: Rows of ``quarantine``.
         names: Real names of people; empty if the tables hold real names.
-        opted_out: As in :class:`backstory.ingest.chats.exports.ExportRead`, with conversations and authors as in
-            ``messages``. A row without a conversation is of a person whom ``privacy.exclude`` leaves out of all of
-            them, even if no export holds a message of theirs.
-        archive: New content of the archive of kept conversations; None to leave the archive unchanged.
-        emptied: Conversations of which the archive's new content holds no message any more.
+        opted_out: As of what was read, but as the tables name it. A row without a conversation is of a person whom
+            ``privacy.exclude`` leaves out of all of them, even if no export holds a message of theirs.
+        kept: All messages of the conversations of which none may be lost, for the archive.
+        emptied: Conversations of which the archive holds messages, and is to hold none.
     """
 
+    read: ExportRead
     messages: pl.DataFrame
     origins: pl.DataFrame
     sources: pl.DataFrame
     quarantine: pl.DataFrame
     names: Sequence[str]
     opted_out: pl.DataFrame
-    archive: pl.DataFrame | None = None
+    kept: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=NAMED_SCHEMA))
     emptied: tuple[str, ...] = ()
 
 
-def exports_fingerprint(workspace: Workspace) -> str:
-    """Hash the chat exports as they are now, the settings that read them, and what else decides what is read."""
-    return fingerprint_messages(workspace, find_exports(workspace.chats_dir))
-
-
-def fingerprint_messages(workspace: Workspace, files: Sequence[ExportFile]) -> str:
-    """Hash everything that the stage of the messages reads, for given files."""
-    archived, left_out = hash_archive(workspace.archive), read_forgotten(workspace.forgotten).fingerprint
-    hashes = [file.fingerprint for file in files]
-    opted_out = read_opt_outs(workspace.opt_outs).fingerprint
+def fingerprint_messages(workspace: Workspace, files: Sequence[ExportFile] | None = None) -> str:
+    """Hash everything that the stage of the messages reads, with the exports as they are now unless they are given."""
+    files = find_exports(workspace.chats_dir) if files is None else files
     return digest(
-        [hash_dependencies(workspace, "messages"), archived, left_out, opted_out, *hashes], length=16
+        [
+            hash_dependencies(workspace, "messages"),
+            hash_archive(workspace.archive),
+            read_forgotten(workspace.forgotten).fingerprint,
+            read_opt_outs(workspace.opt_outs).fingerprint,
+            *(file.fingerprint for file in files),
+        ],
+        length=16,
     )
 
 
-def read_chats(workspace: Workspace) -> tuple[ExportRead, tuple[ExportFile, ...]]:
+def read_chats(workspace: Workspace) -> ExportRead:
     """Read the exports without forgotten conversations and members, and without people who opted out.
 
-    What was read has real names; the files are as they were after they were read.
+    What was read has real names; its files are as they were when they were read.
     """
     settings = workspace.settings.conversations
-    read, files = workspace.last_reading.read(workspace.chats_dir, settings)
-    left = leave_out(read, read_forgotten(workspace.forgotten), settings.folder)
-    return leave_out_opted_out(workspace, left), files
+    read, _ = workspace.last_reading.read(workspace.chats_dir, settings)
+    return leave_out_opted_out(
+        workspace, leave_out(read, read_forgotten(workspace.forgotten), settings.folder)
+    )
 
 
 def leave_out_opted_out(workspace: Workspace, read: ExportRead) -> ExportRead:
@@ -107,9 +107,8 @@ def leave_out_opted_out(workspace: Workspace, read: ExportRead) -> ExportRead:
 
 def drop_opted_out(messages: pl.DataFrame, opted_out: pl.DataFrame) -> pl.DataFrame:
     """Drop stored messages of people who are out of a conversation; see :class:`Reading`."""
-    numbered = messages.with_row_index("row")
-    gone = find_opted_out(numbered, opted_out.filter("is_out"))["row"]
-    return numbered.filter(~pl.col("row").is_in(gone.implode())).drop("row")
+    gone = find_opted_out(messages, opted_out.filter("is_out"))
+    return messages.join(gone, on="message_id", how="anti", maintain_order="left")
 
 
 def find_opted_out(messages: pl.DataFrame, people: pl.DataFrame) -> pl.DataFrame:
@@ -121,13 +120,8 @@ def find_opted_out(messages: pl.DataFrame, people: pl.DataFrame) -> pl.DataFrame
     authors = messages["author"].drop_nulls().unique()
     excluded = [author for author in authors if normalize_name(author) in everywhere]
     of_excluded = pl.col("author").is_in(excluded).fill_null(value=False)
-    in_chat = people.filter(pl.col("conversation_id").is_not_null())
-    return pl.concat(
-        [
-            messages.filter(of_excluded),
-            messages.filter(~of_excluded).join(in_chat, on=["conversation_id", "author"], how="semi"),
-        ]
-    )
+    in_chat = messages.filter(~of_excluded).join(people, on=["conversation_id", "author"], how="semi")
+    return pl.concat([messages.filter(of_excluded), in_chat])
 
 
 def scrub_messages(workspace: Workspace, messages: pl.DataFrame) -> pl.DataFrame:
@@ -136,56 +130,47 @@ def scrub_messages(workspace: Workspace, messages: pl.DataFrame) -> pl.DataFrame
     return messages.with_columns(scrub(messages["text"], privacy.scrub, privacy.phone_region))
 
 
-def put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
-    """Assign messages their ids, and replace real names.
+def put_as_stored(workspace: Workspace) -> Reading:
+    """Read the exports, assign messages their ids, and replace real names; as long as nothing changes, only once.
 
     A message that still holds a real name is a ``ContractError``.
     """
+    read, made = read_chats(workspace), workspace.last_reading.made
+    fingerprint = fingerprint_messages(workspace, read.files)
+    if fingerprint not in made:
+        made.clear()
+        made[fingerprint] = _put_as_stored(workspace, read)
+    reading: Reading = made[fingerprint]
+    return reading
+
+
+def _put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
     messages, quarantine, sources = read.messages, read.quarantine, read.sources
     secret = None
     if workspace.settings.privacy.pseudonyms:
-        messages, quarantine, sources = _pseudonymize(workspace, read)
         secret = workspace.load_secret()
+        messages, quarantine, sources = _pseudonymize(read, secret)
     forgotten = read_forgotten(workspace.forgotten)
     members = list_forgotten_members(read.names, forgotten)
-    messages = hide_members(messages, ("conversation_id", "text", "source"), members, secret, forgotten)
-    quarantine = hide_members(quarantine, ("source",), members, secret, forgotten)
-    sources = hide_members(sources, ("source", "reason"), members, secret, forgotten)
+
+    def hide(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
+        return hide_members(frame, columns, members, secret, forgotten)
+
+    messages = hide(messages, "conversation_id", "text", "source")
     origins = messages.select("source", "conversation_id").with_columns(
         read.messages["source"].alias("file"), read.messages["conversation_id"].alias("conversation")
     )
     numbered = assign_message_ids(drop_members(messages, forgotten))
+    opted_out = hide(_name_opted_out(read, secret), "conversation_id")
     return Reading(
+        read=read,
         messages=scrub_messages(workspace, numbered),  # ids come first, so that no setting of it changes them
         origins=origins.unique(maintain_order=True),
-        sources=sources,
-        quarantine=quarantine,
+        sources=hide(sources, "source", "reason"),
+        quarantine=hide(quarantine, "source"),
         names=read.names.to_list() if secret else (),
-        opted_out=pl.concat(
-            [
-                hide_members(_name_opted_out(read, secret), ("conversation_id",), members, secret, forgotten),
-                _list_excluded(read, workspace.settings.privacy.exclude, secret),
-            ]
-        ),
+        opted_out=pl.concat([opted_out, _list_excluded(read, workspace.settings.privacy.exclude, secret)]),
     )
-
-
-def name_conversations(workspace: Workspace, read: ExportRead) -> dict[str, str]:
-    """Name the conversations of exports as tables do, without the messages.
-
-    Before the first run makes the key of the pseudonyms, a conversation that is called by a person keeps its name.
-    """
-    chats = read.messages.select("conversation_id").unique()
-    secret = None
-    if workspace.settings.privacy.pseudonyms:
-        if is_unmade(workspace.secret, workspace.tables):
-            return {}
-        secret = workspace.load_secret()
-    named = chats if secret is None else pseudonymize_sources(chats, read.names, secret)
-    forgotten = read_forgotten(workspace.forgotten)
-    members = list_forgotten_members(read.names, forgotten)
-    named = hide_members(named, ("conversation_id",), members, secret, forgotten)
-    return dict(zip(chats["conversation_id"], named["conversation_id"], strict=True))
 
 
 def _name_opted_out(read: ExportRead, secret: bytes | None) -> pl.DataFrame:
@@ -214,8 +199,7 @@ def _list_excluded(read: ExportRead, entries: Sequence[str], secret: bytes | Non
     return pl.DataFrame(rows, schema=read.opted_out.schema, orient="row")
 
 
-def _pseudonymize(workspace: Workspace, read: ExportRead) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    secret = workspace.load_secret()
+def _pseudonymize(read: ExportRead, secret: bytes) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     names = read.names
     pseudonymous = pseudonymize_messages(
         read.messages, secret, aliases=read.aliases, other_names=read.unread_authors
@@ -229,77 +213,42 @@ def _pseudonymize(workspace: Workspace, read: ExportRead) -> tuple[pl.DataFrame,
             code="privacy",
         )
     quarantine = pseudonymize_sources(read.quarantine, names, secret)
-    sources = _number_equal_sources(pseudonymize_sources(read.sources, names, secret))
+    sources = pseudonymize_sources(read.sources, names, secret)
+    # Files get the same name that spell one person's name in two ways.
+    number = pl.int_range(1, pl.len() + 1).over("source")
+    numbered = pl.when(number == 1).then("source").otherwise(pl.format("{} ({})", "source", number))
+    sources = sources.with_columns(numbered.alias("source"))
     reasons = replace_sources(sources["reason"], read.sources["source"], sources["source"])
     return pseudonymous, quarantine, sources.with_columns(reasons)
 
 
-def _number_equal_sources(sources: pl.DataFrame) -> pl.DataFrame:
-    """Number files that get the same name because they spell one person's name in two ways."""
-    number = pl.int_range(1, pl.len() + 1).over("source")
-    return sources.with_columns(
-        pl.when(number == 1).then("source").otherwise(pl.format("{} ({})", "source", number)).alias("source")
+def put_local_times(messages: pl.DataFrame, zones: Mapping[str, str], zone: str) -> pl.DataFrame:
+    """Return the table ``messages``, with times by the clock of each conversation."""
+    name = pl.col("conversation_id")
+    placed = messages.with_columns(
+        timezone=name.replace_strict(zones, default=zone, return_dtype=pl.String) if zones else pl.lit(zone)
     )
+    return conform(placed.with_columns(local_time=read_clocks(placed, "timestamp")), Messages)
 
 
-_FILES: Final = "exports_read"
+def find_zones(workspace: Workspace, origins: pl.DataFrame) -> dict[str, str]:
+    """Find the time zones that ``conversations.overrides`` gives to single conversations, by id.
 
-
-def hash_exports(workspace: Workspace, files: Sequence[ExportFile]) -> str:
-    """Hash the exports and how they are read, but not which messages are archived or forgotten."""
-    return digest([hash_reading(workspace), *(_sign(workspace, file) for file in files)])
-
-
-def hash_reading(workspace: Workspace) -> str:
-    """Hash everything except an export's bytes that decides how its messages are read."""
-    settings = workspace.settings
-    no_reading = {"folder", "removals", "read_seconds", "read_megabytes"}
-    how = settings.conversations.model_dump(mode="json", exclude=no_reading)
-    for override in how["overrides"].values():
-        del override["removals"]
-    privacy = settings.privacy.model_dump(mode="json")
-    return digest([code_version("messages"), digest_json(how), digest_json(privacy)], length=16)
-
-
-def list_unchanged(workspace: Workspace, reading: Reading, files: Sequence[ExportFile]) -> list[str]:
-    """Return the sources, as named in the table, that are byte-identical to the last complete run."""
-    known = workspace.catalog.read(_FILES)
-    same = [
-        file.source
-        for file in files
-        if (entry := known.get(_key(file))) is not None and entry.inputs == _sign(workspace, file)
-    ]
-    return reading.origins.filter(pl.col("file").is_in(same))["source"].to_list()
-
-
-def are_stored_as_read_now(workspace: Workspace) -> bool:
-    """Check whether the exports of the last complete run were read with the present settings and code."""
-    how = hash_reading(workspace)
-    entries = workspace.catalog.read(_FILES).values()
-    return bool(entries) and all(entry.content == how for entry in entries)
-
-
-def forget_changed(workspace: Workspace, files: Sequence[ExportFile]) -> None:
-    """Record before the first write that the tables will no longer match files that have changed since."""
-    known = workspace.catalog.read(_FILES)
-    signatures = {_key(file): _sign(workspace, file) for file in files}
-    workspace.catalog.forget(
-        _FILES, [key for key, entry in known.items() if signatures.get(key) != entry.inputs]
-    )
-
-
-def record_files(workspace: Workspace, files: Sequence[ExportFile], partitions: Sequence[str]) -> None:
-    """Record after the last write which files the tables match, if every partition with messages was written."""
-    if set(workspace.tables.keys("messages")) <= set(partitions):
-        how = hash_reading(workspace)
-        entries = {_key(file): Entry(_sign(workspace, file), how, 0) for file in files if file.sha256}
-        workspace.catalog.record(_FILES, entries)
-
-
-def _sign(workspace: Workspace, file: ExportFile) -> str:
-    settings = workspace.settings.conversations.override(file.source, conversation_of(file.source))
-    return f"{file.sha256} {settings.removals}"
-
-
-def _key(file: ExportFile) -> str:
-    return digest([file.source], length=16)  # names of files can be names of people
+    An entry has the id of the conversation, its name, or the name of its export or subfolder; one of a single file of a
+    subfolder is only the zone of a phone. There is none if the exports of a conversation have several, or if posts are
+    documents for later windows of all conversations, which a run makes day by day.
+    """
+    settings = workspace.settings.conversations
+    named = {name: one.timezone for name, one in settings.overrides.items() if one.timezone is not None}
+    if not named or workspace.shares_posts:
+        return {}
+    found: dict[str, set[str]] = {}
+    for conversation, name, file in origins.select("conversation_id", "conversation", "file").iter_rows():
+        keys = (conversation, name, conversation_of(file))
+        zone = next((named[key] for key in keys if key in named), settings.timezone)
+        found.setdefault(conversation, set()).add(zone)
+    # Of these, no export may be left.
+    zones = {name: {zone} for name, zone in named.items()} | found
+    return {
+        name: next(iter(one)) for name, one in zones.items() if len(one) == 1 and one != {settings.timezone}
+    }

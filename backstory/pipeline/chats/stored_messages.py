@@ -10,11 +10,14 @@ import polars as pl
 
 from backstory.base.errors import ContractError
 from backstory.base.ids import digest
+from backstory.base.wording import name_some
 from backstory.pipeline.incremental.inputs import content_of, read_table_rows
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import empty
 from backstory.storage.tables.partitions import partition_keys, previous_partition
 from backstory.storage.tables.schemas import Messages
+
+_NAMED: Final = 5
 
 logger = logging.getLogger(__name__)
 
@@ -40,49 +43,16 @@ def read_intact_messages(workspace: Workspace) -> pl.DataFrame:
             damaged.append(key)
     if damaged:
         logger.warning(
-            "messages of %s cannot be compared with the exports, since the file is damaged or of another version of "
-            "Backstory (%d such files). Backstory cannot tell whether the exports have lost messages of these days",
-            damaged[0],
-            len(damaged),
+            "whether the exports have lost messages of %s cannot be told, since the files of the table are damaged or "
+            "of another version of Backstory",
+            name_some(damaged, _NAMED),
         )
     return pl.concat(intact)
 
 
-def span_of(workspace: Workspace, messages: pl.DataFrame) -> tuple[str, str]:
-    """Return the keys of the first and last partition with messages; without messages, an empty range."""
-    keys = partition_keys(messages, workspace.settings.partitions.grain)
-    return (str(keys.min()), str(keys.max())) if len(keys) else ("~", "")
-
-
-def find_replaced(
-    workspace: Workspace, stored: pl.DataFrame, messages: pl.DataFrame, partitions: Sequence[str]
-) -> pl.DataFrame:
-    """Find the stored messages that a run drops, or replaces by others."""
-    written = stored.filter(are_written(workspace, stored, messages, partitions))
-    return written.join(messages, on=["message_id", "author", "text"], how="anti", nulls_equal=True)
-
-
-def are_written(
-    workspace: Workspace, stored: pl.DataFrame, messages: pl.DataFrame, partitions: Sequence[str]
-) -> pl.Series:
-    """Return for each stored message whether the run writes its partition, or empties it; see the arguments above."""
-    keys = partition_keys(stored, workspace.settings.partitions.grain)
-    first, last = span_of(workspace, messages)
-    return keys.is_in(partitions) | (keys < first) | (keys > last)
-
-
-def drop_outside(workspace: Workspace, messages: pl.DataFrame) -> None:
-    """Empty the partitions of all tables before the first message or after the last one."""
-    first, last = span_of(workspace, messages)
-    workspace.tables.commit(
-        {},
-        without=[
-            (table, key)
-            for table in PARTITIONED
-            for key in workspace.tables.keys(table)
-            if key < first or key > last
-        ],
-    )
+def find_written(workspace: Workspace, stored: pl.DataFrame, partitions: Sequence[str]) -> pl.DataFrame:
+    """Return the stored messages of some partitions."""
+    return stored.filter(partition_keys(stored, workspace.settings.partitions.grain).is_in(partitions))
 
 
 def read_with_previous(workspace: Workspace, partitions: Sequence[str]) -> pl.DataFrame:

@@ -140,7 +140,7 @@ def estimate_run(workspace: Workspace, first: date | None, last: date | None) ->
 
 def _make(workspace: Workspace, wanted: Sequence[str]) -> Made:
     """Make the tables up to the texts that are embedded, as the stages do, by table and partition."""
-    messages = read_all_messages(workspace, wanted).messages
+    messages = read_all_messages(workspace, wanted)
     messages = messages.with_columns(partition_keys(messages, workspace.settings.partitions.grain))
     windows = cut_messages(workspace, messages, wanted)
     queries = cut_to_queries(workspace, pl.concat(windows.values()), messages, wanted)

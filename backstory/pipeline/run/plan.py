@@ -64,7 +64,11 @@ def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
     """
     if any(source.settings.is_remote for source in list_sources(workspace)):
         return False  # whether a place elsewhere has changed is known only by listing it
-    if workspace.catalog.read(_COMPLETE).get(WHOLE) != _describe_run(workspace, partitions):
+    passed = workspace.catalog.read(_COMPLETE).get(WHOLE)
+    if passed is None or passed.content != digest(_list_entries(workspace)):
+        return False
+    first, last = passed.inputs.split()
+    if not first <= partitions[0] <= partitions[-1] <= last:
         return False
     resources = RunResources(workspace)
     return not any(stage(resources, partitions).stale_partitions() for stage in STAGES)
@@ -72,11 +76,8 @@ def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
 
 def record_run(workspace: Workspace, partitions: Sequence[str]) -> None:
     """Record that the tables in their current state passed the checks for these partitions."""
-    workspace.catalog.record(_COMPLETE, {WHOLE: _describe_run(workspace, partitions)})
-
-
-def _describe_run(workspace: Workspace, partitions: Sequence[str]) -> Entry:
-    return Entry(f"{partitions[0]} {partitions[-1]}", digest(_list_entries(workspace)), len(partitions))
+    passed = Entry(f"{partitions[0]} {partitions[-1]}", digest(_list_entries(workspace)), len(partitions))
+    workspace.catalog.record(_COMPLETE, {WHOLE: passed})
 
 
 def _list_entries(workspace: Workspace) -> list[str]:

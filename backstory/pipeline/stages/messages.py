@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
 import polars as pl
 
-from backstory.base.errors import BackstoryError, WorkspaceError
+from backstory.base.errors import BackstoryError, InputError, WorkspaceError
 from backstory.base.ids import digest
-from backstory.ingest.chats.archive import read_archive
 from backstory.ingest.chats.export_files import ExportFile, find_exports
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.privacy.opt_outs import read_opt_outs, write_opt_outs
@@ -21,138 +21,92 @@ from backstory.pipeline.chats.copies import clear_copies_of_messages, clear_copi
 from backstory.pipeline.chats.exports_reading import (
     EXPORT_SOURCES,
     Reading,
+    find_zones,
     fingerprint_messages,
-    forget_changed,
-    name_conversations,
     put_as_stored,
-    read_chats,
-    record_files,
+    put_local_times,
 )
 from backstory.pipeline.chats.leaks import find_former_names, record_opted_out
-from backstory.pipeline.chats.local_times import (
-    find_zones,
-    place_in_zones,
-    put_local_times,
-    require_no_timestamp_outliers,
-)
-from backstory.pipeline.chats.message_archive import is_archive_stale, keep_archived, store_archive
 from backstory.pipeline.chats.people import find_people, read_people, record_people
-from backstory.pipeline.chats.removals import refuse_removals
-from backstory.pipeline.chats.stored_messages import PARTITIONED, drop_outside
+from backstory.pipeline.chats.removals import (
+    forget_changed,
+    keep_lost,
+    record_files,
+    refuse_removals,
+    store_archive,
+)
+from backstory.pipeline.chats.stored_messages import PARTITIONED
 from backstory.pipeline.incremental.inputs import split_by_partition
 from backstory.pipeline.incremental.report import CLEARED, log_unread
 from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
-from backstory.storage.tables.contracts import empty
-from backstory.storage.tables.partitions import partition_key, partition_keys
-from backstory.storage.tables.schemas import Messages
+from backstory.storage.tables.partitions import Grain, partition_key, partition_keys
 from backstory.storage.tables.tables import Made
 
 _EXTENT: Final = "extent"
 _EXPORTS: Final = "exports"
-_DAYS: Final = "days"
+_LONGEST_GAP: Final = timedelta(days=366)
+_MOST_LONE: Final = 3
 
 logger = logging.getLogger(__name__)
 
 
 def find_partitions(workspace: Workspace, exports: Sequence[ExportFile] | None = None) -> list[str]:
-    """List the partitions in which the chat exports have messages, or had some in an earlier run, in order.
+    """List the partitions in which the chat exports have messages, or the tables have rows, in order.
 
-    They are hashed unless they are given. It is an error if there is no message, or if a few are more than a year away
-    from all others.
+    The exports are hashed unless they are given. It is an error if there is no message, or if a few are more than a
+    year away from all others.
     """
     settings = workspace.settings.partitions
     exports = find_exports(workspace.chats_dir) if exports is None else exports
-    fingerprint = _fingerprint_extent(workspace, exports)
-    known = workspace.catalog.read(_EXTENT).get(_EXPORTS)
-    if known is None or known.inputs != fingerprint:
-        read, files = read_chats(workspace)
-        # An archived message stands for one of an export only by its id, which stored messages have.
-        messages = (
-            _place(workspace, read)
-            if read_archive(workspace.archive).is_empty()
-            else _keep_archived(workspace, read, files).messages
-        )
-        if not settings.allow_timestamp_outliers:
-            require_no_timestamp_outliers(messages)
-        keys = partition_keys(messages, settings.grain)
-        if keys.is_empty():
-            # The tables still hold what earlier runs read. A run over those partitions reports what is missing.
-            if stored := workspace.tables.keys("messages"):
-                return stored
-            raise WorkspaceError(_describe_nothing(workspace, read), code="no_messages")
-        days = " ".join(keys.unique().sort())
-        known = Entry(_fingerprint_extent(workspace, files), days, len(messages))
-        if workspace.writes:
-            workspace.catalog.record(_EXTENT, {_EXPORTS: known})
-    found = known.content.split()
     # A killed run may have emptied a partition in one table, and not yet in those that are made of it.
-    made = {key for entries in workspace.catalog.read_all(PARTITIONED).values() for key in entries}
-    return sorted({*found, *(key for key in made if found[0] < key < found[-1])})
+    made = [*chain(*(table.items() for table in workspace.catalog.read_all(PARTITIONED).values()))]
+    stored = {key for key, entry in made if entry.rows}
+    known = workspace.catalog.read(_EXTENT).get(_EXPORTS)
+    if known is None or known.inputs != _fingerprint_extent(workspace, exports):
+        reading = read_messages(workspace)
+        if not settings.allow_timestamp_outliers:
+            _require_no_timestamp_outliers(reading)
+        found = partition_keys(reading.messages, settings.grain).unique().sort()
+        if found.is_empty() and not stored:
+            raise WorkspaceError(_describe_nothing(workspace, reading.read), code="no_messages")
+        known = Entry(
+            _fingerprint_extent(workspace, reading.read.files), " ".join(found), len(reading.messages)
+        )
+        if workspace.writes and len(found):
+            workspace.catalog.record(_EXTENT, {_EXPORTS: known})
+    days = known.content.split()
+    stored |= {key for key, _ in made if days and days[0] < key < days[-1]}
+    # Those of another grain are removed when the table is made again.
+    return sorted({*days, *(key for key in stored if _as_key(key, settings.grain) == key)})
 
 
 def known_first_partition(workspace: Workspace) -> str | None:
-    """Return the partition of the first message in the last run, or None before the first run."""
+    """Return the partition of the first message in the last run or the tables, or None before the first run."""
     known = workspace.catalog.read(_EXTENT).get(_EXPORTS)
     if known is None:
         return None
+    first = min([*known.content.split()[:1], *workspace.tables.keys("messages")[:1]])
     # The last run may have had another grain.
-    moment = datetime.fromisoformat(known.content.split(" ")[0]).replace(tzinfo=UTC)
-    return partition_key(moment, workspace.settings.partitions.grain)
+    return _as_key(first, workspace.settings.partitions.grain)
 
 
-def read_all_messages(workspace: Workspace, partitions: Sequence[str]) -> Reading:
-    """Read the exports as a run over partitions does, with what only the archive holds. Nothing is written.
+def read_messages(workspace: Workspace) -> Reading:
+    """Read the exports as a run does, with what only the archive holds. Nothing is written.
 
-    It raises what would stop the run: messages that would be lost, a real name, an unusable archive or key.
+    It raises what would stop the run: a real name that is left, an unusable archive or key.
     """
-    read, files = read_chats(workspace)
-    reading = _keep_archived(workspace, read, files)
-    refuse_removals(workspace, reading, files, partitions)
-    return reading
-
-
-def _keep_archived(workspace: Workspace, read: ExportRead, files: Sequence[ExportFile]) -> Reading:
-    reading = keep_archived(workspace, put_as_stored(workspace, read), files)
-    zones = find_zones(
-        workspace, reading.origins.select("conversation_id", "conversation", "file").iter_rows()
-    )
-    zone = workspace.settings.conversations.timezone
+    reading = keep_lost(workspace, put_as_stored(workspace))
+    zone, zones = workspace.settings.conversations.timezone, find_zones(workspace, reading.origins)
     return replace(reading, messages=put_local_times(reading.messages, zones, zone))
 
 
-def _place(workspace: Workspace, read: ExportRead) -> pl.DataFrame:
-    """Return the times of messages as they were read, with real names."""
-    settings = workspace.settings.conversations
-    has_own = any(one.timezone is not None for one in settings.overrides.values())
-    # An entry may name a conversation as the tables do.
-    stored = name_conversations(workspace, read) if has_own else {}
-    messages = read.messages.with_columns(
-        pl.col("conversation_id").replace(stored), name="conversation_id", file="source"
-    )
-    chats = messages.select("conversation_id", "name", "file").unique()
-    placed = place_in_zones(messages, find_zones(workspace, chats.iter_rows()), settings.timezone)
-    return placed.select("timestamp", "local_time", "source")
-
-
-@dataclass
-class _AllMessages:
-    """All messages of a run, read once.
-
-    Attributes:
-        rows: The messages, with their ``partition``.
-        fingerprint: Hash of everything that the stage has read.
-        files: The exports with the hashes of what was read of them.
-        partitions: Keys of the partitions to make of them.
-        counts: Figures of the stage.
-    """
-
-    rows: pl.DataFrame
-    fingerprint: str
-    files: Sequence[ExportFile]
-    partitions: Sequence[str]
-    counts: dict[str, int | float | str] = field(default_factory=dict)
+def read_all_messages(workspace: Workspace, partitions: Sequence[str]) -> pl.DataFrame:
+    """Read the messages as a run over partitions does; it also raises if that run would lose some."""
+    reading = read_messages(workspace)
+    refuse_removals(workspace, reading, partitions)
+    return reading.messages
 
 
 class MessagesStage(Stage):
@@ -160,136 +114,108 @@ class MessagesStage(Stage):
 
     table = "messages"
     side_outputs = ("quarantine", "sources")
-    _read: _AllMessages | None = None
+    _reading: Reading | None = None
 
     @cached_property
-    def files(self) -> Sequence[ExportFile]:
-        """The exports as they are on the disk."""
-        return find_exports(self.workspace.chats_dir)
+    def fingerprint(self) -> str:
+        """Hash of the exports and of what else decides the messages."""
+        return fingerprint_messages(self.workspace)
 
     @cached_property
     def inputs(self) -> Mapping[str, str]:
-        """Hash the exports and what else decides the messages; the archive must have been brought up to date before."""
-        return dict.fromkeys(self.partitions, fingerprint_messages(self.workspace, self.files))
+        """The same hash for each partition, since any export may hold messages of any of them."""
+        return dict.fromkeys(self.partitions, self.fingerprint)
 
     def stale_partitions(self) -> list[str]:
         """List the partitions that would be built: all of them if the key of the pseudonyms is unusable."""
-        fingerprint = fingerprint_messages(self.workspace, self.files)
-        is_known = _are_files_accounted_for(self.workspace, fingerprint) and _is_secret_known(self.workspace)
-        if not is_known or is_archive_stale(self.workspace, self.files):
-            return list(self.partitions)
-        return super().stale_partitions()
+        try:
+            self._load_secret()
+        except BackstoryError:
+            return list(self.partitions)  # the run raises the error with its reason
+        return list(self.partitions) if self._are_exports_unread() else super().stale_partitions()
 
-    def weigh(self, partitions: list[str]) -> Mapping[str, int]:
+    def weigh(self, partitions: list[str]) -> Mapping[str, int]:  # noqa: ARG002
         """Return the number of messages of each partition."""
-        if self._are_empty(partitions):
-            return {}
-        return dict(self._read_all().rows["partition"].value_counts().iter_rows())
+        return dict(self._read().messages["partition"].value_counts().iter_rows())
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Return the messages of the partitions."""
-        if self._are_empty(partitions):
-            return dict.fromkeys(partitions, empty(Messages))
-        rows = self._read_all().rows
+        rows = self._read().messages
         return split_by_partition(rows.filter(pl.col("partition").is_in(partitions)), partitions)
 
-    def inputs_after(self) -> Mapping[str, str]:
-        """Hash what was read, which may differ from what was on the disk before."""
-        read = self._read
-        return self.inputs if read is None else dict.fromkeys(self.partitions, read.fingerprint)
-
     def begin(self) -> None:
-        """Read the exports if they have changed, and write ``sources`` and ``quarantine``.
-
-        Where messages would be lost, or a real name is left, nothing is written. Where no message can be read,
-        ``sources`` is.
-        """
-        workspace = self.workspace
-        if workspace.settings.privacy.pseudonyms:
-            workspace.load_secret()
-        is_known = _are_files_accounted_for(workspace, fingerprint_messages(workspace, self.files))
-        if not is_known or is_archive_stale(workspace, self.files):
-            # Writes `sources`, `quarantine`, and the archive, which is a part of the fingerprint.
-            self.partitions = list(self._read_all().partitions)
+        """Read the exports if they have changed."""
+        self._load_secret()
+        if self._are_exports_unread():
+            self._read()
             self.resources.widened_to = self.partitions
 
     def end(self) -> None:
-        """Record which exports the partitions were made from."""
+        """Record which exports the tables match, if every partition was made from these."""
         workspace = self.workspace
-        if self._read is not None and self._read.files == self.files:
-            # Of other days, some may have been made from the same exports.
-            stored = workspace.tables.keys(self.table)
-            read = dict.fromkeys(stored, self._read.fingerprint)
-            current = {*stored}.difference(workspace.tables.stale(self.table, read))
-            record_files(workspace, self.files, [*self.partitions, *current])
+        if self._reading is not None:
+            stored = dict.fromkeys(workspace.tables.keys(self.table), self.fingerprint)
+            if not workspace.tables.stale(self.table, stored):
+                record_files(workspace, self._reading.read.files)
         workspace.last_reading.release()
 
-    def _read_all(self) -> _AllMessages:
-        """Read all messages once; their figures are those of the stage."""
-        if self._read is None:
-            self._read = _read_and_write_side_outputs(self.workspace, self.partitions)
-            self.counts.update(self._read.counts)
-            # What lies outside of the messages was removed.
-            self.seen = self.workspace.catalog.version
-        return self._read
+    def _load_secret(self) -> None:
+        if self.workspace.settings.privacy.pseudonyms:
+            self.workspace.load_secret()
 
-    def _are_empty(self, partitions: Sequence[str]) -> bool:
-        """Return whether the last reading was of the same files and found no messages, and none are stored."""
-        days = self.workspace.catalog.read(_EXTENT).get(_DAYS)
-        if self._read is not None or days is None or days.inputs != self.inputs[partitions[0]]:
-            return False
-        filled = {*days.content.split(), *self.workspace.tables.keys("messages")}
-        return filled.isdisjoint(partitions)
+    def _are_exports_unread(self) -> bool:
+        """Return whether ``sources`` and ``quarantine`` are of other exports, or damaged."""
+        made_of = {EXPORT_SOURCES: self.fingerprint}
+        return any(self.workspace.tables.stale(table, made_of) for table in self.side_outputs)
 
+    def _read(self) -> Reading:
+        """Read all messages once, refuse to lose any, and write the archive, ``quarantine`` and ``sources``.
 
-def _read_and_write_side_outputs(workspace: Workspace, partitions: Sequence[str]) -> _AllMessages:
-    """Read all messages, refuse to lose any, and write the archive, ``quarantine`` and ``sources``."""
-    read, files = read_chats(workspace)
-    reading = _keep_archived(workspace, read, files)
-    keys = partition_keys(reading.messages, workspace.settings.partitions.grain)
-    days = keys.unique().sort()
-    # Days that hold names of people who joined later are made again, also outside of the range of the run.
-    named = find_former_names(workspace)
-    if named and workspace.feeds_back:  # later windows were given the posts about these days
-        named |= {key for key in workspace.tables.keys("messages") if key > min(named)}
-    partitions = sorted({*partitions, *named})
-    refuse_removals(workspace, reading, files, partitions)
-    messages, sources = reading.messages, reading.sources
-    had_messages = bool(workspace.tables.keys("messages"))
-    dropped = clear_copies_of_messages(workspace, messages, partitions)
-    people = find_people(workspace, read, messages)
-    withdrawn = {*read_people(workspace).agreed.values()} - {*people.agreed.values()}
-    hidden = clear_copies_of_names(workspace, withdrawn, reading.names if named else ())
-    record_people(workspace, people)
-    store_archive(workspace, reading, files)
-    _store_opt_outs(workspace, read)
-    forget_changed(workspace, files)
-    _write_quarantine(workspace, reading.quarantine)
-    # Last, because its catalog entry also confirms the quarantine.
-    fingerprint = fingerprint_messages(workspace, files)
-    workspace.tables.commit({("sources", EXPORT_SOURCES): Made(sources, fingerprint)})
-    log_unread(sources)
-    if messages.is_empty() and not had_messages and len(sources.filter(pl.col("status") != "ignored")):
-        raise WorkspaceError(_describe_nothing(workspace, read), code="no_messages")
-    drop_outside(workspace, messages)
-    _warn_of_unused_entries(workspace, read)
-    record_opted_out(workspace, reading.opted_out)
-    workspace.catalog.record(_EXTENT, {_DAYS: Entry(fingerprint, " ".join(days), len(days))})
-    statuses = dict(sources["status"].value_counts().sort("status").iter_rows())
-    return _AllMessages(
-        messages.with_columns(keys),
-        fingerprint,
-        files,
-        partitions,
-        {
-            "messages": len(messages),
-            **({"opted_out": opted_out} if (opted_out := int(reading.opted_out["messages"].sum())) else {}),
-            "quarantined": len(reading.quarantine),
-            "sources": len(sources),
-            **statuses,
-            **({CLEARED: cleared} if (cleared := ". ".join(filter(None, (dropped, hidden)))) else {}),
-        },
-    )
+        Where messages would be lost, or a real name is left, nothing is written.
+        """
+        if self._reading is not None:
+            return self._reading
+        workspace = self.workspace
+        reading = read_messages(workspace)
+        read, messages = reading.read, reading.messages
+        # Days that hold names of people who joined later are made again, also outside of the range of the run.
+        named = find_former_names(workspace)
+        if named and workspace.feeds_back:  # later windows were given the posts about these days
+            named |= {key for key in workspace.tables.keys("messages") if key > min(named)}
+        self.partitions = sorted({*self.partitions, *named})
+        refuse_removals(workspace, reading, self.partitions)
+        had_messages = bool(workspace.tables.keys("messages"))
+        dropped = clear_copies_of_messages(workspace, messages, self.partitions)
+        people = find_people(workspace, read, messages)
+        withdrawn = {*read_people(workspace).agreed.values()} - {*people.agreed.values()}
+        hidden = clear_copies_of_names(workspace, withdrawn, reading.names if named else ())
+        record_people(workspace, people)
+        store_archive(workspace, reading)
+        _store_opt_outs(workspace, read)
+        forget_changed(workspace, read.files)
+        self.fingerprint = fingerprint_messages(workspace, read.files)  # now with the archive
+        self.inputs = dict.fromkeys(self.partitions, self.fingerprint)
+        quarantine, sources = reading.quarantine.sort("source", "line", maintain_order=True), reading.sources
+        made = {
+            (table, EXPORT_SOURCES): Made(rows, self.fingerprint)
+            for table, rows in zip(self.side_outputs, (quarantine, sources), strict=True)
+        }
+        workspace.tables.commit(made)
+        log_unread(sources)
+        if messages.is_empty() and not had_messages and len(sources.filter(pl.col("status") != "ignored")):
+            raise WorkspaceError(_describe_nothing(workspace, read), code="no_messages")
+        _warn_of_unused_entries(workspace, read)
+        record_opted_out(workspace, reading.opted_out)
+        self.counts |= {"messages": len(messages)}
+        if opted_out := int(reading.opted_out["messages"].sum()):
+            self.counts["opted_out"] = opted_out
+        self.counts |= {"quarantined": len(quarantine), "sources": len(sources)}
+        self.counts |= dict(sources["status"].value_counts().sort("status").iter_rows())
+        if cleared := ". ".join(filter(None, (dropped, hidden))):
+            self.counts[CLEARED] = cleared
+        keys = partition_keys(messages, workspace.settings.partitions.grain)
+        self._reading = replace(reading, messages=messages.with_columns(keys))
+        return self._reading
 
 
 def _store_opt_outs(workspace: Workspace, read: ExportRead) -> None:
@@ -322,6 +248,39 @@ def _fingerprint_extent(workspace: Workspace, files: Sequence[ExportFile]) -> st
     return digest([fingerprint_messages(workspace, files), admitted])
 
 
+def _as_key(key: str, grain: Grain) -> str:
+    """Return the partition of a grain in which a partition of any grain begins."""
+    return partition_key(datetime.fromisoformat(key).replace(tzinfo=UTC), grain)
+
+
+def _require_no_timestamp_outliers(reading: Reading) -> None:
+    """Raise if the first or last few messages are more than a year away from all other messages."""
+    lone = find_lone_messages(reading.messages)
+    if lone.is_empty():
+        return
+    files = dict(reading.origins.select("source", "file").iter_rows())
+    named = "; ".join(
+        f"{files.get(source, source)}, {moment:%Y-%m-%d %H:%M} UTC"
+        for source, moment in lone.select("source", "timestamp").rows()
+    )
+    raise InputError(
+        f"{len(lone)} of {len(reading.messages)} messages are more than {_LONGEST_GAP.days} days from all others, as "
+        f"if a phone's clock had been wrong: {named}. Correct or remove them in the export, choose days with --from "
+        "and --to, or set `partitions: {allow_timestamp_outliers: true}` if the dates are right",
+        code="timestamp_outliers",
+    )
+
+
+def find_lone_messages(messages: pl.DataFrame) -> pl.DataFrame:
+    """Find the first or last three messages, or tenth of all, that are more than a year from all others."""
+    ordered = messages.sort("timestamp", maintain_order=True)
+    most = min(_MOST_LONE, len(ordered) // 10)
+    after_silence = (ordered["timestamp"].diff() > _LONGEST_GAP).arg_true().to_list()
+    head = max((place for place in after_silence if place <= most), default=0)
+    tail = min((place for place in after_silence if len(ordered) - place <= most), default=len(ordered))
+    return pl.concat([ordered.head(head), ordered.slice(tail)])
+
+
 def _describe_nothing(workspace: Workspace, read: ExportRead) -> str:
     files = read.sources.filter(pl.col("status") != "ignored").select("source", "status", "reason")
     if files.is_empty():
@@ -331,31 +290,3 @@ def _describe_nothing(workspace: Workspace, read: ExportRead) -> str:
         )
     listed = "".join(f"\n- {source} ({status}): {reason}" for source, status, reason in files.iter_rows())
     return f"no message could be read from the files in {workspace.chats_dir}:{listed}"
-
-
-def _write_quarantine(workspace: Workspace, quarantine: pl.DataFrame) -> None:
-    groups = {digest([str(source)], length=16): rows for (source,), rows in quarantine.group_by("source")}
-    # Its keys are hashes of sources, of which some may be deleted.
-    gone = workspace.catalog.read("quarantine").keys() - groups.keys()
-    made = {("quarantine", key): Made(rows.sort("line"), "") for key, rows in groups.items()}
-    workspace.tables.commit(made, without=[("quarantine", key) for key in gone])
-
-
-def _are_files_accounted_for(workspace: Workspace, fingerprint: str) -> bool:
-    """Check whether ``sources`` and ``quarantine`` were written from these exports and are intact."""
-    entry = workspace.catalog.read("sources").get(EXPORT_SOURCES)
-    if entry is None or entry.inputs != fingerprint:
-        return False
-    if workspace.tables.hash_files("sources").get(EXPORT_SOURCES, "") != entry.content:
-        return False
-    recorded = {key: one.content for key, one in workspace.catalog.read("quarantine").items() if one.rows}
-    return recorded == workspace.tables.hash_files("quarantine")
-
-
-def _is_secret_known(workspace: Workspace) -> bool:
-    try:
-        if workspace.settings.privacy.pseudonyms:
-            workspace.load_secret()
-    except BackstoryError:
-        return False  # the stage raises the error with its reason
-    return True

@@ -20,7 +20,7 @@ from backstory.ingest.chats.exports import ExportRead, read_exports
 from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
-from backstory.pipeline.chats.local_times import put_local_times
+from backstory.pipeline.chats.exports_reading import put_local_times
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Messages
