@@ -239,19 +239,42 @@ def test_keeping_an_export_that_was_replaced_by_its_end_keeps_the_older_days(
     assert find_partitions(open_workspace(workspace.root))[0] == "2025-03-13"
 
 
-def test_a_run_that_was_stopped_goes_on_once_the_setting_says_to_keep(workspace: Workspace) -> None:
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_run_that_was_stopped_goes_on_once_the_setting_says_to_keep(
+    workspace: Workspace, *, is_gone: bool
+) -> None:
+    write_chat(workspace, "16/03/2025, 09:00 - Dora Quill: Only the moths were awake\n", "moths.txt")
     rerun(workspace)
     before = messages_of(workspace)
-    write_chat(workspace, CHAT[CHAT.index("15/03/2025") :])
+    if is_gone:
+        (workspace.chats_dir / "moths.txt").unlink()
+    else:
+        write_chat(workspace, CHAT[CHAT.index("15/03/2025") :])
     with pytest.raises(RemovalError):
         rerun(workspace)
     (workspace.root / "backstory.yaml").write_text(KEEP, encoding="utf-8")
     rerun(workspace)
     columns = [name for name in before.columns if name != "seq"]
     assert messages_of(workspace).select(columns).equals(before.select(columns))
+    if not is_gone:
+        (workspace.root / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
+        with raises(RemovalError, "removed_messages"):
+            rerun(workspace)
+
+
+def test_what_was_accepted_does_not_come_back_from_the_archive(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    workspace = make_workspace(KEEP)
+    write_chat(workspace, "16/03/2025, 09:00 - Dora Quill: Only the moths were awake\n", "moths.txt")
+    rerun(workspace)
+    write_chat(workspace, CHAT[CHAT.index("15/03/2025") :])
     (workspace.root / "backstory.yaml").write_text(SETTINGS, encoding="utf-8")
-    with raises(RemovalError, "removed_messages"):
-        rerun(workspace)
+    rerun(workspace, accept_removals=True)
+    (workspace.chats_dir / "garden.txt").unlink()
+    rerun(workspace, accept_removals=True)
+    assert set(messages_of(workspace)["conversation_id"]) == {"moths"}
+    assert read_archive(workspace.archive).is_empty()
 
 
 def test_the_archive_holds_no_name_and_refuses_to_bring_one_back(

@@ -54,7 +54,7 @@ class Reading:
         opted_out: As of what was read, but as the tables name it. A row without a conversation is of a person whom
             ``privacy.exclude`` leaves out of all of them, even if no export holds a message of theirs.
         kept: All messages of the conversations of which none may be lost, for the archive.
-        emptied: Conversations of which the archive holds messages, and is to hold none.
+        emptied: Conversations of which the archive holds messages, and is to hold none, such as those kept no more.
     """
 
     read: ExportRead

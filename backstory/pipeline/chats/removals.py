@@ -69,7 +69,7 @@ def keep_lost(workspace: Workspace, reading: Reading) -> Reading:
     lost = lost.with_columns(place.over("timestamp", "source").alias("seq"))
     messages = pl.concat([reading.messages, lost]).sort(_ORDER, maintain_order=True)
     rows = messages.filter(is_kept)
-    emptied = sorted((before & kept) - set(rows["conversation_id"]))
+    emptied = sorted(before - set(rows["conversation_id"]))
     return replace(reading, messages=messages, kept=rows, emptied=tuple(emptied))
 
 
