@@ -94,7 +94,7 @@ def test_a_run_stops_at_its_budget_keeps_what_is_done_and_resumes_to_equal_table
     assert stopped.stopped is not None
     assert "2 calls (costs.run.calls), is used up" in stopped.stopped
     assert "Left: " in stopped.stopped
-    assert "then decisions, contexts, window_contexts" in stopped.stopped
+    assert "decisions, contexts, window_contexts" in stopped.stopped
     statuses = workspace.tables.read("runs")["status"].to_list()
     assert statuses == ["stopped"] * (len(outcomes) - 1) + ["succeeded"]
     assert len(server.requests) == 2 * needed
