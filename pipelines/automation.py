@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from assets import tags
 from assets.reports import Reporter
 from assets.tables import name_workspace
-from backstory.base.errors import InputError
+from backstory.base.errors import BackstoryError, InputError
 from backstory.base.ids import digest
 from backstory.ingest.chats.export_files import ExportFile, find_exports
 from backstory.ingest.sources.listing import SYNC_SECONDS, find_next_sync
@@ -67,8 +67,7 @@ def make_sensor(workspace: Workspace, clock: Callable[[], float] = time.time) ->
     def changed_files(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         opened = open_workspace(root)
         before = _Seen.model_validate_json(context.cursor) if context.cursor else _Seen()
-        exports = list_exports(opened)
-        keys = find_ended(opened, exports)
+        exports, keys = plan_partitions(opened)
         now = _Seen(
             inputs=_hash_inputs(opened, exports, keys), state=hash_state(opened), synced=before.synced
         )
@@ -108,9 +107,8 @@ def make_schedule(workspace: Workspace) -> dg.ScheduleDefinition:
     )
     def materialize_recent(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
         opened = open_workspace(root)
-        return _request(
-            opened, find_ended(opened, list_exports(opened)), context.scheduled_execution_time.isoformat()
-        )
+        _, keys = plan_partitions(opened)
+        return _request(opened, keys, context.scheduled_execution_time.isoformat())
 
     return materialize_recent
 
@@ -175,22 +173,21 @@ def make_alert_sensors(workspace: Workspace) -> list[dg.SensorDefinition]:
     return [send_alerts_of_killed]
 
 
-def list_exports(workspace: Workspace) -> tuple[ExportFile, ...]:
-    """List the chat exports with their hashes, which takes long for large ones; none without a folder of chats."""
-    return find_exports(workspace.chats_dir) if workspace.chats_dir.is_dir() else ()
+def plan_partitions(workspace: Workspace) -> tuple[Sequence[ExportFile], list[str]]:
+    """List the chat exports, and the partitions from the first message to the last that Dagster offers and have ended.
 
-
-def find_ended(workspace: Workspace, exports: Sequence[ExportFile]) -> list[str]:
-    """Find the partitions from the first message to the last which Dagster offers: not before the first, and ended.
-
-    There are none beside an empty folder of chats, as `backstory init` makes it.
+    An empty folder of chats, as `backstory init` makes it, has none. An error is alerted here, since no run begins.
     """
-    if not (exports or workspace.tables.keys("messages")):
-        return []
-    found = find_partitions(workspace, exports)
+    try:
+        exports = find_exports(workspace.chats_dir) if workspace.chats_dir.is_dir() else ()
+        has_messages = exports or workspace.tables.keys("messages")
+        found = find_partitions(workspace, exports) if has_messages else []
+    except BackstoryError as error:
+        send_alerts(workspace, Run((), frozenset()), error)
+        raise
     definition = partitions_of(workspace)
     first, last = definition.get_first_partition_key(), definition.get_last_partition_key()
-    return [key for key in found if first and last and first <= key <= last]
+    return exports, [key for key in found if first and last and first <= key <= last]
 
 
 def _request(workspace: Workspace, keys: Sequence[str], run_key: str | None = None) -> dg.RunRequest:

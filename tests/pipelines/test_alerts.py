@@ -3,10 +3,12 @@
 import json
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.errors import DagsterUserCodeExecutionError
 
 from assets.tags import tag_range
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -118,3 +120,18 @@ def test_a_run_whose_process_was_killed_is_told_whatever_its_grain(
         "the run ended without a result: The process of this run is gone, as after a loss of the machine."
     )
     assert told["partitions"]["count"] == count
+
+
+def test_a_key_with_which_no_run_can_be_planned_is_told(
+    alerted: Workspace, instance: dg.DagsterInstance
+) -> None:
+    execute(alerted, instance)
+    alerted.secret.chmod(0o600)
+    alerted.secret.write_text("no key", encoding="utf-8")
+    (alerted.chats_dir / "more.txt").write_text("15/03/2025, 19:00 - Ben: later\n", encoding="utf-8")
+    context = dg.build_schedule_context(instance, scheduled_execution_time=datetime(2025, 3, 17, tzinfo=UTC))
+    with pytest.raises(DagsterUserCodeExecutionError) as raised:
+        define(alerted).resolve_schedule_def("materialize_recent").evaluate_tick(context)
+    told = read_told(alerted)[-1]
+    assert (told["event"], told["status"]) == ("problems", "failed")
+    assert told["failures"][0]["sentence"] == str(raised.value.user_exception)
