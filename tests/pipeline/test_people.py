@@ -11,7 +11,7 @@ from backstory.ingest.privacy.pseudonyms import make_pseudonym
 from backstory.interfaces.pages.report.window_reading import read_window_report
 from backstory.interfaces.pages.site.build import build_site
 from backstory.interfaces.pages.site.reading import read_library
-from backstory.pipeline.chats.copies import find_stale_copies, record_copy
+from backstory.pipeline.chats.copies import clear_copies_of_names, find_stale_copies, record_copy
 from backstory.pipeline.chats.people import People, read_people
 from backstory.pipeline.rendered_pages import list_site_pages
 from backstory.pipeline.run.runner import run_pipeline
@@ -160,6 +160,34 @@ def test_a_withdrawal_that_was_cut_short_is_completed_by_the_next_run(named: Pat
     obstacle.rmdir()
     run_pipeline(open_with(agreed.root))
     assert [page.name in copy for copy in find_stale_copies(agreed)] == [True]
+
+
+def test_a_withdrawn_name_is_looked_for_as_a_word_in_drafts_and_in_texts_of_documents(
+    named: Path, tmp_path: Path
+) -> None:
+    workspace = open_with(shutil.copytree(named, tmp_path / "workspace"))
+    workspace.dumps.mkdir()
+    texts = {
+        "Ask Al.": True,
+        "_Al_ knows": True,
+        "问Al吧": True,
+        "Also Alan, total": False,
+        "我问王芳了": True,
+    }
+    drafts = [workspace.posts_dir / f"{number}.draft.md" for number in range(len(texts))]
+    dumped = [workspace.dumps / f"{number}.md" for number in range(len(texts))]
+    elsewhere = [tmp_path / f"{number}.md" for number in range(len(texts))]
+    for paths in (drafts, dumped, elsewhere):
+        for path, text in zip(paths, texts, strict=True):
+            path.write_text(text, encoding="utf-8")
+    for path in (*dumped, *elsewhere):
+        record_copy(workspace, path, "id of a document")
+    assert clear_copies_of_names(workspace, ["Al", "王芳"], []) is not None
+    unnamed = [not is_named for is_named in texts.values()]
+    assert [path.exists() for path in drafts] == unnamed
+    assert [path.exists() for path in dumped] == unnamed
+    stale = find_stale_copies(workspace)
+    assert [any(str(path) in copy for copy in stale) for path in elsewhere] == [*texts.values()]
 
 
 def test_who_is_named_beside_a_conversation_keeps_a_chosen_name() -> None:

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Final
 
 import polars as pl
+import regex
 
 from backstory.base.environment import read_variable
 from backstory.base.ids import WRITTEN_PREFIX, is_written
 from backstory.base.wording import count, name_some
 from backstory.index.snapshot import current_version
 from backstory.ingest.documents.written import DRAFT_SUFFIX
+from backstory.ingest.privacy.folding import UNSPACED
 from backstory.ingest.privacy.leaks import find_naming_texts
 from backstory.pipeline.chats.stored_messages import find_written, read_intact_messages
 from backstory.pipeline.rendered_pages import list_site_pages, remove_pages
@@ -40,6 +42,10 @@ _ANSWERS: Final = "answers of models"
 _LEAST_CHARACTERS: Final = 8
 _MOST_CHARACTERS: Final = 60
 _NAMED: Final = 5
+
+_LETTER: Final = rf"(?![{UNSPACED}])[\p{{L}}\p{{M}}\p{{N}}]"
+_BEGINNING: Final = rf"(?:(?=[{UNSPACED}])|(?<!{_LETTER}))"
+_END: Final = rf"(?:(?<=[{UNSPACED}])|(?!{_LETTER}))"
 
 IsShown = Callable[[str], bool]
 """Returns whether a text holds what has to go."""
@@ -83,10 +89,12 @@ def clear_copies_of_names(workspace: Workspace, shown: Collection[str], real: Co
     """Delete the copies that show names: real ones, and those by which people were shown who agreed to it."""
     if not shown and not real:
         return None
+    # A short name is also a part of words, but "Al" is not named by "also".
+    words = [regex.compile(f"{_BEGINNING}{regex.escape(name)}{_END}") for name in shown]
     return _clear(
         workspace,
         "names",
-        lambda text: any(name in text for name in shown) or bool(find_naming_texts([text], real)),
+        lambda text: any(word.search(text) for word in words) or bool(find_naming_texts([text], real)),
     )
 
 
@@ -161,7 +169,9 @@ def _clear(
     )
     entries: dict[str, Entry | None] = {_ANSWERS: Entry(_STALE, "", 0)}
     for name, entry in workspace.catalog.read(_COPIES).items():
-        if entry.inputs in (_OF_ANY_ROW, _STALE) or entry.inputs in documents:
+        path = workspace.root / name
+        is_made_of_it = entry.inputs in (_OF_ANY_ROW, _STALE, *documents)
+        if is_made_of_it or (path.is_file() and is_shown(path.read_text(encoding="utf-8", errors="replace"))):
             entries[name] = Entry(_STALE, entry.content, 0)
     dumped = [name for name in entries if (workspace.root / name).is_relative_to(workspace.dumps)]
     held = find_holding_posts(workspace, is_shown)
