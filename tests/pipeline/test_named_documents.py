@@ -377,3 +377,13 @@ def find_authors(workspace: Workspace) -> tuple[str, str]:
         names[authors["Book the train reservation early"]],
         names[authors["Did the frost crack the plastic elbow?"]],
     )
+
+
+def test_a_renewed_view_knows_who_joined_after_names_were_first_read(replaced: Path, tmp_path: Path) -> None:
+    workspace = open_workspace(shutil.copytree(replaced, tmp_path / "workspace"))
+    document = workspace.tables.read("documents").filter(uri="drip.md")["document_id"][0]
+    view = NameView(workspace, "agent")
+    assert view.show(None, "Zed Quist and Ada Lind") != "Zed Quist and Ada Lind"
+    run_pipeline(open_with(workspace.root, f"{CHAT}16/03/2025, 09:00 - Zed Quist: hello\n"))
+    view.show(document, "Ada Lind")
+    assert "Zed Quist" not in str(view.renew().show(None, "Zed Quist paid"))

@@ -22,7 +22,6 @@ from backstory.pipeline.chats.named_documents import (
 )
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.groups import ServiceSettings
-from backstory.storage.tables.catalog import Entry
 from backstory.text.people import ScrubText, ShowText
 
 Audience: TypeAlias = ServiceSettings | Literal["readers", "agent"]
@@ -57,6 +56,8 @@ class NameView:
         is_kept = self._rule == "keep" or (self._rule == "reject" and audience == "readers")
         self.is_open: Final = is_ours or is_kept or not workspace.hides_names
         """Whether every text is shown as it is."""
+        # Names and documents are described before any of them is read, so that a later change shows.
+        self._state = None if self.is_open else describe_names(workspace)
         self._told: dict[str, str] = {}
         self._searched: dict[str, _Named | None] = {}
         self._shown: dict[str | None, Mapping[str, str]] = {None: {}}
@@ -65,7 +66,7 @@ class NameView:
     def renew(self) -> NameView:
         """Return a view without notes, which uses again what this one has read, unless names or documents changed."""
         view = NameView(self._workspace, self._audience)
-        if "_state" in vars(self) and self._state == describe_names(self._workspace):
+        if view._state == self._state:
             vars(view).update({**vars(self), "_told": {}})
         return view
 
@@ -120,14 +121,8 @@ class NameView:
         return named
 
     @cached_property
-    def _state(self) -> Entry:
-        """The names and documents for which this view stands."""
-        return describe_names(self._workspace)
-
-    @cached_property
     def _recorded(self) -> dict[str, _Named] | None:
         """What is recorded of all documents; None where a model needs more, since a run may be under way elsewhere."""
-        # The state is read before what it stands for, so that a later change shows.
         if self._audience != "readers" and not is_searched(self._workspace, self._state):
             return None
         return _index(read_named_documents(self._workspace))

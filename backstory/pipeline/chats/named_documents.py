@@ -154,7 +154,7 @@ def describe_names(workspace: Workspace) -> Entry:
     return Entry(digest(searched_for), content_of(workspace, "documents", [WHOLE])[WHOLE], 0)
 
 
-def is_searched(workspace: Workspace, names: Entry) -> bool:
+def is_searched(workspace: Workspace, names: Entry | None) -> bool:
     """Return whether documents and names, as :func:`describe_names` describes them, are those of the last search."""
     return workspace.catalog.read(_SEARCHED).get(WHOLE) == names
 
