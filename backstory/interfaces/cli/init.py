@@ -198,13 +198,14 @@ def print_preview(console: Console, preview: Preview) -> None:
 def _describe_chat(row: dict[str, Any]) -> list[str]:
     from backstory.base.local_times import write_span
 
-    of_app = f"{row['media']:,} of them media, {row['system']:,} of the app"
+    kinds = ((row["media"], "of them media"), (row["system"], "of the app"))
+    counted = "".join(f", {number:,} {kind}" for number, kind in kinds if number)
     by = count(row["people"], "person", "people")
     order = f"dates read as {_DATE_ORDERS[row['date_order']]}" if row["date_order"] else "dates in ISO 8601"
     clock = f"clock read in {row['timezone']}" if row["timezone"] else "times with their zone"
     return [
         row["source"],
-        f"  {row['format'].replace('_', ' ')}: {count(row['rows'], 'message')} by {by}, {of_app}",
+        f"  {row['format'].replace('_', ' ')}: {count(row['rows'], 'message')} by {by}{counted}",
         f"  {write_span(row['first'], row['last'])}",
         f"  {order}; {clock}; {row['encoding'] or 'binary'}; {_name_language(row)}",
         *([f"  note: {row['reason']}"] if row["reason"] else []),
