@@ -8,7 +8,7 @@ from pathlib import Path
 import dagster as dg
 
 from backstory.base.files.atomic import lock
-from backstory.operations.alerts.sending import send_alerts
+from backstory.operations.alerts import send_alerts
 from backstory.pipeline.run.run import OnProgress, Run
 from backstory.pipeline.run.runner import Report, execute_run
 from backstory.pipeline.workspace import Workspace, open_workspace

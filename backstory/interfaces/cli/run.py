@@ -117,7 +117,7 @@ def run_and_print(
     root = find_workspace(given)
     with show_run_bar(f"reading {root}") as move:
         # Loading the stages may take seconds, so it follows the bar.
-        from backstory.operations.alerts.sending import send_alerts
+        from backstory.operations.alerts import send_alerts
         from backstory.pipeline.run.run import Run
         from backstory.pipeline.run.runner import find_wanted
         from backstory.pipeline.workspace import open_workspace

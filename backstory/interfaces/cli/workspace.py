@@ -151,7 +151,7 @@ def doctor(
     if alerts:
         _show_alerts(open_workspace(workspace), as_json=as_json)
     elif test_alert:
-        from backstory.operations.alerts.sending import send_test
+        from backstory.operations.alerts import send_test
 
         told = send_test(open_workspace(workspace))
         print_record(told, told, as_json=as_json)
@@ -169,9 +169,9 @@ def doctor(
 
 def _show_alerts(workspace: Workspace, *, as_json: bool) -> None:
     """Print the open problems already sent to each hook of a workspace."""
-    from backstory.operations.alerts.sending import read_open
+    from backstory.operations.alerts import read_sent
 
-    sent = read_open(workspace)
+    sent = {name: list(one.problems.values()) for name, one in read_sent(workspace).items()}
     lines = [] if sent else ["No alert is set up: neither alerts.command nor alerts.webhook is set."]
     for name, problems in sent.items():
         lines.append(f"{name}: {len(problems)} open" if problems else f"{name}: no open problem")

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
-from backstory.operations.alerts.problems import Kind, Problem, find_problems, update_open
-from backstory.operations.alerts.sending import SentAlerts, choose_event
+from backstory.operations.alerts import Kind, Problem, SentAlerts, choose_event, find_problems, update_open
 from backstory.pipeline.checks.checks import CHECKS, Check, CheckResult
 from backstory.pipeline.run.run import Run
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from backstory.models.failures import hide_quotes, quote
-from backstory.operations.alerts.sending import SentAlerts, record_sent, send_alerts
+from backstory.operations.alerts import send_alerts
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.interfaces.cli.invocation import exit_code, run
@@ -71,7 +71,7 @@ def test_runs_tell_the_command_when_problems_appear_and_when_all_are_gone(worksp
     assert problems["partitions"] == {"first": "2025-03-13", "last": "2025-03-15", "count": 2}
     assert [file["file"] for file in problems["files"]] == ["posts/bad.md"]
     assert problems["cost"]["embedding_computed"] > 0
-    assert problems["text"].startswith("Backstory, workspace: 1 file not read. posts/bad.md: ")
+    assert problems["text"].startswith("Backstory, workspace: problems (files: 1). posts/bad.md: ")
     assert resolved["event"] == "resolved"
     assert resolved["files"] == resolved["failures"] == resolved["findings"] == []
     assert len(resolved["resolved"]) == 1
@@ -131,7 +131,8 @@ def test_a_hook_that_fails_is_said_and_told_by_the_next_run(workspace: Workspace
     opened = add_hook(workspace)
     assert send_alerts(opened, end) == ["Alert sent by command: problems"]
     assert send_alerts(opened, end) == []
-    record_sent(opened.state, "command", SentAlerts())
+    with opened.state.begin() as session:
+        session.execute("DELETE FROM alerts")
     assert send_alerts(opened, end) == ["Alert sent by command: problems"]
 
 

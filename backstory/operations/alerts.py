@@ -1,0 +1,361 @@
+"""Alerts of a workspace: the problems that a run found, and the hooks to which it sends them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import polars as pl
+from pydantic import BaseModel, Field, SecretStr
+
+from backstory.base import VERSION
+from backstory.base.environment import WEBHOOK_VARIABLE, find_key, hook_environment
+from backstory.base.errors import (
+    BackstoryError,
+    InputError,
+    StateError,
+    TransientError,
+    WorkspaceError,
+    retry,
+)
+from backstory.base.ids import digest
+from backstory.base.telemetry import PRINTED, describe_range, log_event
+from backstory.ingest.chats.export_files import list_files
+from backstory.models.failures import hide_quotes, redact
+from backstory.pipeline.run.plan import ALL_TABLES
+from backstory.pipeline.run.run import Run
+from backstory.pipeline.workspace import Workspace
+from backstory.settings.models import require_address
+from backstory.storage.schema import ALERTS
+
+logger = logging.getLogger(__name__)
+
+Kind: TypeAlias = Literal["failure", "warning", "set_aside"]
+"""A failed run or blocking check, cases of any other check, or a file that is not read; ``alerts.on`` chooses."""
+Event: TypeAlias = Literal["problems", "reminder", "resolved", "test"]
+Payload: TypeAlias = Mapping[str, Any]
+Send: TypeAlias = Callable[[Payload], None]
+"""Delivers an alert, or raises :class:`BackstoryError`."""
+
+ATTEMPTS: Final = 3
+_TRANSIENT: Final = (408, 425, 429)
+_COST: Final = (
+    *("embedding_computed", "embedding_tokens"),
+    *("embedding_api_calls", "rerank_api_calls", "writing_api_calls"),
+)
+"""Counts of stages that an alert reports as the cost of a run."""
+_MOST: Final = 50
+_SHORTEST: Final = 3
+"""Length of the shortest name that is redacted; a shorter one would hide parts of other words."""
+_WHAT_TO_DO: Final = "Run `backstory doctor`; docs/reference/maintenance.md explains each alert."
+_SHOWN: Final = {
+    "failures": {"sentence", "since"},
+    "findings": {"sentence", "since", "table", "check", "blocking", "count"},
+    "files": {"sentence", "since", "file"},
+}
+"""The lists of a payload, and what each says of a problem."""
+
+
+class Problem(BaseModel, frozen=True):
+    """Something that a person should look at. A check has cases, and a failed run tables from a day to a day.
+
+    The sentence quotes no chat and no document.
+    """
+
+    kind: Kind
+    sentence: str
+    since: str
+    table: str | None = None
+    check: str | None = None
+    blocking: bool = False
+    count: int = 1
+    file: str | None = None
+    first: str = ""
+    last: str = ""
+    tables: tuple[str, ...] = ()
+
+
+Problems: TypeAlias = Mapping[str, Problem]
+"""Problems by identity. The identity of a check has no count, and that of a failure no digits."""
+
+
+class SentAlerts(BaseModel):
+    """What a hook was told: the problems that are open in its last alert, and the time of it."""
+
+    problems: dict[str, Problem] = Field(default_factory=dict)
+    time: str | None = None
+
+
+def find_problems(run: Run, kinds: Collection[Kind], now: str, hide: Callable[[str], str] = str) -> Problems:
+    """List the problems of some kinds that a run found at a time; ``hide`` leaves out of failures what is private."""
+    found: dict[str, Problem] = {}
+
+    def add(identity: str, kind: Kind, sentence: str, **fields: Any) -> None:
+        if kind in kinds:
+            found[identity] = Problem(kind=kind, sentence=sentence, since=now, **fields)
+
+    about = {**describe_range(run.partitions), "tables": tuple(sorted(run.tables & ALL_TABLES))}
+    cases = {check: len(result.cases) for check, result in run.found.items() if len(result.cases)}
+    # The sentence of a check quotes examples of its cases, so the check stands for it.
+    told_by_check = tuple(f"{check.table}, check {check.name}:" for check in cases if check.blocking)
+    for sentence in map(hide, (one for one in run.troubles if not one.startswith(told_by_check))):
+        add(f"failure {digest([re.sub(r'[0-9]+', '', sentence)])}", "failure", sentence, **about)
+    for check, number in cases.items():
+        identity = f"check {check.table} {check.name}"
+        if identity != "check sources unread_files":  # each of these files is a problem of its own
+            remedy = "" if "{" in check.remedy else f". {check.remedy}"
+            sentence = f"{check.table}: {number} {check.name} ({check.what}){remedy}"
+            about = {"table": check.table, "check": check.name, "blocking": check.blocking, "count": number}
+            add(identity, "failure" if check.blocking else "warning", sentence, **about)
+    if _looks_at_files(run):
+        unread = run.unfinished.select("source", "status", pl.col("reason").fill_null("")).sort("source")
+        for source, status, reason in unread.iter_rows():
+            add(f"file {source} {status}", "set_aside", f"{source}: {reason}", file=source)
+    return found
+
+
+def update_open(before: Problems, found: Problems, run: Run) -> dict[str, Problem]:
+    """Return the problems that are open after a run, the oldest first, from those before it and those that it found.
+
+    A problem stays open until a run looks at it again: a check until it passes, a file until the files are read, a
+    failed run until a run over the same partitions and tables ends well.
+    """
+    still = {
+        identity: found.get(identity, problem).model_copy(update={"since": problem.since})
+        for identity, problem in before.items()
+        if identity in found or not _is_settled(problem, run)
+    }
+    return still | {identity: problem for identity, problem in found.items() if identity not in still}
+
+
+def _is_settled(problem: Problem, run: Run) -> bool:
+    if problem.file is not None:
+        return _looks_at_files(run)
+    if problem.check is not None:
+        return any((check.table, check.name) == (problem.table, problem.check) for check in run.found)
+    if run.troubles or not run.tables.issuperset(problem.tables):
+        return False
+    days = run.partitions
+    return not problem.first or (bool(days) and days[0] <= problem.first <= problem.last <= days[-1])
+
+
+def _looks_at_files(run: Run) -> bool:
+    """Return whether a run has read the inputs, and its table ``sources``; one that crashed has not."""
+    return not run.errors and not run.tables.isdisjoint(("messages", "documents"))
+
+
+def send_alerts(workspace: Workspace, run: Run, error: Exception | None = None) -> list[str]:
+    """Alert every hook of what a run changed, or of its error; return a sentence per alert, sent or failed.
+
+    A hook gets an alert when a problem appears that it was not sent yet, when the last problem is gone, and again
+    after ``alerts.repeat_hours`` while problems are open. The next run retries a hook that failed.
+    """
+    hooks = list_hooks(workspace)
+    if not hooks:
+        return []
+    if error is not None:  # any other than our own may quote an input, so its class is told
+        is_ours = isinstance(error, BackstoryError)
+        reason = str(error) if is_ours else f"{type(error).__name__}, see the log of the run"
+        run = replace(run, errors=[reason])
+    settings, now, told = workspace.settings.alerts, datetime.now(UTC), []
+    moment, state = now.isoformat(timespec="seconds"), workspace.state
+    found = find_problems(run, settings.on, moment, partial(hide_chats, workspace))
+    try:
+        with state.lock("alerts"):
+            for name, before in read_sent(workspace).items():
+                sent = SentAlerts(problems=update_open(before.problems, found, run), time=before.time)
+                event = choose_event(before, sent.problems, now, timedelta(hours=settings.repeat_hours))
+                if event is not None:
+                    sent.time = moment
+                    payload = _write_payload(event, workspace.root.name, before, sent, run)
+                    sentence, was_sent = _try(name, hooks[name], payload)
+                    told.append(sentence)
+                    if not was_sent:
+                        continue
+                with state.begin() as session:
+                    row = (name, sent.model_dump_json(exclude_defaults=True))
+                    state.upsert(session, ALERTS, [row])
+    except StateError as error:
+        log_event(logger, "alerts not sent", level=logging.WARNING, cause=error, extra=PRINTED)
+        told.append(f"Alerts not sent: {error}")
+    return told
+
+
+def choose_event(sent: SentAlerts, problems: Problems, now: datetime, repeat: timedelta) -> Event | None:
+    """Choose the event to send to a hook; None if no alert is due. Without ``repeat``, nothing is sent again."""
+    if problems.keys() - sent.problems.keys():
+        return "problems"
+    if not problems:
+        return "resolved" if sent.problems else None
+    is_due = sent.time is not None and now - datetime.fromisoformat(sent.time) >= repeat
+    return "reminder" if repeat and is_due else None
+
+
+def send_test(workspace: Workspace) -> list[str]:
+    """Send a test alert to every hook, and return a sentence for each; the error of failed hooks names each."""
+    sent = SentAlerts(time=datetime.now(UTC).isoformat(timespec="seconds"))
+    payload = _write_payload("test", workspace.root.name, sent, sent, Run((), frozenset()))
+    tried = [_try(name, send, payload) for name, send in list_hooks(workspace).items()]
+    if not tried:
+        raise InputError(
+            f"no alert is set up; set alerts.command or alerts.webhook in the settings, or {WEBHOOK_VARIABLE}"
+        )
+    if failed := [sentence for sentence, was_sent in tried if not was_sent]:
+        raise BackstoryError("\n".join(failed), code="alert")
+    return [sentence for sentence, _ in tried]
+
+
+def read_sent(workspace: Workspace) -> dict[str, SentAlerts]:
+    """Read what each hook of the workspace was sent last; nothing if it never was."""
+    with workspace.state.reading() as session:
+        sent = dict(session.execute("SELECT hook, sent FROM alerts").fetchall())
+    return {name: SentAlerts.model_validate_json(sent.get(name, "{}")) for name in list_hooks(workspace)}
+
+
+def list_hooks(workspace: Workspace) -> dict[str, Send]:
+    """Return the function that sends to each hook of the workspace, by its name."""
+    settings, seconds = workspace.settings.alerts, workspace.settings.alerts.timeout_seconds
+    hooks: dict[str, Send] = {}
+    if settings.command:
+        hooks["command"] = partial(run_command, settings.command, folder=workspace.root, timeout=seconds)
+    if address := find_key(WEBHOOK_VARIABLE, workspace.keys) or settings.webhook:
+        hooks["webhook"] = partial(post, address, timeout=seconds)
+    return hooks
+
+
+def _try(name: str, send: Send, payload: Payload) -> tuple[str, bool]:
+    try:
+        send(payload)
+    except BackstoryError as error:
+        log_event(logger, "alert not sent", level=logging.WARNING, hook=name, cause=error, extra=PRINTED)
+        return f"Alert not sent by {name}: {error}", False
+    return f"Alert sent by {name}: {payload['event']}", True
+
+
+def hide_chats(workspace: Workspace, sentence: str) -> str:
+    """Leave out quotes and keys; unless names may be seen, replace those of exports and their folders by ``[chat]``."""
+    sentence = hide_quotes(redact(sentence, None))
+    if not workspace.settings.privacy.pseudonyms:
+        return sentence
+    with suppress(WorkspaceError):  # no folder, no names
+        paths = [listed.path.relative_to(workspace.chats_dir) for listed in list_files(workspace.chats_dir)]
+        names = {name for path in paths for name in (str(path), *path.parts, path.stem)}
+        for name in sorted(names, key=len, reverse=True):
+            if len(name) >= _SHORTEST:
+                sentence = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "[chat]", sentence)
+    return sentence
+
+
+def _write_payload(event: Event, workspace: str, before: SentAlerts, sent: SentAlerts, run: Run) -> Payload:
+    """Build the object that ``docs/reference/alerts.md`` describes; lists are cut after 50 entries."""
+    lists: dict[str, list[Problem]] = {name: [] for name in _SHOWN}
+    for problem in sent.problems.values():
+        lists["files" if problem.file else "findings" if problem.check else "failures"].append(problem)
+    text = f"Backstory, {workspace}: {event}"
+    if sent.problems:
+        counted = ", ".join(f"{name}: {len(part)}" for name, part in lists.items() if part)
+        text += f" ({counted}). {next(one for part in lists.values() for one in part).sentence}"
+    is_warned = len(run.unfinished) > 0 or any(len(result.cases) for result in run.found.values())
+    return {
+        "format": 1,
+        "event": event,
+        "text": text,
+        "workspace": workspace,
+        "time": sent.time,
+        "run_id": run.id or None,
+        "status": "failed" if run.troubles else "warned" if is_warned else "ended_well",
+        "partitions": {**describe_range(run.partitions), "count": len(run.partitions)},
+        "seconds": round(run.seconds, 1) or None,
+        "cost": {name: run.total(name) for name in _COST},
+        **{
+            name: [one.model_dump(include=_SHOWN[name]) for one in part[:_MOST]]
+            for name, part in lists.items()
+        },
+        "left_out": sum(max(0, len(part) - _MOST) for part in lists.values()),
+        "resolved": [one.sentence for key, one in before.problems.items() if key not in sent.problems][
+            :_MOST
+        ],
+        "what_to_do": _WHAT_TO_DO if sent.problems else "Nothing.",
+    }
+
+
+def run_command(command: Sequence[str], payload: Payload, folder: Path, timeout: float) -> None:
+    """Run a command with the alert on standard input, and kill all that it started after ``timeout`` seconds."""
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the operator's own command
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            env=hook_environment(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        what = f"{command[0]} cannot be started ({error.strerror}); correct alerts.command"
+        raise BackstoryError(what, code="unstartable_command") from error
+    with process:
+        try:
+            process.communicate(json.dumps(payload).encode(), timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            what = f"{command[0]} took over {timeout:g} s and was killed; raise alerts.timeout_seconds"
+            raise BackstoryError(what, code="too_slow") from error
+    if process.returncode:
+        what = f"{command[0]} ended with exit code {process.returncode}; run it by hand to see why"
+        raise BackstoryError(what, code="failed_command")
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the address may be a secret, and urllib would send a GET to any host."""
+
+    def redirect_request(self, *_: object, **__: object) -> None:
+        """Follow none."""
+
+
+_opener = urllib.request.build_opener(_NoRedirects)
+
+
+def post(
+    address: SecretStr, payload: Payload, timeout: float, wait: Callable[[float], None] = time.sleep
+) -> None:
+    """Send the alert as JSON by POST, and retry after a transient failure. Errors name the host alone."""
+    try:
+        secret = require_address(address).get_secret_value()
+    except ValueError as error:
+        raise BackstoryError(f"alerts.webhook cannot be used: {error}", code="invalid_address") from None
+    host = urlsplit(secret).hostname
+    headers = {"Content-Type": "application/json", "User-Agent": f"backstory/{VERSION}"}
+    # The setting admits http and https only.
+    request = urllib.request.Request(secret, json.dumps(payload).encode(), headers)  # noqa: S310
+
+    def send() -> None:
+        # Nothing that urllib raises is chained: it may hold the address.
+        try:
+            _opener.open(request, timeout=timeout).close()
+        except urllib.error.HTTPError as error:
+            error.close()
+            is_transient = error.code in _TRANSIENT or error.code >= 500
+            what = f"{host} refused the alert (HTTP {error.code}); correct alerts.webhook if that stays so"
+            raise (TransientError if is_transient else BackstoryError)(what, code="refused") from None
+        except (OSError, http.client.HTTPException) as error:
+            cause = type(getattr(error, "reason", error)).__name__
+            raise TransientError(f"{host} cannot be reached ({cause})", code="unreachable") from None
+
+    retry(send, ATTEMPTS, wait=wait)
