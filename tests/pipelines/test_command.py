@@ -94,7 +94,7 @@ def test_materialize_makes_every_table_and_a_second_run_none(
         "Documents",
         "Messages",
         "Windows",
-        "Newer than every window, so that none is given it",
+        "Newer than every window, so that none is given them",
     ]
     with open_instance(process.workspace) as instance:
         [run] = instance.get_runs()
