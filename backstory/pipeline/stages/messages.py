@@ -82,12 +82,18 @@ def find_partitions(workspace: Workspace, exports: Sequence[ExportFile] | None =
     return sorted({*days, *(key for key in stored if _as_key(key, settings.grain) == key)})
 
 
+def list_known_partitions(workspace: Workspace) -> list[str]:
+    """List the partitions in which the chat exports had messages when they were read last, in order."""
+    known = workspace.catalog.read(_EXTENT).get(_EXPORTS)
+    return [] if known is None else known.content.split()
+
+
 def known_first_partition(workspace: Workspace) -> str | None:
     """Return the partition of the first message in the last run or the tables, or None before the first run."""
-    known = workspace.catalog.read(_EXTENT).get(_EXPORTS)
-    if known is None:
+    known = list_known_partitions(workspace)
+    if not known:
         return None
-    first = min([*known.content.split()[:1], *workspace.tables.keys("messages")[:1]])
+    first = min([known[0], *workspace.tables.keys("messages")[:1]])
     # The last run may have had another grain.
     return _as_key(first, workspace.settings.partitions.grain)
 
