@@ -30,7 +30,6 @@ from backstory.index.calibration import DEFAULT_CALIBRATION
 from backstory.index.search import open_index
 from backstory.models.embeddings.protocol import Vectors
 from backstory.retrieval.assembly import Retrieval
-from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.retrieval.contexts import make_window_contexts
 from backstory.settings.models import ContextSettings, IndexSettings, RAGSettings
 from backstory.storage.schema import CATALOG
@@ -144,13 +143,7 @@ class Task:
         with open_index(index_folder, embedder_id="given") as index:
             retrieval = Retrieval(index=index, rag=rag, context=context)
             found = retrieval.run(self.windows, self.window_chunks, self.queries)
-            assessments = evaluate_retrieval(
-                self.windows,
-                self.window_chunks,
-                judge_parts(self.window_chunks, found.decisions),
-                settings=rag,
-                embedder_id="given",
-            )
+            _, assessments = retrieval.assess(self.windows, self.window_chunks, found.decisions)
             summary = make_window_contexts(
                 self.windows,
                 self.window_chunks,

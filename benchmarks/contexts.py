@@ -23,7 +23,6 @@ from backstory.operations.evaluation.labelled_set import LabelledSet, read_label
 from backstory.operations.evaluation.scoring import score_runs
 from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.assembly import Retrieval
-from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.settings.models import Settings
 from backstory.storage.schema import CACHE
 from backstory.storage.state_places import open_state
@@ -91,15 +90,7 @@ def assess_windows(
     The result has the columns of :func:`backstory.evaluate_retrieval`, ``group``, and the metrics of
     :func:`backstory.operations.evaluation.scoring.score_runs` over the context's documents.
     """
-    assessments = evaluate_retrieval(
-        labelled.windows,
-        chunks,
-        judge_parts(chunks, decisions),
-        settings=retrieval.rag,
-        searchable=retrieval.index.manifest.rows > 0,
-        embedder_id=retrieval.index.manifest.embedder_id,
-        known_languages=known_languages,
-    )
+    _, assessments = retrieval.assess(labelled.windows, chunks, decisions, known_languages)
     documents = contexts.unique(["window_id", "document_id"], keep="first", maintain_order=True).select(
         "window_id",
         doc_id="document_id",

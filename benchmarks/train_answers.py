@@ -34,7 +34,7 @@ from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.evidence.logistic import LogisticModel
 from backstory.retrieval.evidence.shared_words import Values
 from backstory.retrieval.found import Hit
-from backstory.writing.answers.answer import Kind, MadeAnswer, Part, Turn
+from backstory.writing.answers.answer import Kind, MadeAnswer, Part
 from backstory.writing.answers.answer_features import (
     Compare,
     choose_candidates,
@@ -126,8 +126,7 @@ def ask_parts(questions: Sequence[LabelledQuestion], root: Path) -> list[AskedPa
         for question in questions:
             sources = SnapshotSources(snapshot, read_corpus, SearchFilters())
             recorder = _Recorder()
-            history = [Turn(turn.question, turn.answer) for turn in question.history]
-            answer_question(question.question, history, sources, recorder)
+            answer_question(question.question, question.history, sources, recorder)
             if recorder.asked is None:
                 continue
             parts, passages = recorder.asked

@@ -1,14 +1,19 @@
-"""Opens the search index for an answer to a person, also while a run has yet to build the right one."""
+"""The search index by the settings: for an answer to a person, and for windows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from backstory.base.errors import SearchIndexError
 from backstory.index.search import SearchIndex, open_index
 from backstory.models.embeddings.embed import EmbeddedTexts, embed_texts
 from backstory.pipeline.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backstory.retrieval.assembly import Retrieval
+    from backstory.retrieval.hits import PostsOf
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,29 @@ def open_for_queries(workspace: Workspace) -> QueryIndex:
     index = open_index(workspace.index, embedder_id=former.embedder.id)
     reason = f"{mismatch}. Until then, queries are embedded with {former.embedder.id}"
     return QueryIndex(index, former, reason)
+
+
+def make_retrieval(workspace: Workspace, index: SearchIndex, posts_of: PostsOf | None) -> Retrieval:
+    """Configure the search of an index for windows by the settings."""
+    # Loaded late, since a question needs none of them.
+    from backstory.pipeline.chats.leaks import make_leak_finder
+    from backstory.pipeline.chats.name_view import NameView
+    from backstory.retrieval.assembly import Retrieval
+
+    settings = workspace.settings
+    return Retrieval(
+        index=index,
+        rag=workspace.rag,
+        context=settings.context,
+        reranker=workspace.reranker,
+        rerank=settings.rerank,
+        find_leaks=lambda texts: make_leak_finder(workspace)(texts),
+        judgements=workspace.judgements,
+        send=NameView(workspace, settings.rerank).show,
+        separate_posts=workspace.feeds_back,
+        posts_of=posts_of,
+        document_fit=workspace.document_fit,
+    )
 
 
 def embed_queries(workspace: Workspace, texts: Sequence[str]) -> EmbeddedTexts:

@@ -6,18 +6,20 @@ a workspace between them. Everything else runs all steps at once, by :meth:`Retr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 
 import polars as pl
 
+from backstory.index.request import Filters
 from backstory.index.search import SearchIndex
 from backstory.models.choice import make_reranker
 from backstory.models.embeddings.protocol import Vectors
 from backstory.models.reranker import JudgementCache, Reranker
 from backstory.models.reranking import Reranking
+from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.retrieval.contexts import make_contexts
 from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
 from backstory.retrieval.evidence.document_fit import DocumentFit
@@ -241,6 +243,38 @@ class Retrieval:
             settings=self.context,
             shown=shown,
             show=show,
+        )
+
+    def assess(
+        self,
+        windows: pl.DataFrame,
+        window_chunks: pl.DataFrame,
+        decisions: pl.DataFrame,
+        known_languages: Collection[str] | None = None,
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Judge the parts of windows, and assess the windows: what people wrote, whatever posts a context holds.
+
+        Args:
+            windows: Table ``windows``.
+            window_chunks: Table ``window_chunks`` of these windows.
+            decisions: Table ``decisions`` of these windows.
+            known_languages: The ``languages`` of the embedder; None for all.
+
+        Returns:
+            What :func:`~backstory.retrieval.assessment.judge_parts` and
+            :func:`~backstory.retrieval.assessment.evaluate_retrieval` give.
+        """
+        posts = self.index.list_posts(decisions["chunk_id"].unique()) if self.separate_posts else []
+        parts = judge_parts(window_chunks, decisions.filter(~pl.col("chunk_id").is_in(posts)))
+        searched = Filters(by_people=True if self.separate_posts else None)
+        return parts, evaluate_retrieval(
+            windows,
+            window_chunks,
+            parts,
+            settings=self.rag,
+            searchable=self.index.count_admitted(searched) > 0,
+            embedder_id=self.index.manifest.embedder_id,
+            known_languages=known_languages,
         )
 
     def _weigh(

@@ -12,9 +12,9 @@ from backstory.interfaces.library.results import (
     DocumentEntry,
     DocumentList,
     Dump,
+    Evaluation,
     FileOutcome,
     GrepAnswer,
-    Judgement,
     LibraryStatus,
     Match,
     SearchAnswer,
@@ -148,7 +148,8 @@ class PatternResult(Result):
     message: str = Field(description="What was found, and whether the result was cut.")
 
 
-class JudgedRetrieval(Judgement):
+@view(Evaluation, "sufficient", "confidence", "keyword_overlap", "recommendation", "issues")
+class JudgedRetrieval(Result):
     """Whether retrieved text answers a question."""
 
     status: JudgedStatus = Field(description="unsure: whether it answers cannot be told without a model.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 from backstory.base.errors import InputError
@@ -22,19 +21,14 @@ _FEW_WORDS: Final = 0.34
 _NEAR: Final = 0.1
 """A cosine this close to the threshold is neither evidence nor its absence."""
 
-_JUDGED: Final[Mapping[Finding | None, tuple[bool | None, str]]] = MappingProxyType(
-    {
-        None: (False, ""),
-        "holds": (True, ""),
-        "unclear": (
-            None,
-            "whether the text holds what the question asks for cannot be told without a language model",
-        ),
-        "repeats": (False, "the text says nothing beyond the question"),
-        "other": (False, "the text names none of the names, or not each number, of the question"),
-        "lacks": (False, "the text holds nothing of the kind that the question asks for"),
-    }
-)
+_JUDGED: Final[Mapping[Finding | None, tuple[bool | None, str]]] = {
+    None: (False, ""),
+    "holds": (True, ""),
+    "unclear": (None, "only a language model can tell whether the text holds what the question asks for"),
+    "repeats": (False, "the text says nothing beyond the question"),
+    "other": (False, "the text names none of the names, or not each number, of the question"),
+    "lacks": (False, "the text holds nothing of the kind that the question asks for"),
+}
 """Whether a text suffices, and what speaks against it, by what was found in it; None for one on another subject."""
 _PASSAGE_CHARACTERS: Final = 1000
 _PASSAGES: Final = 8
@@ -56,9 +50,7 @@ def evaluate(
     this.
     """
     if not question.strip():
-        raise InputError(
-            "the question is blank; give the question that the text should answer", code="blank_text"
-        )
+        raise InputError("the question is blank; give the one that the text should answer", code="blank_text")
     if isinstance(retrieved, SearchAnswer):
         retrieved = [f"{hit.title}\n{hit.heading}\n\n{hit.text}" for hit in retrieved.hits]
     texts = [text for text in ([retrieved] if isinstance(retrieved, str) else retrieved) if text.strip()]
@@ -93,15 +85,11 @@ def evaluate(
         else "",
         against,
     ]
-    recommendation = (
-        f"search again for {named or 'other words'}, and else say that the documents do not answer it"
-    )
-    if is_sufficient:
-        recommendation = "answer from this text, and cite it"
-    elif is_sufficient is None:
-        recommendation = (
-            "read this text: answer only from a sentence that states the answer, and else search again"
-        )
+    recommendations = {
+        True: "answer from this text, and cite it",
+        None: "read this text: answer only from a sentence that states the answer, and else search again",
+        False: f"search again for {named or 'other words'}, and else say that the documents do not answer it",
+    }
     return Evaluation(
         question=question,
         sufficient=is_sufficient,
@@ -109,7 +97,7 @@ def evaluate(
         keyword_overlap=round(overlap, 4),
         similarity=None if similarity is None else round(similarity, 4),
         missing=missing,
-        recommendation=recommendation,
+        recommendation=recommendations[is_sufficient],
         issues=tuple(filter(None, issues)),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -63,22 +63,23 @@ def answer_from(
     try:
         answered = answer_question(question, history, sources, answerer, model)
     except ModelError as error:
-        error.hits = tuple(sources.hits.values())
+        error.hits = tuple(sources.hits)
         raise
     told = [*notes, *sources.notes]
     if answered.made.refused == "not_in_documents" and not snapshot.index.manifest.rows:
         answered = replace(answered, made=replace(answered.made, refused="no_index"))
         told.append("the index holds no chunk: `backstory run` reads the documents")
     # A list reads the documents of the tables, even if the index is older than they are.
-    described = _describe(answered, question, told, sources.hits, sources.entries)
     is_searched = answered.route.kind not in UNSEARCHED
-    return described.model_copy(
-        update={
-            "embedded_tokens": comparison.tokens,
-            "prompts": model.prompt_hash if model is not None and described.model is not None else None,
-            "index_version": snapshot.index.manifest.version if is_searched else None,
-            "degraded": snapshot.degraded,
-        }
+    return _describe(
+        answered,
+        question,
+        told,
+        sources.entries,
+        embedded_tokens=comparison.tokens,
+        prompts=None if model is None or answered.model is None else model.prompt_hash,
+        index_version=snapshot.index.manifest.version if is_searched else None,
+        degraded=snapshot.degraded,
     )
 
 
@@ -88,7 +89,7 @@ def answer_without_index(question: str, reason: str) -> Answer:
     refusals: Mapping[str, Refusal | None] = {"casual": None, "outside": "outside"}
     refused = refusals.get(route.kind, "no_index")
     answered = AnsweredQuestion(route=route, made=MadeAnswer((), (), refused))
-    return _describe(answered, question, [reason] if refused == "no_index" else [], {}, {})
+    return _describe(answered, question, [reason] if refused == "no_index" else [], {}, index_version=None)
 
 
 @dataclass
@@ -98,7 +99,7 @@ class SnapshotSources:
     snapshot: OpenSnapshot
     read_corpus: Callable[[], Corpus]
     filters: SearchFilters
-    hits: dict[str, Hit] = field(default_factory=dict, init=False)
+    hits: list[Hit] = field(default_factory=list, init=False)
     notes: list[str] = field(default_factory=list, init=False)
     entries: dict[str, DocumentEntry] = field(default_factory=dict, init=False)
 
@@ -123,35 +124,28 @@ class SnapshotSources:
         for hit in (hit for answer in answers for hit in answer.hits):
             if hit.chunk_id not in best or hit.probability > best[hit.chunk_id].probability:
                 best[hit.chunk_id] = hit
-        chosen = list(best)
+        chosen = list(best.values())
         if len(parts) > 1 and chosen:
             found = [{hit.chunk_id: hit.probability for hit in answer.hits} for answer in answers]
             evidence = np.array([[each.get(chunk_id, 0.0) for chunk_id in best] for each in found])
             order = cover_evidence(evidence, min(depth.merged, len(best)))
             chosen = [chosen[column] for column in order.tolist()]
-        if rerank:
-            chosen = chosen[: depth.kept]
-        self.hits = {
-            chunk_id: best[chunk_id].model_copy(update={"rank": rank})
-            for rank, chunk_id in enumerate(chosen, start=1)
-        }
-        return list(self.hits.values())
+        kept = chosen[: depth.kept] if rerank else chosen
+        self.hits = [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(kept, start=1)]
+        return self.hits
 
     def list_documents(self) -> list[Listed]:
         """List the documents of the tables that the filters admit."""
-        admitted = admit(self.filters, self.snapshot.workspace.settings.rag, self.snapshot, 1)
+        admitted = admit(self.filters, self.snapshot.workspace.settings.rag, self.snapshot)
         if admitted is None:
             return []
         corpus = self.read_corpus()
         rows = admit_documents(admitted, corpus.documents)
         entries = [corpus.describe(row) for row in rows.iter_rows(named=True)]
         self.entries = {entry.document_id: entry for entry in entries}
+        names = ("document_id", "uri", "title", "kind", "tags", "pages")
         return [
-            Listed(
-                *(one.document_id, one.uri, one.title, one.kind, one.tags),
-                one.date and one.date.date(),
-                one.pages,
-            )
+            Listed(**{name: getattr(one, name) for name in names}, date=one.date and one.date.date())
             for one in entries
         ]
 
@@ -182,10 +176,10 @@ def _describe(
     answered: AnsweredQuestion,
     question: str,
     notes: Sequence[str],
-    hits: Mapping[str, Hit],
     entries: Mapping[str, DocumentEntry],
+    **of_snapshot: Any,
 ) -> Answer:
-    """Describe an answer, with the hits and documents that were read for it."""
+    """Describe an answer, with the documents that were read for it."""
     made, query, listed = answered.made, answered.query, answered.listed
     if query is not None:
         undated = sum(entry.date is None for entry in entries.values())
@@ -197,31 +191,27 @@ def _describe(
     shown = shown_documents(query, listed) if query is not None and listed is not None else []
     forms = choose_forms(answered.rewritten or question)
     routing, searching, answering = answered.seconds
-    return Answer(
+    return Answer.of(
+        made,
         question=question,
         rewritten=answered.rewritten,
         kind=answered.route.kind,
         reason=answered.route.reason,
         language=forms.language,
         markdown=write_markdown(answered, forms),
-        claims=made.claims,
         not_found=tuple(part.text for part in made.parts if not part.is_found),
-        confidence=_tell_confidence(answered, hits),
-        refused=made.refused,
-        nearest=made.nearest,
+        confidence=_tell_confidence(answered),
         documents=tuple(entries[each.document_id] for each in shown),
         document_count=None if listed is None else len(listed),
-        hits=tuple(hits.values()),
+        hits=answered.passages,
         model=answered.model,
         timings=AnswerTimings(routing=routing, searching=searching, answering=answering),
-        tokens=made.tokens,
-        cost=made.cost,
-        index_version=None,
         notes=tuple(dict.fromkeys(filter(None, [*notes, *made.notes, forms.note]))),
+        **of_snapshot,
     )
 
 
-def _tell_confidence(answered: AnsweredQuestion, hits: Mapping[str, Hit]) -> Confidence:
+def _tell_confidence(answered: AnsweredQuestion) -> Confidence:
     if answered.route.kind == "casual":
         return "high"
     made = answered.made
@@ -234,8 +224,8 @@ def _tell_confidence(answered: AnsweredQuestion, hits: Mapping[str, Hit]) -> Con
         # Words, form and cosine hardly tell a near miss from an answer (docs/studies/answers.md): never "high".
         estimated = [claim.probability for claim in supported if claim.probability is not None]
         return "medium" if min(estimated, default=1.0) >= _PROBABLE else "low"
-    cited = [citation.chunk_id for claim in supported for citation in claim.citations]
-    best = max((hits[chunk_id].probability for chunk_id in cited), default=0.0)
+    cited = {citation.chunk_id for claim in supported for citation in claim.citations}
+    best = max((hit.probability for hit in answered.passages if hit.chunk_id in cited), default=0.0)
     if best >= _SURE and all(part.is_found for part in made.parts):
         return "high"
     return "medium" if best >= _LIKELY else "low"

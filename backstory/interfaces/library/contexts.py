@@ -12,16 +12,13 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.ids import digest_json
-from backstory.index.request import Filters
 from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.messages import Message, read_messages
 from backstory.interfaces.library.results import ContextAnswer, ContextDocument, ContextPart
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.operations.inspection.windows import find_window
 from backstory.pipeline.chats.name_view import NameView
-from backstory.pipeline.query_index import embed_queries
-from backstory.retrieval.assembly import Retrieval, Retrieved
-from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
+from backstory.pipeline.query_index import embed_queries, make_retrieval
 from backstory.retrieval.contexts import add_budget_of_posts
 from backstory.retrieval.hits import PostsOf
 from backstory.retrieval.query_chunks import cut_window_chunks
@@ -69,9 +66,7 @@ def make_context(
     as_of = options.get("as_of")
     windows, chunks = _divide(snapshot, query, as_of)
     text = query if isinstance(query, str) else MESSAGE_SEPARATOR.join(chunks["text"])
-    rag = snapshot.workspace.located_settings.rag.model_copy(
-        update={"as_of": as_of is not None, "plan": "chunked"}
-    )
+    rag = snapshot.workspace.settings.rag.model_copy(update={"as_of": as_of is not None, "plan": "chunked"})
     return _cover(snapshot, text, windows, chunks, rag, notes, **options)
 
 
@@ -142,28 +137,16 @@ def _cover(
     if wanted.pages is not None or wanted.as_of is not None:
         raise InputError("the filters of a context hold neither pages nor a time; pass the time as as_of")
     workspace, index = snapshot.workspace, snapshot.index
-    settings = workspace.located_settings
-    admitted = admit(wanted, rag, snapshot, keys=1)
+    admitted = admit(wanted, rag, snapshot)
     # An empty list of documents would admit all of them.
     changes: dict[str, object] = {"document_ids": (_NO_DOCUMENT,)}
     if admitted is not None:
         changes = {name: tuple(getattr(admitted, name)) for name in ("document_ids", "kinds", "tags")}
         changes["tenant"] = admitted.tenant
     rag = rag.model_copy(update=changes | ({"top_k": top_k} if top_k else {}))
-    context = settings.context.model_copy(update={"max_tokens": max_tokens} if max_tokens else {})
+    context = workspace.settings.context.model_copy(update={"max_tokens": max_tokens} if max_tokens else {})
     embedded = embed_queries(workspace, chunks["text"].to_list())
-    retrieval = Retrieval(
-        index=index,
-        rag=rag,
-        context=context,
-        reranker=workspace.reranker,
-        rerank=settings.rerank,
-        judgements=workspace.judgements,
-        send=NameView(workspace, settings.rerank).show,
-        separate_posts=workspace.feeds_back,
-        posts_of=posts_of,
-        document_fit=workspace.document_fit,
-    )
+    retrieval = replace(make_retrieval(workspace, index, posts_of), rag=rag, context=context)
     view = NameView(workspace, "agent")
     retrieved = retrieval.run(
         windows,
@@ -172,24 +155,12 @@ def _cover(
         show=lambda _, document_id, text: view.show(document_id, text, conversation) or "",
         list_withheld=view.list_withheld,
     )
-    # As in a run, the verdict covers what people wrote, whichever posts are in the context too.
-    posts = index.list_posts(retrieved.decisions["chunk_id"].unique()) if workspace.feeds_back else []
-    by_people = ~pl.col("chunk_id").is_in(posts)
-    judged = judge_parts(chunks, retrieved.decisions.filter(by_people))
-    assessed = evaluate_retrieval(
-        windows,
-        chunks,
-        judged,
-        settings=rag,
-        searchable=index.count_admitted(Filters(by_people=True if workspace.feeds_back else None)) > 0,
-        embedder_id=workspace.embedder.id,
-        known_languages=workspace.embedder.languages,
-    ).row(0, named=True)
-    retrieved = replace(retrieved, contexts=workspace.date_locally(retrieved.contexts))
-    rows = retrieved.contexts.to_dicts()
+    judged, assessments = retrieval.assess(windows, chunks, retrieved.decisions, workspace.embedder.languages)
+    assessed = assessments.row(0, named=True)
+    contexts = workspace.date_locally(retrieved.contexts)
     budget = add_budget_of_posts(context) if workspace.feeds_back else context
-    written = format_context(rows, budget, format)
-    documents = _list_documents(retrieved, judged)
+    written = format_context(contexts.to_dicts(), budget, format)
+    documents = _list_documents(contexts, judged)
     return ContextAnswer(
         query=query,
         text=written,
@@ -198,9 +169,7 @@ def _cover(
         max_tokens=budget.max_tokens,
         parts=_list_parts(judged, chunks, documents),
         documents=documents,
-        verdict=assessed["verdict"],
-        confidence=assessed["confidence"],
-        recommendation=assessed["recommendation"],
+        **{name: assessed[name] for name in ("verdict", "confidence", "recommendation")},
         index_version=index.manifest.version,
         degraded=snapshot.degraded,
         notes=(*notes, *view.list_notes(), *filter(None, [snapshot.degraded])),
@@ -251,15 +220,11 @@ def _divide(
     if chunks.is_empty():
         raise InputError("the text holds no visible character; give a question in words", code="blank_text")
     before = dict(zip(listed["window_id"], accumulate(sizes[:-1], initial=0), strict=True))
-    first = chunks["window_id"].replace_strict(before)
-    columns = {
-        "chunk_index": pl.int_range(pl.len()),
-        "first_message": pl.col("first_message") + first,
-        "last_message": pl.col("last_message") + first,
-    }
+    first = chunks["window_id"].replace_strict(before, return_dtype=chunks.schema["first_message"])
     return windows, chunks.with_columns(
+        pl.col("first_message", "last_message") + first,
+        chunk_index=pl.int_range(pl.len()).cast(chunks.schema["chunk_index"]),
         window_id=pl.lit(window_id),
-        **{name: each.cast(chunks.schema[name]) for name, each in columns.items()},
     )
 
 
@@ -297,12 +262,12 @@ def _list_parts(
     )
 
 
-def _list_documents(retrieved: Retrieved, judged: pl.DataFrame) -> tuple[ContextDocument, ...]:
+def _list_documents(contexts: pl.DataFrame, judged: pl.DataFrame) -> tuple[ContextDocument, ...]:
     """List the cited documents with the numbers of the parts that each serves."""
     parts = pl.int_range(1, pl.len() + 1).alias("serves")
     serving = judged.select(parts, document_id="documents").explode("document_id")
     cited = (
-        retrieved.contexts.group_by("citation", maintain_order=True)
+        contexts.group_by("citation", maintain_order=True)
         .agg(
             pl.col("document_id", "uri", "title").first(),
             date=pl.col("published_at").first(),

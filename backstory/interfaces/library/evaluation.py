@@ -38,13 +38,6 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class AskedBefore(_Record):
-    """An earlier question of the conversation, and its answer."""
-
-    question: str
-    answer: str
-
-
 class ExpectedPart(_Record):
     """One of the things that a question asks for, and the sentences that tell it; none if the documents do not."""
 
@@ -56,7 +49,7 @@ class LabelledQuestion(_Record):
     """A question and what a good answer to it holds; what is not stated is not measured."""
 
     question: str
-    history: tuple[AskedBefore, ...] = ()
+    history: tuple[Turn, ...] = ()
     """The conversation before it, oldest first."""
     group: str = ""
     """Name under which its figures are also shown apart."""
@@ -93,29 +86,24 @@ def read_question_set(file: Path) -> list[LabelledQuestion]:
     except (OSError, UnicodeDecodeError) as error:
         what = f"{file} cannot be read as UTF-8 text ({error}); name a file with one question in JSON on each line"
         raise InputError(what, code="unreadable_file") from error
-    questions = [_read_line(file, place, line) for place, line in enumerate(lines, start=1) if line.strip()]
+    questions = list[LabelledQuestion]()
+    for place, line in enumerate(lines, start=1):
+        try:
+            questions += [LabelledQuestion.model_validate_json(line)] if line.strip() else []
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            field = next((f"{name}: " for name in first["loc"][:1]), "")
+            what = f"{file}, line {place}: {field}{first['msg']}; write one JSON object on each line, with the fields "
+            raise InputError(what + ", ".join(LabelledQuestion.model_fields), code="invalid_line") from error
     if not questions:
         what = f'{file} holds no question; write one on each line, such as {{"question": "…", "answerable": true}}'
         raise InputError(what, code="blank_text")
     return questions
 
 
-def _read_line(file: Path, line: int, text: str) -> LabelledQuestion:
-    try:
-        return LabelledQuestion.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = next((f"{name}: " for name in first["loc"][:1]), "")
-        what = f"{file}, line {line}: {field}{first['msg']}; write one JSON object on each line, with the fields "
-        raise InputError(what + ", ".join(LabelledQuestion.model_fields), code="invalid_line") from error
-
-
 def ask_all(library: Library, questions: Sequence[LabelledQuestion]) -> list[Answer]:
     """Ask a library questions, whose labels it is not shown."""
-    return [
-        library.answer(one.question, history=[Turn(turn.question, turn.answer) for turn in one.history])
-        for one in questions
-    ]
+    return [library.answer(one.question, history=one.history) for one in questions]
 
 
 @dataclass(frozen=True)
@@ -183,7 +171,7 @@ def score_answer(question: LabelledQuestion, given: Answer) -> dict[str, float |
     ranks = [1 / rank for rank, uri in enumerate(found, start=1) if uri in wanted]
     # The catalog names the documents of a list; without it, the citations do.
     named = list(dict.fromkeys(entry.uri for entry in given.documents or cited))
-    right = [_is_right(place, quotes) for place in cited]
+    right = [_tell_one([place], quotes) for place in cited]
     right_or_near = [is_right or place.uri in wanted for place, is_right in zip(cited, right, strict=True)]
     told = [part.quotes for part in question.parts if part.quotes]
     text = _join("\n".join(claim.text for claim in given.claims))
@@ -196,12 +184,12 @@ def score_answer(question: LabelledQuestion, given: Answer) -> dict[str, float |
         "reciprocal rank": max(ranks, default=0.0) if searched else None,
         "citation precision, sentences": _share(right) if quotes else None,
         "citation precision, documents": _share(right_or_near) if wanted else None,
-        "citation recall": _share([_is_cited(quote, cited) for quote in quotes]),
+        "citation recall": _share([_tell_one(cited, [quote]) for quote in quotes]),
         "unanswerable refused": is_refused if question.answerable is False else None,
         "answerable refused": is_refused if question.answerable is True else None,
         "list completeness": _share(complete) if is_list else None,
         "list precision": _share([uri in wanted for uri in named]) if listed else None,
-        "parts answered": _share([any(_is_cited(quote, cited) for quote in part) for part in told]),
+        "parts answered": _share([_tell_one(cited, quotes) for quotes in told]),
     }
 
 
@@ -217,27 +205,21 @@ def _is_among(entry: Alternatives, uris: Sequence[str]) -> bool:
     return any(uri in uris for uri in _alternatives(entry))
 
 
-def _is_right(cited: Citation, quotes: Sequence[Alternatives]) -> bool:
-    return any(share_words(cited.quote, text) for quote in quotes for text in _alternatives(quote))
-
-
-def _is_cited(quote: Alternatives, cited: Sequence[Citation]) -> bool:
-    return any(_is_right(place, [quote]) for place in cited)
-
-
-def _split(text: str) -> list[str]:
-    return _WORD.findall(text.casefold())
+def _tell_one(cited: Sequence[Citation], quotes: Sequence[Alternatives]) -> bool:
+    """Return whether places tell one of some sentences."""
+    texts = [text for quote in quotes for text in _alternatives(quote)]
+    return any(share_words(place.quote, text) for place in cited for text in texts)
 
 
 def _join(text: str) -> str:
-    return f" {' '.join(_split(text))} "
+    return f" {' '.join(_WORD.findall(text.casefold()))} "
 
 
 def share_words(one: str, other: str) -> bool:
     """Tell whether two sentences share a run of three words and of half of the shorter one, whatever their marks."""
-    words = _split(one), _split(other)
-    run = SequenceMatcher(None, *words, autojunk=False).find_longest_match().size
-    shorter = min(map(len, words))
+    words, others = (_WORD.findall(text.casefold()) for text in (one, other))
+    run = SequenceMatcher(None, words, others, autojunk=False).find_longest_match().size
+    shorter = min(len(words), len(others))
     return run >= max(min(_SHARED_WORDS, shorter), _SHARED_PART * shorter, 1)
 
 

@@ -36,6 +36,7 @@ def explain_window(
     workspace = corpus.workspace
     window = find_window(workspace, reference)
     context = read_window_context(workspace, window["window_id"])
+    told = ("window_id", "verdict", "coverage", "recommendation", "index_version")
     wanted = None if document is None else corpus.describe(corpus.find(document))
     if should_be is not None:
         _record(workspace, window, wanted, should_be)
@@ -57,12 +58,8 @@ def explain_window(
     if wanted is not None and not explained:
         explained = [_explain_absence(wanted, window, workspace)]
     return Explanation(
-        window_id=window["window_id"],
-        verdict=context["verdict"],
-        coverage=context["coverage"],
-        recommendation=context["recommendation"],
+        **{name: context[name] for name in told},
         uncovered_topics=tuple(context["uncovered_topics"] or ()),
-        index_version=context["index_version"],
         documents=tuple(
             each.model_copy(update={"should_be": corrections.get((window["window_id"], each.document_id))})
             for each in explained
@@ -75,24 +72,14 @@ def _record(
 ) -> None:
     """Record where a document should be, or take the correction back."""
     if entry is None:
-        raise InputError(
-            "a correction is about one document; name the document that should be here, or absent",
-            code="no_document",
-        )
+        raise InputError("should_be is about one document; name the document, too", code="no_document")
     if should_be not in (*PLACES, "unsaid"):
-        raise InputError(
-            f"should_be {should_be!r} is not known; use here, absent or unsaid", code="unknown_value"
-        )
-    reason = ""
-    if is_written(entry.uri):
-        reason = "Backstory wrote it"
-    elif entry.date is None or entry.date > window["started_at"]:
-        reason = "it is later than the window, or has no date"
-    if reason and should_be != "unsaid":
-        raise InputError(
-            f"{entry.uri} is no label of this window, wherever it should be: {reason}", code="no_label"
-        )
+        raise InputError(f"should_be {should_be!r} is none of here, absent, unsaid", code="unknown_value")
     place = None if should_be == "unsaid" else should_be
+    is_post = is_written(entry.uri)
+    if place is not None and (is_post or entry.date is None or entry.date > window["started_at"]):
+        reason = "Backstory wrote it" if is_post else "it is later than the window, or has no date"
+        raise InputError(f"{entry.uri} is no label of this window: {reason}", code="no_label")
     record_correction(workspace.state, window["window_id"], entry.document_id, place)
 
 
@@ -105,13 +92,10 @@ def explain_hits(
     found_by = dict.fromkeys(hits["query_chunk_id"].to_list())
     shown = [texts[key] for key in found_by if key in texts][:_PARTS]
     return ExplainedDocument(
-        document_id=best["document_id"],
+        **{name: best[name] for name in ("document_id", "kept", "cause", "rank")},
         uri=entry.uri if entry else "",
         title=entry.title if entry else "(no document of the library)",
-        kept=best["kept"],
-        cause=best["cause"],
         reason="it is in the context" if best["kept"] else CAUSES[best["cause"]],
-        rank=best["rank"],
         similarity=hits["similarity"].max(),
         probability=hits["probability"].max(),
         hits=hits.height,

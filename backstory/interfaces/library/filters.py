@@ -58,30 +58,23 @@ class SearchFilters(DocumentFilters):
             except ValidationError as error:
                 fault = error.errors(include_url=False)[0]
                 name = ".".join(map(str, fault["loc"]))
-                raise InputError(
-                    f"filter {name}: {fault['msg']}, not {fault['input']!r}; the filters are "
-                    f"{', '.join(type(self).model_fields)}",
-                    code=_CODES.get(fault["type"], "wrong_type"),
-                ) from None
+                known = ", ".join(type(self).model_fields)
+                what = f"filter {name}: {fault['msg']}, not {fault['input']!r}; the filters are {known}"
+                raise InputError(what, code=_CODES.get(fault["type"], "wrong_type")) from None
             if self.pages is not None and not 1 <= self.pages[0] <= self.pages[1]:
-                raise InputError(
-                    f"filter pages {self.pages}: pages are counted from 1, the first before the last",
-                    code="out_of_range",
-                )
+                what = f"filter pages {self.pages}: pages count from 1, the first before the last"
+                raise InputError(what, code="out_of_range")
 
     @classmethod
     def take(cls, given: DocumentFilters | Mapping[str, Any] | None, **others: Any) -> Self:
         """Take filters, or a mapping of their names to their values; others by name take precedence."""
         if not isinstance(given, DocumentFilters | Mapping | None):
-            raise InputError(
-                f"filters are {given!r}; pass SearchFilters, or a mapping of names to values",
-                code="unknown_value",
-            )
+            raise InputError(f"filters are {given!r}; pass SearchFilters or a mapping", code="unknown_value")
         return cls(**{**dict(given or {}), **others})
 
 
-def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot, keys: int) -> Filters | None:
-    """Build the conditions of the index; None if no document can meet them."""
+def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot) -> Filters | None:
+    """Build the conditions of the index for one query; None if no document can meet them."""
     tenant = settings.tenant if filters.tenant is None else filters.tenant
     unknown = list_unknown_labels(snapshot.index.documents, filters.kinds, filters.tags, tenant)
     if unknown:
@@ -100,7 +93,7 @@ def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot,
     if ids is not None and not ids:
         return None
     return Filters(
-        as_of=None if filters.as_of is None else [filters.as_of] * keys,
+        as_of=None if filters.as_of is None else [filters.as_of],
         kinds=list(filters.kinds or settings.kinds),
         tags=list(filters.tags or settings.tags),
         document_ids=sorted(ids or ()),

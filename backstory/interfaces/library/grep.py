@@ -13,7 +13,7 @@ from backstory.interfaces.library.corpus import Corpus, place_text
 from backstory.interfaces.library.expressions import find_limited, find_places, fold
 from backstory.interfaces.library.names import PlacedText
 from backstory.interfaces.library.results import GrepAnswer, Match
-from backstory.retrieval.found import cite
+from backstory.retrieval.found import NamedDocument, cite
 
 _SHORT_CHARACTERS: Final = 200
 """Length of the longest text that is searched in this process: the time grows only with the documents."""
@@ -64,9 +64,7 @@ def _describe(row: dict[str, Any], placed: PlacedText, start: int, end: int) -> 
     first, last = placed.bounds_of_line(line)
     before = max(first, min(start - _LINE_CHARACTERS // 3, last - _LINE_CHARACTERS))
     return Match(
-        document_id=row["document_id"],
-        uri=row["uri"],
-        title=row["title"],
+        **{name: row[name] for name in NamedDocument.model_fields},
         page=page,
         line=line,
         column=start - first + 1,

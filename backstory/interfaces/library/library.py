@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from backstory.base.errors import InputError, NoIndexError, naming_faults_of_system
 from backstory.index.request import describe_unknown_settings
 from backstory.interfaces.library.filters import SearchFilters
-from backstory.interfaces.library.freshness import (
-    POLL_SECONDS,
-    Watcher,
-    name_state,
-)
+from backstory.interfaces.library.freshness import POLL_SECONDS, Watcher, name_state
 from backstory.interfaces.library.reading import DocumentReader
 from backstory.interfaces.library.results import ContextAnswer, Evaluation, IndexReport, SearchAnswer
 from backstory.interfaces.library.search import SearchOptions, main_stemmer, search
@@ -31,6 +27,7 @@ if TYPE_CHECKING:
     from backstory.interfaces.library.indexing import Change, MakeTables
     from backstory.interfaces.library.messages import Message
     from backstory.interfaces.library.results import Answer
+    from backstory.pipeline.chats.name_view import NameView
     from backstory.writing.answers.answer import Turn
 
 _R = TypeVar("_R", bound=Result)
@@ -51,6 +48,7 @@ class Library(DocumentReader):
         self._make = make
         self._changing = threading.Lock()
         self._starting = threading.Lock()
+        self._shown: NameView | None = None
 
     @classmethod
     def open(cls, path: str | Path | None = None) -> Self:
@@ -280,11 +278,9 @@ class Library(DocumentReader):
         return report
 
     def _tell_stale(self, snapshot: OpenSnapshot) -> list[str]:
-        stale = self._changes.describe(snapshot.index.manifest.version, snapshot.revisions, snapshot.hidden)
-        return [
-            *self._list_notes(stale),
-            *describe_unknown_settings(snapshot.index.documents, snapshot.workspace.settings.rag),
-        ]
+        index, rag = snapshot.index, snapshot.workspace.settings.rag
+        stale = self._changes.describe(index.manifest.version, snapshot.revisions, snapshot.hidden)
+        return [*self._list_notes(stale), *describe_unknown_settings(index.documents, rag)]
 
 
 class ModelLibrary(Library):
@@ -302,8 +298,7 @@ class ModelLibrary(Library):
         from backstory.interfaces.library.model_answers import show_result
         from backstory.pipeline.chats.name_view import NameView
 
-        last: NameView | None = self.__dict__.get("_model_view")
         # What the last view has read of names is used again while it holds.
-        view = NameView(self.workspace, "agent") if last is None else last.renew()
-        self.__dict__["_model_view"] = view
+        last = self._shown
+        self._shown = view = NameView(self.workspace, "agent") if last is None else last.renew()
         return show_result(result, view, lambda name: self._read_corpus().read(name, None).text)

@@ -77,18 +77,14 @@ def read_messages(given: str | Sequence[Message], settings: ConversationSettings
     try:
         return _read_text(given, settings) if isinstance(given, str) else _make_frame(_read_list(given))
     except UnicodeEncodeError as error:
-        raise InputError(
-            "the text contains half of a character (a lone surrogate); decode it with its own encoding",
-            code="no_unicode",
-        ) from error
+        what = "the text contains half of a character (a lone surrogate); decode it with its own encoding"
+        raise InputError(what, code="no_unicode") from error
 
 
 def _read_text(given: str, settings: ConversationSettings) -> pl.DataFrame | None:
     text = given.removeprefix("\ufeff")
     if not text.strip():
-        raise InputError(
-            "the text is blank; give a question, or a text whose parts are to be covered", code="blank_text"
-        )
+        raise InputError("the text is blank; give a question, or a text to cover", code="blank_text")
     content, is_json = text.encode(), text.lstrip().startswith(("{", "["))
     # An export counts before lines that look like messages, which its own messages may quote.
     exported = _read_export(content, settings) if is_json or "\n" in text.strip() else None
@@ -110,10 +106,8 @@ def _fold(messages: pl.DataFrame) -> pl.DataFrame:
 
 def _read_list(given: object) -> list[_Row]:
     if not isinstance(given, Sequence) or isinstance(given, str | bytes | bytearray | memoryview):
-        raise InputError(
-            f"a {type(given).__name__} is no conversation; give a text, or a list of messages",
-            code="wrong_type",
-        )
+        what = f"a {type(given).__name__} is no conversation; give a text, or a list of messages"
+        raise InputError(what, code="wrong_type")
     if not given:
         raise InputError("the list holds no message", code="blank_text")
     rows = list[_Row]()
@@ -121,11 +115,8 @@ def _read_list(given: object) -> list[_Row]:
         try:
             said = _Given.model_validate({"text": message} if isinstance(message, str) else message)
         except ValidationError as error:
-            raise InputError(
-                f"message {number}, a {type(message).__name__}, has no text; give a text, or an object with text, "
-                "author and time",
-                code="absent_text",
-            ) from error
+            what = f"message {number}, a {type(message).__name__}, has no text; give a text, or an object with text"
+            raise InputError(what, code="absent_text") from error
         author = said.author if isinstance(said.author, str) else _ANYBODY
         rows.append((author, None if said.kind == "system" else said.text))
     return rows
@@ -159,11 +150,10 @@ def _read_export(content: bytes, settings: ConversationSettings) -> pl.DataFrame
     except RecursionError:
         return None
     except ReadError as error:
+        if error.code != "ambiguous_dates":
+            return None
         # Which day it is, no query needs.
-        is_undecided = error.code == "ambiguous_dates"
-        return (
-            _read_export(content, settings.model_copy(update={"date_order": "dmy"})) if is_undecided else None
-        )
+        return _read_export(content, settings.model_copy(update={"date_order": "dmy"}))
     by_people = parsed.rows.filter(pl.col("author").is_not_null())
     return None if len(parsed.unread) or by_people.is_empty() else _fold(by_people)
 
@@ -179,10 +169,10 @@ def _read_lines(text: str) -> list[_Row]:
         return [(_ANYBODY, unit) for unit in units] if are_messages(units) else []
     # A word in small letters before a colon may go on from the line before, as in a wrapped message.
     is_small = heads[0]["name"][0].islower()
-    rows = list[tuple[str, str]]()
+    rows = list[_Row]()
     for line, head in zip(lines, heads, strict=True):
         if head and (is_small or authors[head["name"].casefold()] > 1 or not head["name"][0].islower()):
             rows.append((head["name"], head["text"]))
         else:
             rows[-1] = (rows[-1][0], f"{rows[-1][1]}\n{line}")
-    return [*rows]
+    return rows

@@ -26,8 +26,8 @@ class Chunk(Span):
     text: str = Field(description="Text of the chunk.")
 
 
-class DocumentFacts(Result):
-    """What is known of one document."""
+class DocumentEntry(Result):
+    """One document of the library."""
 
     uri: str = Field(description="Path of the document, as the table documents has it.")
     kind: str = Field(description="Kind, such as post.")
@@ -36,11 +36,6 @@ class DocumentFacts(Result):
     revision: str = Field(description="Id of the content that is searched.")
     characters: int = Field(description="Characters of its whole text.")
     note: str | None = Field(description="What of the file was not read, or is not sure; null if nothing.")
-
-
-class DocumentEntry(DocumentFacts):
-    """One document of the library."""
-
     document_id: str = Field(description="Id of the document, stable across edits.")
     path: str = Field(description="Absolute path of its file.")
     title: str = Field(description="Title.")
@@ -110,9 +105,7 @@ class Summary(Result):
     document: DocumentEntry = Field(description="The document.")
     style: Style = Field(description="Style of the summary.")
     summary: str = Field(description="Markdown; it ends with the sections that failed. Empty if all failed.")
-    status: Literal["success", "partial", "failed"] = Field(
-        description="partial: a section, or the summary of all, failed."
-    )
+    status: Literal["success", "partial", "failed"] = Field(description="partial: a part of it failed.")
     reasons: tuple[str, ...] = Field(description="What failed, with the section's name; empty on success.")
     total_words: int = Field(description="Words of the document; in scripts without spaces, characters.")
     max_words_per_section: int = Field(description="Most words of a section that were allowed.")
@@ -121,9 +114,7 @@ class Summary(Result):
     section_summaries: tuple[SectionSummary, ...] = Field(description="The sections, in order.")
     citations: tuple[str, ...] = Field(description="The pages that it names, else its sections.")
     model: str = Field(description="Model and its parameters; extractive:1 is no model.")
-    notes: tuple[str, ...] = Field(
-        description="What was not read, whether the file has changed, and whether names were replaced."
-    )
+    notes: tuple[str, ...] = Field(description="What was not read, has changed, or has other names.")
 
 
 class Match(NamedDocument, Span):
@@ -159,9 +150,7 @@ class IndexReport(Result):
     failed: int = Field(description="Number of files that could not be read.")
     skipped: int = Field(description="Number of files that no reader knows, or that a rule excludes.")
     removed: int = Field(description="Number of documents that are gone from the index.")
-    files: tuple[FileOutcome, ...] = Field(
-        description="Every file but those that are unchanged and were not named."
-    )
+    files: tuple[FileOutcome, ...] = Field(description="Every file that was named, or is not unchanged.")
     documents: int = Field(description="Number of documents in the library.")
     chunks: int = Field(description="Number of chunks in the library.")
     index_version: str | None = Field(description="Snapshot that is searched now; null if there is none.")
@@ -178,9 +167,7 @@ class IndexReport(Result):
 class LibraryStatus(Result):
     """How the library stands."""
 
-    state: Literal["idle", "indexing", "ready", "error"] = Field(
-        description="idle: nothing is indexed; indexing: the index is made; ready: it answers; error: it does not."
-    )
+    state: Literal["idle", "indexing", "ready", "error"] = Field(description="idle: nothing is indexed.")
     reason: str | None = Field(description="Why it is in this state; null if there is nothing to say.")
     root: str = Field(description="Folder of the workspace.")
     folder: str = Field(description="Folder of the documents.")
@@ -209,8 +196,7 @@ class FileState(Result):
     kind: str | None = Field(default=None, description="Kind; null if it was never read.")
     date: datetime | None = Field(default=None, description="Date of the document; null if it has none.")
     date_origin: str | None = Field(
-        default=None,
-        description="What the date is taken from: the text, a name, or a property of the file; null without a date.",
+        default=None, description="What the date is taken from; null without one."
     )
     format: str | None = Field(default=None, description="Format of the file; null if it was never read.")
     pages: int | None = Field(default=None, description="Number of pages; null without pages.")
@@ -220,8 +206,7 @@ class FileState(Result):
 
 
 Degraded = Field(
-    default=None,
-    description="Why this is not the current snapshot of the index, and what to do; null if it is the current one.",
+    default=None, description="Why this is not the current snapshot, and what to do; null if it is."
 )
 
 
@@ -267,8 +252,8 @@ class ContextDocument(NamedDocument):
     serves: tuple[int, ...] = Field(description="Numbers of the parts that it serves for certain.")
 
 
-class Verdict(Result):
-    """Whether the documents cover a text."""
+class ContextAnswer(Result):
+    """A text for a prompt: what the documents hold on a question or a longer text, part by part."""
 
     verdict: str = Field(
         description="sufficient: documents serve at least nine tenths of it; partial; insufficient: at most one tenth, "
@@ -279,11 +264,6 @@ class Verdict(Result):
     index_version: str = Field(description="Snapshot that was searched.")
     degraded: str | None = Degraded
     notes: tuple[str, ...] = Field(description="What a reader must know of the index.")
-
-
-class ContextAnswer(Verdict):
-    """A text for a prompt: what the documents hold on a question or a longer text, part by part."""
-
     query: str = Field(description="The question or the text.")
     text: str = Field(description="The context in the wanted format; empty if nothing was found.")
     format: str = Field(description="Format of the text.")
@@ -293,19 +273,14 @@ class ContextAnswer(Verdict):
     documents: tuple[ContextDocument, ...] = Field(description="The cited documents, best first.")
 
 
-class Judgement(Result):
-    """Whether retrieved text answers a question."""
+class Evaluation(Result):
+    """Whether retrieved text answers a question, judged without a language model, and by what."""
 
     sufficient: bool | None = Field(description="Whether it seems to; null if that cannot be told.")
     confidence: Confidence = Field(description="How sure that judgement is.")
     keyword_overlap: float = Field(ge=0, le=1, description="Share of its content words in the text.")
     recommendation: str = Field(description="What to do next.")
     issues: tuple[str, ...] = Field(description="What speaks against the text; empty if nothing does.")
-
-
-class Evaluation(Judgement):
-    """Whether retrieved text answers a question, judged without a language model, and by what."""
-
     question: str = Field(description="The question.")
     similarity: float | None = Field(description="Best cosine of the question and a passage of the text.")
     missing: tuple[str, ...] = Field(description="Content words of the question that the text does not hold.")
@@ -317,15 +292,12 @@ class ExplainedDocument(NamedDocument):
     kept: bool = Field(description="Whether it is in the context.")
     cause: str = Field(
         description="kept; below_threshold, duplicate_document, near_duplicate, below_rating, not_selected or "
-        "over_budget; or, if no part found it: published_later, other_conversation, filtered or "
-        "not_found."
+        "over_budget; or, if no part found it: published_later, other_conversation, filtered or not_found."
     )
     reason: str = Field(description="The cause in words.")
     rank: int | None = Field(default=None, description="Rank in the context; null if it is not in it.")
     similarity: float | None = Field(default=None, description="Best cosine; null if no part found it.")
-    probability: float | None = Field(
-        default=None, description="Highest of its probabilities; null if no part found it."
-    )
+    probability: float | None = Field(default=None, description="Highest probability of its hits, if any.")
     hits: int = Field(default=0, description="Number of hits of the window's parts in it.")
     asked_by: tuple[str, ...] = Field(default=(), description="At most three parts that found it, shortened.")
     should_be: Place | None = Field(default=None, description="Where a person said that it should be.")
@@ -359,19 +331,13 @@ class Answer(Result):
     rewritten: str | None = Field(description="The completed follow-up; null if it stands alone.")
     kind: Kind = Field(description="What is asked for.")
     reason: str = Field(description="What told the kind.")
-    language: str = Field(
-        description="Language of the words around statements and quotes, ISO 639-1: that of the question, else en."
-    )
+    language: str = Field(description="Language of the words around quotes, ISO 639-1.")
     markdown: str = Field(description="The answer, or why there is none, with numbered references.")
     claims: tuple[Claim, ...] = Field(description="The statements of the answer, in their order.")
     not_found: tuple[str, ...] = Field(description="Parts of the question that the documents do not answer.")
     confidence: Confidence = Field(description="How sure it is that this answers the question.")
-    refused: Refusal | None = Field(
-        description="Why there is no answer: not_in_documents, outside, unsafe or no_index; null if there is one."
-    )
-    nearest: tuple[Citation, ...] = Field(
-        default=(), description="The nearest places to a part without an answer; they claim nothing."
-    )
+    refused: Refusal | None = Field(description="Why there is no answer; null if there is one.")
+    nearest: tuple[Citation, ...] = Field(default=(), description="The nearest places; they claim nothing.")
     documents: tuple[DocumentEntry, ...] = Field(description="For a list, the documents that it is of.")
     document_count: int | None = Field(description="For a list, the number of all its documents.")
     hits: tuple[Hit, ...] = Field(description="The passages from which it was answered, best first.")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final, TypedDict
 
 import numpy as np
@@ -75,19 +76,12 @@ def search(
         for question in questions
     ]
     together = [key for some in keys for key in some]
-    admitting = admit(SearchFilters.take(filters), workspace.settings.rag, snapshot, len(together))
-    # All keys have the same time.
-    admitted = (
-        0
-        if admitting is None or not index.manifest.rows
-        else index.count_admitted(replace(admitting, as_of=admitting.as_of and admitting.as_of[:1]))
-    )
+    admitting = admit(SearchFilters.take(filters), workspace.settings.rag, snapshot)
+    admitted = 0 if admitting is None else index.count_admitted(admitting)
     wanted = top_k or depth.count_hits(admitted)
     hits: list[list[dict[str, Any]]] = [[] for _ in questions]
-    engine, reason = (
-        "none",
-        "no chunk meets the filters" if index.manifest.rows else "the index holds no chunk",
-    )
+    engine = "none"
+    reason = "no chunk meets the filters" if index.manifest.rows else "the index holds no chunk"
     if admitting is not None and admitted:
         candidates = workspace.settings.rerank.candidates if rerank else 0
         result = _search_keys(snapshot, together, admitting, mode, max(wanted, candidates))
@@ -98,9 +92,7 @@ def search(
     for question, some, rows in zip(questions, keys, hits, strict=True):
         told, found, reranked = [*notes, *filter(None, [snapshot.degraded])], rows, False
         if question not in some:
-            told.append(
-                f"the question is longer than the model reads, and was searched as {len(some)} parts, the keys"
-            )
+            told.append(f"the question is longer than the model reads, and was searched as {len(some)} keys")
         if rerank:
             found, reranked, more = _rerank(snapshot, question, rows)
             told += more
@@ -108,7 +100,7 @@ def search(
         texts = [str(described[row["chunk_id"]]["text"]) for row in found]
         shown = len(found) if top_k else depth.count_within(texts)
         made = tuple(
-            make_hit(place, row, described[row["chunk_id"]], snapshot.read_metadata)
+            make_hit(place, row, described[row["chunk_id"]], snapshot)
             for place, row in enumerate(found[:shown], start=1)
         )
         answers.append(
@@ -155,7 +147,7 @@ def _search_keys(
         mode=rag.mode,
         ranking=mode or rag.ranking,
         keyword_weight=snapshot.index.manifest.calibration.keyword_weight,
-        filters=filters,
+        filters=replace(filters, as_of=filters.as_of and list(filters.as_of) * len(keys)),
         nprobe=rag.nprobe,
         overfetch=rag.overfetch,
     )
@@ -197,10 +189,8 @@ def _rerank(
 
     workspace = snapshot.workspace
     if workspace.reranker is None:
-        raise InputError(
-            "there is no reranker; set `rerank: {provider: ...}` in backstory.yaml, or search without reranking",
-            code="absent_setting",
-        )
+        what = "there is no reranker; set `rerank: {provider: ...}` in backstory.yaml, or search without one"
+        raise InputError(what, code="absent_setting")
     settings = workspace.settings.rerank
     view = NameView(workspace, settings)
     if view.show(None, question) is None:
@@ -217,11 +207,10 @@ def _rerank(
     shortlist = Shortlist(["question"], [row["chunk_id"] for row in candidates], scores)
     judged = reranking.judge({asked: shortlist}).get(asked)
     notes = [f"for the reranker, {note}" for note in view.list_notes()]
-    if judged is None:
+    if judged is not None and judged.note is not None:
+        notes.insert(0, f"the reranker's answer was {judged.note}; the hits stay in the order of the search")
+    if judged is None or judged.note is not None:
         return list(found), False, notes
-    if judged.note is not None:
-        kept = f"the reranker's answer was {judged.note}; the hits stay in the order of the search"
-        return list(found), False, [kept, *notes]
     values = np.nan_to_num(judged.values, nan=0.0).max(axis=0).tolist()
     # What was not judged keeps its place.
     places = [place for place in range(len(candidates)) if place not in judged.unsent]
@@ -231,12 +220,7 @@ def _rerank(
     return ordered, True, notes
 
 
-def make_hit(
-    rank: int,
-    row: Mapping[str, Any],
-    chunk: Mapping[str, Any],
-    read_metadata: Callable[[str, str], Mapping[str, Any]],
-) -> Hit:
+def make_hit(rank: int, row: Mapping[str, Any], chunk: Mapping[str, Any], snapshot: OpenSnapshot) -> Hit:
     """Build a hit from a row of the search and the description of its chunk."""
     known = {name: value for name, value in chunk.items() if name in Hit.model_fields}
     return Hit(
@@ -248,7 +232,7 @@ def make_hit(
         probability=round(row["probability"], 3),
         above_threshold=row["probability"] >= SERVES,
         key=row["key"],
-        metadata=dict(read_metadata(chunk["uri"], chunk["revision"])),
+        metadata=dict(snapshot.read_metadata(chunk["uri"], chunk["revision"])),
         date=chunk["published_at"],
         cite=cite(
             chunk["uri"],
@@ -288,9 +272,5 @@ def expand_question(question: str, stemmer: str) -> tuple[str, ...]:
     if len(content) >= _LEAST_WORDS and len(content) < len(find_words(question)):
         keys.append(" ".join(content))
     bare = " ".join(question.split()).strip(_ENDS)
-    for form, made in _FORMS:
-        found = form.fullmatch(bare)
-        if found is not None:
-            keys.append(made.format(x=found["x"]))
-            break
-    return tuple(dict.fromkeys(keys))
+    made = (template.format(x=found["x"]) for form, template in _FORMS if (found := form.fullmatch(bare)))
+    return tuple(dict.fromkeys([*keys, *islice(made, 1)]))

@@ -21,14 +21,11 @@ def summarize_document(
 ) -> Summary:
     """Summarize a document by the summarizer of the settings; ``notes`` tell how old the documents are."""
     if style not in STYLES:
-        raise InputError(
-            f"{style!r} is no style; choose {', '.join(STYLES[:-1])} or {STYLES[-1]}", code="unknown_value"
-        )
+        raise InputError(f"{style!r} is no style; choose one of {', '.join(STYLES)}", code="unknown_value")
     if max_words < 1:
         raise InputError(f"max_words_per_section is {max_words}; it must be at least 1", code="out_of_range")
     row = corpus.find(name)
-    placed, document = place_text(row), corpus.describe(row)
-    workspace = corpus.workspace
+    placed, document, workspace = place_text(row), corpus.describe(row), corpus.workspace
     view = NameView(workspace, workspace.settings.summaries)
     if view.list_withheld([document.document_id]):
         raise InputError(
@@ -41,12 +38,10 @@ def summarize_document(
         return view.show(document.document_id, text) or ""
 
     source = Source(document.title, placed.text, Pages(placed.page_starts), document.revision, send)
-    summarizer = workspace.summarizer
-    made = summarize(source, summarizer, style, max_words)
+    made = summarize(source, workspace.summarizer, style, max_words)
     sections = tuple(_describe(outcome, document, placed) for outcome in made.sections)
-    reasons = [
-        f"{name_section(each.section)}: {each.reason}" for each in made.sections if each.summary is None
-    ]
+    failed = [each for each in made.sections if each.summary is None]
+    reasons = [f"{name_section(each.section)}: {each.reason}" for each in failed]
     if made.combining is not None:
         reasons.append(f"the sections stand one after the other, not as one summary: {made.combining}")
     pages = [cite(document.uri, pages=(page, page), characters=(0, 0)) for page in list_pages(made.text)]
@@ -63,7 +58,7 @@ def summarize_document(
         sections_processed=len(done),
         section_summaries=sections,
         citations=tuple(pages or done),
-        model=summarizer.id,
+        model=workspace.summarizer.id,
         notes=tuple(note for note in (document.note, *notes, *view.list_notes()) if note),
     )
 

@@ -12,9 +12,7 @@ from backstory.interfaces.library.results import (
     ContextAnswer,
     ContextPart,
     DocumentEntry,
-    DocumentFacts,
     DocumentList,
-    Verdict,
 )
 from backstory.retrieval.found import Result
 from backstory.writing.answers.answer import Citation
@@ -29,8 +27,11 @@ class UnservedPart(Result):
     """A part of a text that no document of the context serves; its text is shortened if it is long."""
 
 
-@view(ContextAnswer, "documents", "parts", "notes")
-class Coverage(Verdict):
+@view(
+    ContextAnswer,
+    *("verdict", "confidence", "recommendation", "index_version", "degraded", "documents", "parts", "notes"),
+)
+class Coverage(Result):
     """What the documents hold on a text or a window, part by part, and what nothing serves."""
 
     window_id: str | None = Field(description="The window; null for a text.")
@@ -107,7 +108,8 @@ class FoundDocuments(Result):
     results: tuple[FoundDocument, ...] = Field(description="The documents.")
 
 
-class FetchedMetadata(DocumentFacts):
+@view(DocumentEntry, "uri", "kind", "tags", "date", "revision", "characters", "note")
+class FetchedMetadata(Result):
     """What is known of a fetched document, and which part of its text is given."""
 
     start: int = Field(description="Character of the whole text at which this text begins.")

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import PlainTextResponse, Response
 
-from backstory.interfaces.library.evaluation import AskedBefore, LabelledQuestion
+from backstory.interfaces.library.evaluation import LabelledQuestion
 from backstory.interfaces.service.authentication import DESCRIBED, Access, Owner, Reader, Served
 from backstory.interfaces.service.chat import make_history, refuse_conversation
 from backstory.interfaces.service.failures import ErrorBody
@@ -240,9 +240,7 @@ def _label(before: Sequence[KeptTurn], turn: KeptTurn) -> Iterator[LabelledQuest
         return
     asked = {
         "question": turn.question,
-        "history": tuple(
-            AskedBefore(question=each.question, answer=each.answer) for each in make_history(before)
-        ),
+        "history": tuple(make_history(before)),
         "group": turn.feedback.thumb,
         "note": turn.feedback.text,
     }

@@ -10,9 +10,8 @@ from math import ceil
 import polars as pl
 
 from backstory.base.ids import digest_json
-from backstory.index.request import Filters, describe_unknown_settings
+from backstory.index.request import describe_unknown_settings
 from backstory.models.embeddings.embed import EmbeddingStats
-from backstory.pipeline.chats.leaks import make_leak_finder
 from backstory.pipeline.chats.name_view import NameView
 from backstory.pipeline.chats.named_documents import (
     describe_named_documents,
@@ -30,11 +29,11 @@ from backstory.pipeline.incremental.inputs import (
 )
 from backstory.pipeline.incremental.report import add_counts
 from backstory.pipeline.incremental.visible_documents import record_searched
+from backstory.pipeline.query_index import make_retrieval
 from backstory.pipeline.stages.posts import remove_posts_of_gone_windows
 from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.assembly import Retrieval
-from backstory.retrieval.assessment import evaluate_retrieval, judge_parts
 from backstory.retrieval.contexts import make_window_contexts
 from backstory.retrieval.hits import Queries, plan_queries
 from backstory.retrieval.query_chunks import cut_window_chunks
@@ -154,21 +153,8 @@ class RetrievalStage(Stage):
 
     def retrieval(self) -> Retrieval:
         """Return the search of the index, by the settings."""
-        workspace = self.workspace
-        settings = workspace.settings
-        return Retrieval(
-            index=self.resources.index,
-            rag=workspace.rag,
-            context=settings.context,
-            reranker=workspace.reranker,
-            rerank=settings.rerank,
-            find_leaks=lambda texts: make_leak_finder(workspace)(texts),
-            judgements=workspace.judgements,
-            send=NameView(workspace, settings.rerank).show,
-            separate_posts=workspace.feeds_back,
-            posts_of=self.resources.visible.posts_of if workspace.feeds_back else None,
-            document_fit=workspace.document_fit,
-        )
+        posts_of = self.resources.visible.posts_of if self.workspace.feeds_back else None
+        return make_retrieval(self.workspace, self.resources.index, posts_of)
 
     def embed_queries(self, windows: pl.DataFrame, chunks: pl.DataFrame) -> tuple[Queries, EmbeddingStats]:
         """Plan the queries of windows, and compute the vectors that are not cached."""
@@ -296,17 +282,7 @@ class WindowContextsStage(RetrievalStage):
         windows, chunks, hits, decisions, contexts = self.read(partitions)
         index = self.resources.index
         posts = index.list_posts(decisions["chunk_id"].unique()) if workspace.feeds_back else None
-        by_people = ~pl.col("chunk_id").is_in(posts or [])
-        parts = judge_parts(chunks, decisions.filter(by_people))
-        assessments = evaluate_retrieval(
-            windows,
-            chunks,
-            parts,
-            settings=settings.rag,
-            searchable=index.count_admitted(Filters(by_people=True if workspace.feeds_back else None)) > 0,
-            embedder_id=workspace.embedder.id,
-            known_languages=workspace.embedder.languages,
-        )
+        _, assessments = self.retrieval().assess(windows, chunks, decisions, workspace.embedder.languages)
         summary = make_window_contexts(
             windows,
             chunks,
