@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.interfaces.library.answering import SnapshotComparison, SnapshotSources
+from backstory.interfaces.library.answering import SnapshotSources
 from backstory.interfaces.library.corpus import CorpusReader
 from backstory.interfaces.library.evaluation import (
     Alternatives,
@@ -122,7 +122,6 @@ def ask_parts(questions: Sequence[LabelledQuestion], root: Path) -> list[AskedPa
     read_corpus = CorpusReader(workspace).read
     found: list[AskedPart] = []
     with Snapshots(workspace).reading() as snapshot:
-        compare = SnapshotComparison(snapshot)
         for question in questions:
             sources = SnapshotSources(snapshot, read_corpus, SearchFilters())
             recorder = _Recorder()
@@ -133,7 +132,7 @@ def ask_parts(questions: Sequence[LabelledQuestion], root: Path) -> list[AskedPa
             sentences = list_sentences(passages, sources.stemmer)
             for part, quotes in zip(parts, _list_quotes(question, len(parts)), strict=True):
                 measured = _measure(
-                    part, quotes, sentences, sources.stemmer, compare, _find_fold(question, passages)
+                    part, quotes, sentences, sources.stemmer, sources.compare, _find_fold(question, passages)
                 )
                 found += [measured] if measured else []
     return found

@@ -12,19 +12,33 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.base.errors import ModelError
+from backstory.base.errors import InputError, ModelError
 from backstory.index.request import admit_documents
 from backstory.interfaces.library.filters import SearchFilters, admit
 from backstory.interfaces.library.results import Answer, AnswerTimings, Confidence, DocumentEntry
 from backstory.interfaces.library.search import cut_long, main_stemmer, search
+from backstory.interfaces.library.shown_results import show
 from backstory.interfaces.library.snapshots import OpenSnapshot
+from backstory.pipeline.chats.name_view import NameView
 from backstory.pipeline.query_index import embed_queries
+from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.depth import AnswerDepth
 from backstory.retrieval.evidence.pairs import measure_noise
 from backstory.retrieval.found import Hit
 from backstory.retrieval.selection.strategies import cover_evidence
 from backstory.text.stemmers import NO_LANGUAGE
-from backstory.writing.answers.answer import UNSEARCHED, Answerer, MadeAnswer, Refusal, Turn
+from backstory.writing.answers.answer import (
+    UNSEARCHED,
+    Answerer,
+    AskedQuestion,
+    AskedRoute,
+    Citation,
+    Kind,
+    MadeAnswer,
+    Refusal,
+    Route,
+    Turn,
+)
 from backstory.writing.answers.answering import AnsweredQuestion, answer_question
 from backstory.writing.answers.catalog import Listed
 from backstory.writing.answers.extraction import ExtractiveAnswerer
@@ -34,7 +48,9 @@ from backstory.writing.answers.routing import route_question
 
 if TYPE_CHECKING:
     from backstory.interfaces.library.corpus import Corpus
+    from backstory.writing.answers.choice import AnswerModels
 
+_WITHHELD: Final = "it names a member of a chat, and privacy.documents is reject"
 _SURE: Final = 0.75
 _LIKELY: Final = 0.3
 """Probabilities of the best cited passage from which the answer of a model has high and medium confidence."""
@@ -53,13 +69,9 @@ def answer_from(
     """Answer a question that is not blank from a snapshot; ``read_corpus`` reads the tables for a list."""
     workspace = snapshot.workspace
     sources = SnapshotSources(snapshot, read_corpus, filters)
-    model = None
-    if workspace.answer_models is not None:
-        from backstory.interfaces.library.model_answers import ModelAnswers  # loads models' clients
-
-        model = ModelAnswers(workspace, workspace.answer_models)
-    comparison = SnapshotComparison(snapshot)
-    answerer: Answerer = model or ExtractiveAnswerer(comparison, sources.stemmer)
+    models = workspace.answer_models
+    model = None if models is None else ModelAnswers(workspace, models)
+    answerer: Answerer = model or ExtractiveAnswerer(sources.compare, sources.stemmer)
     try:
         answered = answer_question(question, history, sources, answerer, model)
     except ModelError as error:
@@ -69,14 +81,13 @@ def answer_from(
     if answered.made.refused == "not_in_documents" and not snapshot.index.manifest.rows:
         answered = replace(answered, made=replace(answered.made, refused="no_index"))
         told.append("the index holds no chunk: `backstory run` reads the documents")
-    # A list reads the documents of the tables, even if the index is older than they are.
     is_searched = answered.route.kind not in UNSEARCHED
     return _describe(
         answered,
         question,
         told,
         sources.entries,
-        embedded_tokens=comparison.tokens,
+        embedded_tokens=sources.tokens,
         prompts=None if model is None or answered.model is None else model.prompt_hash,
         index_version=snapshot.index.manifest.version if is_searched else None,
         degraded=snapshot.degraded,
@@ -102,6 +113,8 @@ class SnapshotSources:
     hits: list[Hit] = field(default_factory=list, init=False)
     notes: list[str] = field(default_factory=list, init=False)
     entries: dict[str, DocumentEntry] = field(default_factory=dict, init=False)
+    tokens: int = field(default=0, init=False)
+    """Tokens that the embedder has read to compare; texts whose vectors were known count none."""
 
     @cached_property
     def stemmer(self) -> str:
@@ -135,7 +148,7 @@ class SnapshotSources:
         return self.hits
 
     def list_documents(self) -> list[Listed]:
-        """List the documents of the tables that the filters admit."""
+        """List the documents of the tables that the filters admit, even if the index is older than they are."""
         admitted = admit(self.filters, self.snapshot.workspace.settings.rag, self.snapshot)
         if admitted is None:
             return []
@@ -149,20 +162,11 @@ class SnapshotSources:
             for one in entries
         ]
 
+    def compare(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Compare a question, of a long one the nearest part, with sentences by the embedder of the snapshot.
 
-@dataclass
-class SnapshotComparison:
-    """Compares a question with sentences by the embedder of a snapshot; of a long one the part that is nearest.
-
-    The cosines are in deviations from what the question reaches by chance, which serves several embedders.
-    """
-
-    snapshot: OpenSnapshot
-    tokens: int = field(default=0, init=False)
-    """Tokens that the embedder has read for comparisons; texts whose vectors were known count none."""
-
-    def __call__(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Compare a question with texts, see :data:`backstory.writing.answers.answer_features.Compare`."""
+        The cosines are in deviations from what the question reaches by chance, which serves several embedders.
+        """
         asked = cut_long(self.snapshot, question) or (question,)
         embedded = embed_queries(self.snapshot.workspace, asked)
         found, tokens = self.snapshot.embed_sentences(texts)
@@ -170,6 +174,79 @@ class SnapshotComparison:
         noise = measure_noise(embedded.vectors, self.snapshot.index)
         compared = ((found @ embedded.vectors.T - noise.mean) / noise.spread).max(axis=1)
         return np.asarray(compared, np.float64)
+
+
+class ModelAnswers:
+    """Asks the chat model about one question: an :class:`backstory.writing.answers.answer.Answerer`."""
+
+    def __init__(self, workspace: Workspace, models: AnswerModels) -> None:
+        """Set the model."""
+        self._models = models
+        self._view = NameView(workspace, workspace.settings.answers)
+        self.id = models.answerer.id
+        self.prompt_hash = models.answerer.prompt_hash
+
+    def route(self, question: str, by_rules: Callable[[str], Route]) -> AskedRoute:
+        """Tell what a question asks for: by the model if the settings want that, else by the rules."""
+        sent = self._view.show(None, question) if self._models.routes else None
+        if sent is not None:
+            return self._models.questions.route(sent, lambda _: by_rules(question))
+        route = by_rules(question)
+        if self._models.routes:
+            route = Route(route.kind, f"{route.reason} (by rules, since {_WITHHELD})")
+        return AskedRoute(route, 0, 0.0)
+
+    def condense(self, question: str, history: Sequence[Turn]) -> AskedQuestion:
+        """Ask for a question that can be understood alone, from the turns that may be sent, at least one."""
+        sent = self._view.show(None, question)
+        turns = [
+            Turn(asked, answered)
+            for turn in history
+            if (asked := self._view.show(None, turn.question)) is not None
+            and (answered := self._view.show(None, turn.answer)) is not None
+        ]
+        if sent is None or not turns:
+            return AskedQuestion(None, 0, 0.0, f"the question was completed by rules, since {_WITHHELD}.")
+        return self._models.questions.condense(sent, turns)
+
+    def answer(
+        self, question: str, parts: Sequence[str], passages: Sequence[Hit], *, kind: Kind
+    ) -> MadeAnswer:
+        """Answer a question; see :class:`backstory.writing.answers.answer.Answerer`."""
+        asked, *sent_parts = (self._view.show(None, text) for text in (question, *parts))
+        if asked is None:
+            remedy = "ask without the name, or set answers.provider to extractive"
+            what = f"the question was not sent to the model: {_WITHHELD}; {remedy}"
+            raise InputError(what, code="withheld_question")
+        withheld = self._view.list_withheld([passage.document_id for passage in passages])
+        shown = {
+            each.chunk_id: (each, show(each, self._view))
+            for each in passages
+            if each.document_id not in withheld
+        }
+        made = self._models.answerer.answer(
+            asked, [part or asked for part in sent_parts], [sent for _, sent in shown.values()], kind=kind
+        )
+        claims = tuple(
+            claim.model_copy(
+                update={"citations": tuple(_locate(each, *shown[each.chunk_id]) for each in claim.citations)}
+            )
+            for claim in made.claims
+        )
+        named = tuple(replace(part, text=text) for part, text in zip(made.parts, parts, strict=True))
+        notes = (*made.notes, *(f"for the model, {note}" for note in self._view.list_notes()))
+        return replace(made, claims=claims, parts=named, notes=notes)
+
+
+def _locate(citation: Citation, own: Hit, shown: Hit) -> Citation:
+    """Find a quote in the passage itself; one that holds a replaced name, or stands there twice, is the whole one."""
+    start, end = 0, len(own.text)
+    if shown.text == own.text:
+        start, end = citation.char_start - own.char_start, citation.char_end - own.char_start
+    elif own.text.count(citation.quote) == 1:
+        start = own.text.index(citation.quote)
+        end = start + len(citation.quote)
+    return Citation.quoting(own, start, end)
 
 
 def _describe(

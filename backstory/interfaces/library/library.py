@@ -295,7 +295,7 @@ class ModelLibrary(Library):
         self.__dict__ = library.__dict__
 
     def _give(self, result: _R) -> _R:
-        from backstory.interfaces.library.model_answers import show_result
+        from backstory.interfaces.library.shown_results import show_result
         from backstory.pipeline.chats.name_view import NameView
 
         # What the last view has read of names is used again while it holds.

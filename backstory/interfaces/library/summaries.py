@@ -66,14 +66,13 @@ def summarize_document(
 def _describe(outcome: SectionOutcome, document: DocumentEntry, placed: PlacedText) -> SectionSummary:
     section = outcome.section
     first, last = section.pages or (None, None)
-    return SectionSummary(
+    return SectionSummary.of(
+        section,
         section=section.number,
-        heading=section.heading,
         page_start=first,
         page_end=last,
         char_start=section.start,
         char_end=section.end,
-        words=section.words,
         summary=outcome.summary or "",
         status="failed" if outcome.summary is None else "success",
         reason=outcome.reason,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import InputError
+from backstory.interfaces.library.answering import ModelAnswers
 from backstory.interfaces.library.library import Library, ModelLibrary
-from backstory.interfaces.library.model_answers import ModelAnswers
 from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.found import Hit
