@@ -179,7 +179,7 @@ Move: TypeAlias = "Callable[[RunPosition], None]"
 def show_run_bar(label: str) -> Iterator[Move]:
     """Show one bar for a run while it is under way, and yield the function that moves it; nothing without a terminal.
 
-    The bar follows the steps inside of a position by itself.
+    Beside the bar stands what is done inside of a step.
     """
     if not sys.stderr.isatty():
         yield lambda _: None
@@ -196,35 +196,11 @@ def show_run_bar(label: str) -> Iterator[Move]:
     ) as progress:
         task = progress.add_task(plain_line(label).plain, total=None)
 
-        def draw(done: float, total: int, text: str) -> None:
-            progress.update(task, completed=done, total=total, description=plain_line(text).plain)
+        def move(position: RunPosition) -> None:
+            progress.update(task, completed=position.done, total=position.total, description=position.table)
 
-        bar = RunBar(draw)
-        with listening(bar.follow, draws=True):
-            yield bar.move
+        def follow(label: str, done: int, total: int) -> None:
+            progress.update(task, description=plain_line(f"{label}, {done:,} of {total:,}").plain)
 
-
-class RunBar:
-    """Joins the positions of a run and the progress of its steps to one that never goes back."""
-
-    def __init__(self, draw: Callable[[float, int, str], None]) -> None:
-        """Begin at nothing."""
-        self._draw = draw
-        self._position: RunPosition | None = None
-        self._done = 0.0
-
-    def move(self, position: RunPosition) -> None:
-        """Move to a position of the run."""
-        self._position = position
-        self._done = max(self._done, float(position.done))
-        self._draw(self._done, position.total, position.table)
-
-    def follow(self, label: str, done: int, total: int) -> None:
-        """Follow a step, which is a part of the present position; see :class:`backstory.base.progress.Listener`."""
-        position = self._position
-        if position is not None and total:
-            if not position.has_turns:
-                # A table counts as done when the run passes on to the next one; it may have several parts.
-                self._done = max(self._done, position.done + 0.99 * done / total)
-            step = "" if label == position.table else f"{label} "
-            self._draw(self._done, position.total, f"{position.table}, {step}{done:,} of {total:,}")
+        with listening(follow, draws=True):
+            yield move

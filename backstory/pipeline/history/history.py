@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -74,7 +75,7 @@ class RunHistory:
         name = model.removeprefix("models/")
         require_price(self._settings.costs, name)
         self._paid_models[purpose] = name
-        return ModelMeter(self._spending, purpose, name, self._run_id)
+        return ModelMeter(self._spending, partial(self._place, purpose, name))
 
     def read(self, limit: int = NO_LIMIT) -> list[RunRecord]:
         """Read the latest runs, newest first. A running run whose process is gone is given as lost."""
@@ -122,10 +123,7 @@ class RunHistory:
             except BaseException as error:
                 try:
                     self._end(self._current, end_of(error))
-                except (
-                    StateError,
-                    OSError,
-                ) as failure:  # as on a full disk, which does not replace the error
+                except (StateError, OSError) as failure:  # a full disk must not replace the error
                     logger.warning(
                         "the end of a run could not be recorded; the run is shown as lost: %s", failure
                     )
@@ -168,7 +166,7 @@ class RunHistory:
         if self._current is None:
             return
         paid = self._paid_models.get("embedding")
-        place = Place(self._current.run_id, self._spending.today(), "embedding", paid or model)
+        place = self._place("embedding", paid or model)
         used = Usage() if paid else Usage(texts=stats.computed, tokens_in=stats.tokens)
         with self.state.begin() as session:
             self._spending.add(session, place, used, cached=stats.cached)
@@ -187,23 +185,22 @@ class RunHistory:
 
         That is ``api_cost_USD``, or whatever the currency, and ``api_cost`` if a price is not known.
         """
-        calls, cost, unpriced = self._spending.tally()
+        self._spending.settled.clear()
         yield
-        calls_now, cost_now, unpriced_now = self._spending.tally()
-        if calls_now == calls:
-            return
-        if unpriced := unpriced_now - unpriced:
+        settled = self._spending.settled
+        if unpriced := {model for model, cost in settled if cost is None}:
             counts["api_cost"] = f"not known: no price of {', '.join(sorted(unpriced))} in costs.prices"
-            return
-        name = f"api_cost_{self._settings.costs.currency}"
-        counts[name] = round(cost_now - cost + float(counts.get(name, 0.0)), 8)
+        elif settled:
+            name, cost = f"api_cost_{self._settings.costs.currency}", sum(cost or 0.0 for _, cost in settled)
+            counts[name] = round(float(counts.get(name, 0.0)) + cost, 8)
 
     def _read(self, limit: int) -> list[RunRecord]:
         with self.state.reading() as session:
             return read_records(session, limit=limit)
 
-    def _run_id(self) -> str:
-        return OUTSIDE_RUNS if self._current is None else self._current.run_id
+    def _place(self, purpose: str, model: str) -> Place:
+        run_id = OUTSIDE_RUNS if self._current is None else self._current.run_id
+        return Place(run_id, self._spending.today(), purpose, model)
 
     def _is_gone(self, record: RunRecord) -> bool:
         return record.ended_at is None and self.state.find_holder(_name_lock(record.run_id)) is None

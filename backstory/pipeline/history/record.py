@@ -159,51 +159,37 @@ def end_of(error: BaseException) -> RunEnd:
     return RunEnd(FAILED, f"{type(error).__name__}; the output of the run says what and where", failures=1)
 
 
-def describe_status(record: RunRecord, now: float | None = None) -> str:
+def describe_status(record: RunRecord) -> str:
     """Describe where a run stands or how it ended, and what to do."""
     name, place = f"run {record.run_id[:8]} ({record.by})", _place(record)
-    idle = write_duration((time.time() if now is None else now) - record.heartbeat_at)
+    idle = write_duration(time.time() - record.heartbeat_at)
     match record.status:
-        case "running" if is_stalled(record, now):
+        case "running" if is_stalled(record):
             return (
-                f"{name} is {place}, no progress for {idle}, and its process {record.process} is there: it waits, "
-                f"works at one long step, or hangs. If it hangs, end it with `kill {record.process}`; finished work is "
-                "kept, and `backstory run` resumes"
+                f"{name} is {place}, no progress for {idle}: it waits, works at one long step, or hangs. If it hangs, "
+                f"end it with `kill {record.process}`; finished work is kept, and `backstory run` resumes"
             )
         case "running":
             return f"{name} is {place}, last progress {idle} ago"
         case "lost":
             return (
-                f"{name} was {place}, no progress for {idle}: its process was killed, or the machine restarted. "
-                "Finished work is kept; `backstory run` resumes"
+                f"{name} was {place}, no progress for {idle}: its process was killed; `backstory run` resumes"
             )
         case "succeeded":
             return f"{name} succeeded after {write_duration(record.seconds)}"
         case _:
-            return f"{name} {record.status} {place}: {record.failure}"
+            return f"{name} {record.status} {place}: {record.failure}. `backstory run` tries again"
 
 
-def is_stalled(record: RunRecord, now: float | None = None) -> bool:
+def is_stalled(record: RunRecord) -> bool:
     """Return whether a running run has made no progress for so long that it may hang."""
-    moment = time.time() if now is None else now
-    return record.status == RUNNING and moment - record.heartbeat_at > STALLED_SECONDS
+    return record.status == RUNNING and time.time() - record.heartbeat_at > STALLED_SECONDS
 
 
-def find_trouble(records: Sequence[RunRecord], now: float | None = None) -> list[RunRecord]:
+def find_trouble(records: Sequence[RunRecord]) -> list[RunRecord]:
     """Choose the runs that a person should look at: those that hang, and the latest ended one if it did not succeed."""
     latest = [record for record in records if record.ended_at is not None][:1]
-    return [
-        *(record for record in records if is_stalled(record, now)),
-        *(record for record in latest if record.status in UNSUCCESSFUL),
-    ]
-
-
-def describe_trouble(record: RunRecord, now: float | None = None) -> str:
-    """Describe a run that :func:`find_trouble` has chosen, and how this trouble ends."""
-    told = describe_status(record, now)
-    if record.status not in (FAILED, STOPPED):
-        return told
-    return f"{told}. `backstory run` tries again; the next success clears this, also one with nothing to do"
+    return [*filter(is_stalled, records), *(one for one in latest if one.status in UNSUCCESSFUL)]
 
 
 def _place(record: RunRecord) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
@@ -70,19 +69,12 @@ class Spending:
         self.settings = settings
         self._state = state
         self._zone = zone
-        self._lock = threading.Lock()
-        self._cost = 0.0
-        self._calls = 0
-        self._unpriced: Counter[str] = Counter()
+        self.settled: list[tuple[str, float | None]] = []
+        """Model and cost of the calls of this process that have ended; None without a price."""
 
     def today(self) -> str:
         """Return the current day of the budgets."""
         return datetime.now(ZoneInfo(self._zone)).date().isoformat()
-
-    def tally(self) -> tuple[int, float, Counter[str]]:
-        """Return the calls and their cost of this process so far, and the calls of models that have no price."""
-        with self._lock:
-            return self._calls, self._cost, self._unpriced.copy()
 
     def require_room(self, place: Place, needed: Usage) -> None:
         """Raise :class:`BudgetExhaustedError` unless calls would be within the budgets now."""
@@ -106,11 +98,9 @@ class Spending:
         def settle(used: Usage) -> None:
             with self._state.begin() as session:
                 session.execute("DELETE FROM usage WHERE reservation = ?", (reservation,))
-                cost, unpriced = self.add(session, place, used)
-            with self._lock:
-                self._calls += used.calls
-                self._cost += cost
-                self._unpriced.update({place.model: unpriced} if unpriced else {})
+                cost = self.add(session, place, used)
+            if used.calls:
+                self.settled.append((place.model, cost))
 
         return settle
 
@@ -123,20 +113,21 @@ class Spending:
         cached: int = 0,
         reservation: str = "",
         expires: float = 0.0,
-    ) -> tuple[float, int]:
+    ) -> float | None:
         """Add usage to that of a place, or that of a reservation, which expires at a time in seconds since 1970.
 
-        It returns the cost, and the number of calls that have no price.
+        It returns the cost; None without a price.
         """
-        cost, unpriced = self._price(place.model, used)
-        counted = {**asdict(used), "cached": cached, "cost": cost, "unpriced": unpriced}
+        cost = self._price(place.model, used)
+        unpriced = used.calls if cost is None else 0
+        counted = {**asdict(used), "cached": cached, "cost": cost or 0.0, "unpriced": unpriced}
         sums = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in counted)
         session.execute(
             f"INSERT INTO usage VALUES ({', '.join('?' * (6 + len(counted)))}) "  # noqa: S608 - names are constants
             f"ON CONFLICT (run_id, day, purpose, model, reservation) DO UPDATE SET {sums}",
             (*place, reservation, expires, *counted.values()),
         )
-        return cost, unpriced
+        return cost
 
     def describe_left(self, run_id: str) -> str | None:
         """Describe what is left of the budgets, such as ``run: 12 calls; day: 0.40 USD``; None without a budget."""
@@ -144,7 +135,7 @@ class Spending:
         with self._state.reading() as session:
             for account in self._accounts(session, run_id, self.today()):
                 rest = max(account.limit - account.spent - account.held, 0)
-                left.setdefault(account.period, []).append(self._show(account.unit, rest, digits=4))
+                left.setdefault(account.period, []).append(self._show(account.unit, rest))
         return "; ".join(f"{period}: {', '.join(parts)}" for period, parts in left.items()) or None
 
     def _find_room(self, session: Session, place: Place, wanted: Usage) -> bool:
@@ -152,11 +143,8 @@ class Spending:
 
         If there will be none, it raises ``BudgetExhaustedError``.
         """
-        asked = {
-            "calls": wanted.calls,
-            "tokens": wanted.tokens,
-            "money": self._price(place.model, wanted)[0],
-        }
+        cost = self._price(place.model, wanted) or 0.0
+        asked = {"calls": wanted.calls, "tokens": wanted.tokens, "money": cost}
         room = True
         for account in self._accounts(session, place.run_id, place.day):
             needed = asked[account.unit]
@@ -181,49 +169,40 @@ class Spending:
                     yield _Account(period, unit, limit, spent, counted - spent)
 
     def _describe_end(self, account: _Account, needed: float, day: str) -> str:
-        unit, limit = account.unit, account.limit
-        so_far = f"{self._show(unit, account.spent)} are used, and the next step may need {self._show(unit, needed)}"
-        if needed > limit + _ROUNDING:
-            so_far = f"the next step alone may need {self._show(unit, needed)}, more than the whole budget"
-        whole, again = f"a run, {self._show(unit, limit)}", "to go on"
+        limit, spent, next_step = (
+            self._show(account.unit, amount) for amount in (account.limit, account.spent, needed)
+        )
+        whole, again = "a run", "to go on"
         if account.period == "day":
-            whole = f"the day {day}, {self._show(unit, limit)}"
+            whole = f"the day {day}"
             again = f"from {date.fromisoformat(day) + timedelta(days=1)} 00:00 {self._zone} on"
         return (
-            f"the budget of {whole} (costs.{account.period}.{unit}), is used up: {so_far}; finished work is kept, so "
-            f"run the same command again {again}, or raise the budget"
+            f"the budget of {whole}, {limit} (costs.{account.period}.{account.unit}), is used up: {spent} are used, "
+            f"and the next step may need {next_step}; finished work is kept, so run the same command again {again}, or "
+            "raise the budget"
         )
 
-    def _show(self, unit: str, amount: float, digits: int = 6) -> str:
-        if unit == "money":
-            return f"{round(amount, digits):g} {self.settings.currency}"
-        return f"{int(amount):,} {unit}"
+    def _show(self, unit: str, amount: float) -> str:
+        return f"{amount:.6g} {self.settings.currency}" if unit == "money" else f"{int(amount):,} {unit}"
 
-    def _price(self, model: str, used: Usage) -> tuple[float, int]:
-        """Return the cost of calls, and the number of those that have no price."""
-        cost = estimate_cost(find_price(self.settings, model), used)
-        return (0.0, used.calls) if cost is None else (cost, 0)
+    def _price(self, model: str, used: Usage) -> float | None:
+        return estimate_cost(find_price(self.settings, model), used)
 
 
 @dataclass(frozen=True)
 class ModelMeter:
-    """Counts the calls of one model for whichever run is under way, whose id ``current_run`` gives."""
+    """Counts the calls of one model; ``place`` gives where, since runs and days go on."""
 
     spending: Spending
-    purpose: str
-    model: str
-    current_run: Callable[[], str]
+    place: Callable[[], Place]
 
     def require_room(self, needed: Usage) -> None:
         """Raise unless calls would be within the budgets now."""
-        self.spending.require_room(self._place(), needed)
+        self.spending.require_room(self.place(), needed)
 
     def reserve(self, most: Usage, *, seconds: float) -> Settle:
         """Reserve what a call may use, before it is sent."""
-        return self.spending.reserve(self._place(), most, seconds=seconds)
-
-    def _place(self) -> Place:
-        return Place(self.current_run(), self.spending.today(), self.purpose, self.model)
+        return self.spending.reserve(self.place(), most, seconds=seconds)
 
 
 def find_price(settings: CostSettings, model: str) -> ModelPrice | None:

@@ -145,10 +145,8 @@ class Builder:
         run.leave(stage.table, _find_inherited(workspace, stage, partitions, run))
         wanted = run.good(stage.table, partitions)
         if wanted:
-            has_turns = self._takes_turns and stage not in CHATS
-            done = min(self._done, self._total - 1)
             workspace.runs.enter(stage.table)
-            self._on_progress(RunPosition(stage.table, done, self._total, has_turns))
+            self._on_progress(RunPosition(stage.table, min(self._done, self._total - 1), self._total))
         return wanted
 
     def _describe(self, stage: type[Stage], wanted: Sequence[str], error: BackstoryError) -> StageResult:

@@ -23,15 +23,11 @@ _SHOWN_PARTITIONS: Final = 3
 
 
 class RunPosition(NamedTuple):
-    """Where a run stands: the table that it makes, and how many of all its steps are done.
-
-    A step is a table. With ``has_turns``, it is one partition of all tables, so that a table is only a part of it.
-    """
+    """Where a run stands: the table that it makes, and how many of its steps (tables, or days by turns) are done."""
 
     table: str
     done: int
     total: int
-    has_turns: bool = False
 
 
 RunEvent: TypeAlias = StageResult | CheckResult | RunPosition

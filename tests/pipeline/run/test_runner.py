@@ -18,7 +18,7 @@ from backstory.storage.tables.contracts import conform
 from backstory.storage.tables.schemas import TABLES, Sources
 from tests.errors import raises
 from tests.models.services.gemini_server import Behaviour, GeminiServer, exceed, fail, succeed
-from tests.workspaces import find_file, replace_recorded, run_workspace
+from tests.workspaces import DIGEST, find_file, replace_recorded, run_workspace
 
 DAYS = ["2025-03-13", "2025-03-14", "2025-03-15"]
 
@@ -147,6 +147,18 @@ def test_a_used_up_quota_is_asked_once_and_what_was_made_before_is_served(
     refused = [one for one in server.requests if any("Lisbon needs" in text for text in one.texts)]
     assert len(refused) == 1
     assert workspace.tables.keys("window_contexts") == ["2025-03-13"]
+
+
+@pytest.mark.parametrize("feedback", ["off", "on"])
+def test_the_position_of_a_run_moves_from_nothing_to_its_last_step(
+    make_workspace: Callable[..., Workspace], feedback: str
+) -> None:
+    _, told = run(make_workspace(DIGEST.replace("digest}", f'digest, feedback: "{feedback}"}}')))
+    positions = [event for event in told if isinstance(event, RunPosition)]
+    [total] = {position.total for position in positions}
+    dones = [position.done for position in positions]
+    assert dones == sorted(dones)
+    assert (dones[0], dones[-1]) == (0, total - 1)
 
 
 def test_a_table_that_fails_breaks_what_reads_it_with_its_reason(
