@@ -50,6 +50,8 @@ def keep_lost(workspace: Workspace, reading: Reading) -> Reading:
     if "keep" not in given and archived.is_empty():
         return reading
     stored = _drop_forgotten(workspace, read_intact_messages(workspace).select(archived.columns))
+    if workspace.settings.privacy.pseudonyms and not _is_pseudonymous(stored):
+        stored = stored.clear()  # the tables are of a run without pseudonyms
     policies = _find_policies(settings, reading)
     before, names = set(archived["conversation_id"]), {*policies, *stored["conversation_id"]}
     kept = {name for name in names if policies.get(name, settings.removals) == "keep"}
@@ -117,7 +119,7 @@ def _hide_names(workspace: Workspace, earlier: pl.DataFrame, names: Sequence[str
     """Replace real names that became known after messages were archived."""
     if not workspace.settings.privacy.pseudonyms:
         return earlier
-    if not earlier["author"].drop_nulls().str.contains(f"^{PSEUDONYM}$").all():
+    if not _is_pseudonymous(earlier):
         raise WorkspaceError(
             f"messages that only {workspace.archive} holds have real names, since `privacy.pseudonyms` was off when a "
             "run wrote them. Switch pseudonyms off again, or delete the folder and lose these messages",
@@ -130,6 +132,10 @@ def _hide_names(workspace: Workspace, earlier: pl.DataFrame, names: Sequence[str
     unsigned = named.with_columns(author=pl.lit(None, pl.String))
     hidden = pseudonymize_messages(unsigned, workspace.load_secret(), other_names=names)
     return pl.concat([earlier.filter(~is_named), hidden.with_columns(named["author"])])
+
+
+def _is_pseudonymous(messages: pl.DataFrame) -> bool:
+    return messages["author"].drop_nulls().str.contains(f"^{PSEUDONYM}$").all()
 
 
 def find_missing(before: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
@@ -155,7 +161,11 @@ def _find_by_another_clock(missing: pl.DataFrame, added: pl.DataFrame) -> list[s
     for kind, text, moment in added.sort("timestamp").select("kind", "text", "timestamp").iter_rows():
         times[kind, text].append(moment)
     found = []
-    rows = missing.drop_nulls("text").sort("timestamp").select("message_id", "kind", "text", "timestamp")
+    rows = (
+        missing.filter(pl.col("text") != "")
+        .sort("timestamp")
+        .select("message_id", "kind", "text", "timestamp")
+    )
     for message_id, kind, text, moment in rows.iter_rows():
         free = times[kind, text]
         while free and free[0] < moment - _ANOTHER_CLOCK:
