@@ -90,7 +90,7 @@ def test_eval_and_doctor_use_the_reranker_of_the_workspace(
     ranked = pl.read_parquet(runs).filter(method="backstory").sort("rank")["doc_id"].to_list()
     assert ranked[0] == first
     assert {"a", "b"} <= set(ranked)
-    assert "cross_encoder:model" in run("doctor", "-w", str(root)).stdout
+    assert "cross_encoder:model" in run("doctor", "-v", "-w", str(root)).stdout
 
 
 @pytest.mark.parametrize(
