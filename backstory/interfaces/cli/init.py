@@ -108,8 +108,7 @@ def init(
 
 def _check(console: Console, chats: Sequence[Path], documents: Path | None, timezone: str | None) -> bool:
     """Print what is found in the exports and documents, and tell whether an export does not say its time zone."""
-    from backstory.operations.inspection.file_rows import CHAT
-    from backstory.operations.inspection.preview import preview_run
+    from backstory.operations.inspection.preview import CHAT, preview_run
     from backstory.settings.inputs import ConversationSettings
     from backstory.settings.models import Settings
 
@@ -156,8 +155,8 @@ def check(
 
 def print_preview(console: Console, preview: Preview) -> None:
     """Print the preview file by file, and a summary."""
-    from backstory.operations.inspection.file_rows import CHAT
     from backstory.operations.inspection.inventory import STATUS_WORDS
+    from backstory.operations.inspection.preview import CHAT
 
     read = [row for row in preview.files if row["status"] == "read"]
     chats = [row for row in read if row["taken_for"] == CHAT]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, computed_field
@@ -19,26 +19,22 @@ from backstory.base.wording import count, inflect, name_some
 from backstory.index.chunks import cut_document_chunks
 from backstory.ingest.chats.export_files import describe_file
 from backstory.ingest.chats.exports import RAW_SCHEMA, ExportRead, read_exports, read_listed_exports
+from backstory.ingest.chats.formats.registry import CHAT_FORMATS
 from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.file_rules import make_rules
-from backstory.ingest.documents.files import list_file, list_files
-from backstory.ingest.documents.folder import read_listed_documents
+from backstory.ingest.documents.files import join_listings, list_file, list_files
+from backstory.ingest.documents.folder import DocumentRead, read_listed_documents
+from backstory.ingest.documents.formats.texts import PLAIN_TEXT
+from backstory.ingest.documents.opening import is_archive
+from backstory.ingest.documents.pages import IMAGE
+from backstory.ingest.documents.reader import READERS, find_reader
 from backstory.ingest.documents.written import name_source
+from backstory.ingest.file_kinds import names_chat
 from backstory.ingest.privacy.erasure_list import leave_out, leave_out_documents, read_forgotten
 from backstory.ingest.sources.listing import list_documents
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
-from backstory.operations.inspection.file_rows import (
-    CHAT,
-    DOCUMENT,
-    Row,
-    classify,
-    describe_chats,
-    describe_documents,
-    list_readers_beside,
-    name_served,
-)
 from backstory.pipeline.chats.exports_reading import leave_out_opted_out
 from backstory.pipeline.checks.checks import LANGUAGE_REMEDY
 from backstory.pipeline.stages.documents import read_documents as read_stored_documents
@@ -47,11 +43,28 @@ from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.inputs import ChunkSettings, ConversationSettings, DocumentSettings
 from backstory.settings.models import Settings
 from backstory.storage.tables.tables import WHOLE
-from backstory.text.languages import is_known, name_language
+from backstory.text.languages import detect_language, is_known, name_language
 
 _DEFAULT_TIMEZONE: Final = ConversationSettings().timezone
 _MOST_NAMES: Final = 10
 _UNREAD: Final = ("set_aside", "failed", "needs_ocr", "unsupported")
+_PLATFORMS: Final = frozenset(chat_format.name for chat_format in CHAT_FORMATS)
+_DATA_FORMATS: Final = frozenset(["csv", "json", "jsonl", "parquet"])
+"""Documents that count as chats if a reader of chats accepts them; not Markdown, since it may quote a chat."""
+CHAT: Final = "chat"
+DOCUMENT: Final = "document"
+
+Row: TypeAlias = dict[str, Any]
+"""The columns of :class:`backstory.storage.tables.schemas.Sources` without ``folder``, with file names as on disk, and:
+
+- ``taken_for``: ``chat``, ``document``, or None for neither;
+- ``people``, ``media`` and ``system`` (lines that the app wrote): counts of a chat; None for any other file;
+- ``pages`` and ``chunks``: counts of a document; None for any other file, for one without pages, and if the embedding
+  model cannot be opened, whose limit decides the chunks.
+"""
+
+_NO_CHAT: Final = {"people": None, "media": None, "system": None}
+_NO_DOCUMENT: Final = {"pages": None, "chunks": None}
 
 
 class Preview(BaseModel):
@@ -63,7 +76,7 @@ class Preview(BaseModel):
         people: Number of authors of all chats.
         problems: Errors that concern more than one file.
         notes: Further hints for the user.
-        files: One row per file (:data:`backstory.operations.inspection.file_rows.Row`), ordered by name.
+        files: One row per file (:data:`Row`), ordered by name.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -84,18 +97,14 @@ class Preview(BaseModel):
         return read and not missed and not self.problems
 
 
-@dataclass
-class _Reading:
-    """The result of reading one place; the messages are those of files that were classified as chats.
+class _Reading(NamedTuple):
+    """The result of reading one place: its files, messages, and documents with the further column ``source``."""
 
-    Documents have the further column ``source``, and may include those of files that are chats.
-    """
-
-    files: list[Row] = field(default_factory=list)
-    messages: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=RAW_SCHEMA))
-    documents: list[pl.DataFrame] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    files: list[Row]
+    messages: pl.DataFrame
+    documents: pl.DataFrame
+    problems: list[str]
+    notes: list[str]
 
 
 def preview_run(
@@ -109,27 +118,26 @@ def preview_run(
     most exports, and are chats if a reader of chats finds messages in them.
 
     Without paths, it is that of the whole workspace, which is by default the one that contains a path, else that of the
-    environment or the current folder; without one, the default settings apply, or those of a planned one.
-
-    Raises:
-        InputError: A path does not exist, or the paths belong to several workspaces.
-        WorkspaceError: The workspace does not exist, or neither paths nor a workspace are given.
-        SettingsError: The settings are invalid.
+    environment or the current folder; without one, the default settings apply, or those of a planned one. It raises
+    ``InputError`` if a path does not exist, or the paths belong to several workspaces.
     """
     for path in paths:
         if not path.exists() and not path.is_symlink():
             raise InputError(f"{path} does not exist; name an existing file or folder", code="absent_file")
     opened = None if planned else _open(paths, workspace)
-    if opened is None:
-        settings = planned or Settings()
-        readings = _read_loose(paths, settings)
-    else:
+    settings = planned or Settings()
+    loose, readings = list(paths), list[_Reading]()
+    if opened is not None:
         settings = opened.located_settings
         names = {path: _name(opened, path) for path in paths}
         inside = {path: name for path, name in names.items() if name is not None}
+        loose = [path for path in paths if path not in inside]
         whole = not paths or PurePosixPath() in inside.values()
         readings = [_read_workspace(opened, {} if whole else inside)] if whole or inside else []
-        readings += _read_loose([path for path in paths if path not in inside], settings)
+    readings += [_read_place(path, None, settings) for path in loose if path.is_dir()]
+    files = sorted({path for path in loose if not path.is_dir()}, key=lambda path: (path.parent, path.name))
+    for parent, members in groupby(files, key=lambda path: path.parent):
+        readings.append(_read_place(parent, list(members), settings))
     return _summarize(readings, settings, opened)
 
 
@@ -149,13 +157,13 @@ def _open(paths: Sequence[Path], given: Path | None) -> Workspace | None:
 
 def _find_root(path: Path) -> Path | None:
     """Find the nearest workspace at or above a path, else that of the environment, else the one above this folder."""
-    for place in (path.expanduser().resolve(), Path.cwd()):
-        for folder in (place, *place.parents):
-            if (folder / SETTINGS_FILE).is_file():
-                return folder
-        if read_variable(WORKSPACE_VARIABLE):
-            return find_workspace()
-    return None
+    place, here = path.expanduser().resolve(), Path.cwd()
+    found = next((folder for folder in (place, *place.parents) if (folder / SETTINGS_FILE).is_file()), None)
+    if found is None and read_variable(WORKSPACE_VARIABLE):
+        return find_workspace()
+    return found or next(
+        (folder for folder in (here, *here.parents) if (folder / SETTINGS_FILE).is_file()), None
+    )
 
 
 def _name(workspace: Workspace, path: Path) -> PurePosixPath | None:
@@ -175,51 +183,52 @@ def _name(workspace: Workspace, path: Path) -> PurePosixPath | None:
 
 def _read_workspace(workspace: Workspace, names: Mapping[Path, PurePosixPath]) -> _Reading:
     """Read the folders of a workspace as a run does, and select the files of some names; all files without names."""
-    reading = _Reading()
     chats, documents = workspace.settings.conversations, workspace.settings.documents
     forgotten = read_forgotten(workspace.forgotten)
+    problems, notes = list[str](), list[str]()
 
     def is_wanted(source: str) -> bool:
         return not names or any(_is_at(source, name) for name in names.values())
 
+    rows, messages = list[Row](), pl.DataFrame(schema=RAW_SCHEMA)
     try:
         whole, _ = workspace.last_reading.read(workspace.chats_dir, chats)
     except WorkspaceError as error:
-        reading.problems.append(str(error))
+        problems.append(str(error))
     else:
         left = leave_out(whole, forgotten, chats.folder)
         read = leave_out_opted_out(workspace, left)
-        reading.files += [row for row in describe_chats(read, chats.folder) if is_wanted(row["source"])]
+        rows = _describe_chats(read, chats.folder)
         sources = [
             name for name in read.messages["source"].unique() if is_wanted(name_source(chats.folder, name))
         ]
-        reading.messages = read.messages.filter(pl.col("source").is_in(sources))
-        reading.notes += _describe_forgotten(whole, left, chats.folder, is_wanted)
-        if not names:
-            reading.notes += [
-                f"conversations.overrides: entry {entry} names no file and no subfolder of {chats.folder}; compare its "
-                "name with theirs (a file's without its suffix)"
-                for entry in read.unused_overrides
-            ]
+        messages = read.messages.filter(pl.col("source").is_in(sources))
+        notes += _describe_forgotten(whole, left, chats.folder, is_wanted)
+        notes += [
+            f"conversations.overrides: entry {entry} names no file and no subfolder of {chats.folder}; compare its "
+            "name with theirs (a file's without its suffix)"
+            for entry in ([] if names else read.unused_overrides)
+        ]
     listing = list_documents(workspace, workspace.list_other_parts())
     found = read_listed_documents(listing, documents, timezone=chats.timezone)
     found = leave_out_documents(found, forgotten, documents.folder)
-    rows = [row for row in describe_documents(found, documents.folder) if is_wanted(row["source"])]
-    reading.files += rows
-    reading.documents.append(name_served(found, documents.folder))
-    for path, name in names.items():
-        if not any(_is_at(row["source"], name) for row in reading.files):
-            reading.problems.append(f"{path}: there is no file in it that a run looks at")
+    of_documents, served = _describe_documents(found, documents.folder)
+    files = [row for row in [*rows, *of_documents] if is_wanted(row["source"])]
+    problems += [
+        f"{path}: there is no file in it that a run looks at"
+        for path, name in names.items()
+        if not any(_is_at(row["source"], name) for row in files)
+    ]
     if not names:
-        if reading.messages.is_empty():
-            reading.problems.append(
+        if messages.is_empty():
+            problems.append(
                 f"a run would find no message and stop; put chat exports into {workspace.chats_dir}"
             )
-        if not any(row["status"] == "read" for row in rows):
+        if not any(row["status"] == "read" for row in of_documents):
             state = "holds no document that can be served" if found.present else "does not exist"
-            reading.notes.append(f"{documents.folder}/ {state}, so windows get no context")
-        reading.problems += [f"a run would stop: {stop}" for stop in _find_stops(workspace)]
-    return reading
+            notes.append(f"{documents.folder}/ {state}, so windows get no context")
+        problems += [f"a run would stop: {stop}" for stop in _find_stops(workspace)]
+    return _Reading(files, messages, served, problems, notes)
 
 
 def _is_at(source: str, name: PurePosixPath) -> bool:
@@ -264,17 +273,8 @@ def _describe_forgotten(
     return notes
 
 
-def _read_loose(paths: Sequence[Path], settings: Settings) -> list[_Reading]:
-    """Read files and folders outside the folders of a workspace; the files of one folder are read together."""
-    found = [_read_place(path, None, settings) for path in paths if path.is_dir()]
-    files = sorted({path for path in paths if not path.is_dir()}, key=lambda path: (path.parent, path.name))
-    for parent, members in groupby(files, key=lambda path: path.parent):
-        found.append(_read_place(parent, list(members), settings))
-    return found
-
-
 def _read_place(folder: Path, members: Sequence[Path] | None, settings: Settings) -> _Reading:
-    """Read the files of a folder, or some of them, both as chats and as documents, and classify each as one of them."""
+    """Read the files of a folder, or some of them, as chats, and those that are none as documents."""
     chats = settings.conversations.model_copy(update={"folder": folder.as_posix()})
     # The pattern of the settings is meant for the folder of documents, and may exclude every file elsewhere.
     documents = settings.documents.model_copy(
@@ -283,25 +283,96 @@ def _read_place(folder: Path, members: Sequence[Path] | None, settings: Settings
     rules = make_rules(documents)
     if members is None:
         read = read_exports(folder, chats)
-        listings = [list_files(folder, documents.pattern, rules=rules)]
+        listing = list_files(folder, documents.pattern, rules=rules)
     else:
         read = read_listed_exports([describe_file(path, path.name) for path in members], chats)
-        listings = [list_file(path, rules) for path in members]
-    readers = list_readers_beside(read)
-    beside = [
-        read_listed_documents(listing, documents, readers=readers, timezone=chats.timezone)
-        for listing in listings
-    ]
-    rows = [row for each in beside for row in describe_documents(each, chats.folder)]
-    files = classify(describe_chats(read, chats.folder), rows)
-    taken = {row["source"] for row in files if row["taken_for"] == CHAT}
-    names = [name for name in read.messages["source"].unique() if name_source(chats.folder, name) in taken]
-    return _Reading(
-        files=files,
-        messages=read.messages.filter(pl.col("source").is_in(names)),
-        documents=[name_served(each, chats.folder) for each in beside],
-        problems=[] if files else [f"{folder}: there is no file in it"],
+        listing = join_listings(*(list_file(path, rules) for path in members))
+    rows = {row["source"]: row for row in _describe_chats(read, chats.folder)}
+    others = {name for name, row in rows.items() if not _is_chat(row)}
+
+    def is_other(uri: str) -> bool:
+        name = name_source(chats.folder, uri)
+        if name in rows or not uri:  # the folder itself is named if nothing in it can be listed
+            return name in others or not uri
+        # It is a member of an archive, or a part of a folder that is one export.
+        above = (place for parent in PurePosixPath(name).parents for place in (str(parent), f"{parent}/"))
+        return not others.isdisjoint(above)
+
+    listing = replace(
+        listing,
+        files=tuple(file for file in listing.files if is_other(file.uri)),
+        left_out=tuple(entry for entry in listing.left_out if is_other(entry.uri)),
     )
+    # Next to chats, a picture was sent in a chat; alone or next to documents, it belongs to a document.
+    has_chat = any(row["format"] for name, row in rows.items() if name not in others)
+    readers = [reader for reader in READERS if not (has_chat and reader == IMAGE)]
+    found = read_listed_documents(listing, documents, readers=readers, timezone=chats.timezone)
+    beside, served = _describe_documents(found, chats.folder)
+    for archive in [name for name in others if is_archive(name)]:
+        if any(row["taken_for"] for row in beside if row["source"].startswith(f"{archive}/")):
+            del rows[archive]
+        else:
+            beside = [row for row in beside if not row["source"].startswith(f"{archive}/")]
+    for row in beside:
+        if row["format"] or not has_chat or row["source"] not in rows:
+            rows[row["source"]] = row
+    names = [
+        name for name in read.messages["source"].unique() if name_source(chats.folder, name) not in others
+    ]
+    messages = read.messages.filter(pl.col("source").is_in(names))
+    problems = [] if rows else [f"{folder}: there is no file in it"]
+    return _Reading([*rows.values()], messages, served, problems, [])
+
+
+def _is_chat(row: Row) -> bool:
+    """Return whether a file is a chat, also one of an app that is not read in this form."""
+    if row["format"] is None:
+        return names_chat(row["reason"])
+    reader = find_reader(row["source"])
+    if reader is None or reader == PLAIN_TEXT:
+        return True
+    is_whole = row["status"] == "read" and not row["unread"]
+    return is_whole or (
+        reader.name in _DATA_FORMATS and (row["status"] == "read" or row["format"] in _PLATFORMS)
+    )
+
+
+def _describe_chats(read: ExportRead, folder: str) -> list[Row]:
+    """Describe the files of a folder of exports, whose name begins those of the files."""
+    counted = read.messages.group_by("source").agg(
+        rows=pl.len(),
+        people=pl.col("author").drop_nulls().n_unique(),
+        media=(pl.col("kind") == "media").sum(),
+        system=(pl.col("kind") == "system").sum(),
+    )
+    figures = {name_source(folder, row.pop("source")): row for row in counted.iter_rows(named=True)}
+    nothing = {"rows": 0, "people": 0, "media": 0, "system": 0}
+    rows = []
+    for row in read.sources.drop("folder").iter_rows(named=True):
+        known = figures.get(row["source"], nothing if row["status"] == "read" else _NO_CHAT)
+        rows.append({**row, "taken_for": CHAT if row["format"] else None, **known, **_NO_DOCUMENT})
+    return rows
+
+
+def _describe_documents(read: DocumentRead, folder: str) -> tuple[list[Row], pl.DataFrame]:
+    """Describe the files of a folder of documents, and return the documents with ``source``, the names of their files.
+
+    The chunks of the documents are not counted yet.
+    """
+    served = read.documents.filter(status="ok")
+    names = [name_source(folder, uri) for uri in served["uri"]]
+    served = served.with_columns(pl.Series("source", names, dtype=pl.String))
+    known = {
+        source: {"language": detect_language([title, text]), "pages": len(page_starts) or None}
+        for source, title, text, page_starts in served.select(
+            "source", "title", "text", "page_starts"
+        ).iter_rows()
+    }
+    rows = []
+    for row in read.sources.drop("folder").iter_rows(named=True):
+        described = {**row, "taken_for": DOCUMENT if row["format"] else None, **_NO_CHAT, **_NO_DOCUMENT}
+        rows.append(described | known.get(row["source"], {"language": None}))
+    return rows, served
 
 
 def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Workspace | None) -> Preview:
@@ -364,15 +435,10 @@ def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Work
 def _count_chunks(reading: _Reading, settings: ChunkSettings, embedder: Embedder) -> None:
     """Fill in how many chunks a run would cut each document into."""
     rows = {row["source"]: row for row in reading.files if row["taken_for"] == DOCUMENT}
-    for served in reading.documents:
-        documents = served.filter(pl.col("source").is_in(list(rows)))
-        chunks = cut_document_chunks(
-            documents,
-            settings,
-            max_tokens=embedder.max_input_tokens,
-            counter=embedder,
-            counter_id=embedder.id,
-        )
-        counts = dict(chunks["document_id"].value_counts().iter_rows())
-        for source, document_id in documents.select("source", "document_id").iter_rows():
-            rows[source]["chunks"] = counts.get(document_id, 0)
+    documents = reading.documents.filter(pl.col("source").is_in(list(rows)))
+    chunks = cut_document_chunks(
+        documents, settings, max_tokens=embedder.max_input_tokens, counter=embedder, counter_id=embedder.id
+    )
+    counts = dict(chunks["document_id"].value_counts().iter_rows())
+    for source, document_id in documents.select("source", "document_id").iter_rows():
+        rows[source]["chunks"] = counts.get(document_id, 0)
