@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from backstory.base.environment import cache_folder
-from backstory.base.errors import BackstoryError, SearchIndexError
+from backstory.base.errors import BackstoryError
 from backstory.base.extras import MODULES, is_installed
 from backstory.base.wording import count
 from backstory.index.calibration import describe_calibration
@@ -21,7 +21,7 @@ from backstory.index.snapshot import current_version
 from backstory.models.embeddings.local_embedder import LocalEmbedder
 from backstory.models.reranker import Candidate, QueryChunk, RerankRequest
 from backstory.operations.inspection.inventory import examine_files
-from backstory.operations.inspection.probes import PROBES, Examination, Probe, examine_one
+from backstory.operations.inspection.probes import PROBES, Examination, Fault, Probe, examine_one
 from backstory.pipeline.checks.checks import LANGUAGE_REMEDY
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.sharing import require_keys
@@ -97,19 +97,18 @@ def _writable(folder: Path) -> str:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise PermissionError(
-            f"{folder} cannot be created ({error.strerror}); change the owner or the mode of its parent folder"
-        ) from error
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(f"{folder} cannot be written to; change its owner or its mode")
-    return str(folder)
+        advice = "change the owner or the mode of its parent folder"
+        return Fault(f"{folder} cannot be created ({error.strerror}); {advice}")
+    if os.access(folder, os.W_OK | os.X_OK):
+        return str(folder)
+    return Fault(f"{folder} cannot be written to; change its owner or its mode")
 
 
 def _describe_mode(root: Path) -> str:
     """Describe who may enter the folder. A closed folder also closes everything below it."""
     mode = root.stat().st_mode & 0o777
     if mode & 0o007 and all(folder.stat().st_mode & 0o001 for folder in root.parents):
-        raise PermissionError(
+        return Fault(
             f"{root} has mode {mode:o}: every user of this machine may read the chats and tables in it; run "
             f"`chmod o-rwx {root}`"
         )
@@ -154,7 +153,7 @@ def _try_reranker(workspace: Workspace) -> str:
     query = (QueryChunk("soup", texts[1]),)
     [result] = reranker.judge([RerankRequest("", query, query, candidates, np.ones((1, len(texts))))])
     if result.note is not None:
-        raise BackstoryError(f"{reranker.id} could not judge two short texts: {result.note}")
+        return Fault(f"{reranker.id} could not judge two short texts: {result.note}")
     best = texts[int(result.evidence.sum(axis=0).argmax())]
     return f"{reranker.id} works: for the query soup, it rated {best!r} best"
 
@@ -166,26 +165,25 @@ def _describe_calibration(workspace: Workspace) -> str:
     served = open_for_queries(workspace)
     with served.index as index:
         if served.degraded is not None:
-            raise SearchIndexError(served.degraded)
+            return Fault(served.degraded)
         described = describe_calibration(index.manifest.calibration)
     model = read_pair_model()
     described += f"; evidence by model of pairs {model.digest}, fitted on {', '.join(model.fitted_on)}"
     stated = workspace.settings.rag.min_similarity
-    if stated is None:
-        return described
-    return f"{described}; rag.min_similarity {stated:g} of the settings drops hits below it, too"
+    told = (
+        "" if stated is None else f"; rag.min_similarity {stated:g} of the settings drops hits below it, too"
+    )
+    return f"{described}{told}"
 
 
 def _describe_learned(workspace: Workspace) -> str:
     learned = read_learned(workspace.learned)
     if learned is None:
         return "nothing; documents are chosen as without labels"
-    if learned.embedder != workspace.embedder.id:
-        return (
-            f"{learned.describe()}; not used, since it is of {learned.embedder}: `backstory learn` fits again, and "
-            "`backstory learn --undo` removes it"
-        )
-    return learned.describe()
+    if learned.embedder == workspace.embedder.id:
+        return learned.describe()
+    remedy = "`backstory learn` fits again, and `backstory learn --undo` removes it"
+    return f"{learned.describe()}; not used, since it is of {learned.embedder}: {remedy}"
 
 
 def _describe_languages(workspace: Workspace) -> str:
@@ -206,7 +204,7 @@ def _describe_languages(workspace: Workspace) -> str:
     described = "; ".join(f"{what}: {listed}" for what, listed in of_each.rows())
     unknown = counts.filter(~pl.col("known"))["language"].unique().sort().to_list()
     if unknown:
-        raise BackstoryError(
+        return Fault(
             f"{described}. {workspace.embedder.id} does not know {', '.join(unknown)}: windows in an unknown language "
             f"get no verdict, and documents in one are rarely found. {LANGUAGE_REMEDY}"
         )

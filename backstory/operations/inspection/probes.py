@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
-from backstory.base.errors import BackstoryError, ContractError, SearchIndexError, StateError
+from backstory.base.errors import BackstoryError, StateError
 from backstory.base.wording import count, name_some
 from backstory.index.graph import GOOD_RECALL, REMEDY
 from backstory.index.snapshot import current_version, find_damage, read_manifest
@@ -36,30 +36,31 @@ _NAMED: Final = 5
 
 @dataclass(frozen=True)
 class Examination:
-    """One finding about a workspace.
-
-    Attributes:
-        name: What was checked.
-        passed: Whether it is as it should be.
-        detail: The finding, and what to do if it did not pass.
-    """
+    """What was checked, whether it is as it should be, and the finding, with what to do if it did not pass."""
 
     name: str
     passed: bool
     detail: str
 
 
+class Fault(str):
+    """What a probe found wrong, and what to do about it."""
+
+    __slots__ = ()
+
+
 def examine_one(name: str, look: Callable[[], str]) -> Examination:
-    """Build an examination from a function: its result describes the finding, its error names what is wrong."""
+    """Build an examination from what a function says of it; a :class:`Fault` or an error says what is wrong."""
     try:
-        return Examination(name, True, look())
+        said = look()
     except (BackstoryError, OSError, ImportError) as error:
-        return Examination(name, False, str(error))
+        said = Fault(error)
+    return Examination(name, not isinstance(said, Fault), str(said))
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One check of a workspace: ``look`` describes it, or raises an error that names what is wrong.
+    """One check of a workspace: ``look`` describes it, or says what is wrong by a :class:`Fault` or an error.
 
     A run replaces what ``is_replaced`` in several steps. Between two of these a difference means nothing, so it counts
     only while no run is under way.
@@ -92,11 +93,9 @@ def _is_changing(workspace: Workspace) -> bool:
         return False  # the examination of the catalog says why
 
 
-def _require_none(faults: Sequence[str], otherwise: str) -> str:
-    """Raise an error of some faults; without one return what is to be said otherwise."""
-    if faults:
-        raise BackstoryError(name_some(faults, _NAMED, separator="; "))
-    return otherwise
+def _join_faults(faults: Sequence[str]) -> str:
+    """Join some faults to one; an empty text without any."""
+    return Fault(name_some(faults, _NAMED, separator="; ")) if faults else ""
 
 
 def _describe_catalog(workspace: Workspace) -> str:
@@ -105,7 +104,7 @@ def _describe_catalog(workspace: Workspace) -> str:
         return "can be read"
     store = workspace.tables.store
     if left := next((name for table in TABLES for name in store.list_names(table)), None):
-        raise StateError(
+        return Fault(
             f"the catalog of the tables is gone, though there is {left}; `backstory run` makes both again"
         )
     return "not made yet; the first run makes it"
@@ -125,17 +124,13 @@ def _describe_values(workspace: Workspace) -> str:
 def _describe_views(workspace: Workspace) -> str:
     if workspace.settings.storage.files is not None:
         return "not written, since the tables are in a store"
-    damage = find_views_damage(workspace.tables)
-    return _require_none([damage] if damage else [], f"{VIEWS_FILE} is as it was written")
-
-
-def _describe_copies(workspace: Workspace) -> str:
-    return _require_none(find_stale_copies(workspace), "none contains data that has left the tables")
+    return Fault(find_views_damage(workspace.tables) or "") or f"{VIEWS_FILE} is as it was written"
 
 
 def _describe_history(workspace: Workspace) -> str:
     workspace.state.examine()
-    return f"can be read; the table runs has {_describe_table(workspace, Runs.name)}"
+    described = _describe_table(workspace, Runs.name)
+    return described if isinstance(described, Fault) else f"can be read; the table runs has {described}"
 
 
 def _describe_secret(workspace: Workspace) -> str:
@@ -149,7 +144,7 @@ def _describe_secret(workspace: Workspace) -> str:
         workspace.load_secret()
     mode = path.stat().st_mode & 0o777
     if mode != 0o600:
-        raise PermissionError(f"{path} has mode {mode:o}; run `chmod 600 {path}`")
+        return Fault(f"{path} has mode {mode:o}; run `chmod 600 {path}`")
     return f"{path} is readable by its owner only"
 
 
@@ -157,23 +152,21 @@ def _describe_table(workspace: Workspace, table: str) -> str:
     """Compare the files of a table with their hashes; their rows were valid when they were written."""
     damaged = workspace.tables.find_damage(table)
     workspace.tables.read(table, sorted(damaged))  # raises what every other reader raises, too
-    return _require_none(
-        [*damaged.values()], f"{count(len(workspace.tables.keys(table)), 'file')} as written"
+    return (
+        _join_faults([*damaged.values()]) or f"{count(len(workspace.tables.keys(table)), 'file')} as written"
     )
 
 
 def _describe_check(workspace: Workspace, check: Check) -> str:
     """Make a check of the runs over all partitions."""
     finding = make_check(workspace, check, None)
-    if not finding.passed:
-        raise ContractError(f"{check.table}: {finding.message}", code=check.name)
-    return f"no {check.what}"
+    return f"no {check.what}" if finding.passed else Fault(f"{check.table}: {finding.message}")
 
 
 def _describe_documents(workspace: Workspace) -> str:
     hashes = FileHashes(workspace.catalog)
     if path := hashes.find_deviation():
-        raise BackstoryError(
+        return Fault(
             f"{path} holds another content than a run read, though its size and times are the same; `touch` it, and "
             "run `backstory run`"
         )
@@ -185,19 +178,17 @@ def _describe_index(workspace: Workspace) -> str:
     current = current_version(workspace.index)
     if not current:
         if workspace.catalog.read("search_index"):
-            raise SearchIndexError(f"the index in {workspace.index} is gone; `backstory run` rebuilds it")
+            return Fault(f"the index in {workspace.index} is gone; `backstory run` rebuilds it")
         return "not built yet; `backstory run` builds it"
     if damage := find_damage(workspace.index / current, checksums=True):
-        raise SearchIndexError(damage)
+        return Fault(damage)
     manifest = read_manifest(workspace.index / current)
     described = f"snapshot {current}, {manifest.rows} chunks, every file has its checksum"
     recall = manifest.recall_at_5
     if recall is None:
         return f"{described}; searched exactly"
     described += f"; the HNSW index finds {recall:.1%} of the best five"
-    if recall < GOOD_RECALL:
-        raise SearchIndexError(f"{described}, below {GOOD_RECALL:.0%}; {REMEDY}")
-    return described
+    return described if recall >= GOOD_RECALL else Fault(f"{described}, below {GOOD_RECALL:.0%}; {REMEDY}")
 
 
 def _describe_posts(workspace: Workspace) -> str:
@@ -213,26 +204,13 @@ def _describe_posts(workspace: Workspace) -> str:
         elif inspect_file(path) == "edited":
             edited.append(path.name)
     people = f"; people have edited {name_some(edited, _NAMED)}" if edited else ""
-    return _require_none(changed, f"{len(files):,} as the last run left them{people}")
-
-
-def _describe_archive(workspace: Workspace) -> str:
-    return f"{len(read_archive(workspace.archive)):,} messages can be read"
-
-
-def _describe_forgotten(workspace: Workspace) -> str:
-    read_forgotten(workspace.forgotten)
-    return "can be read" if workspace.forgotten.is_file() else "holds nothing"
-
-
-def _describe_conversations(workspace: Workspace) -> str:
-    return f"{ConversationStore(workspace.state).count():,} can be read"
+    return _join_faults(changed) or f"{len(files):,} as the last run left them{people}"
 
 
 def _describe_runs(workspace: Workspace) -> str:
     records = workspace.runs.read()
     told = describe_status(records[0]) if records else "none is recorded yet"
-    return _require_none([*map(describe_status, find_trouble(records))], told)
+    return _join_faults([*map(describe_status, find_trouble(records))]) or told
 
 
 def _describe_outdated(workspace: Workspace) -> str:
@@ -252,10 +230,8 @@ def _describe_names(workspace: Workspace) -> str:
         return "not looked for, since privacy.pseudonyms is off"
     if not workspace.tables.keys("messages"):
         return "there are no messages whose authors could be named in the tables"
-    for check in CHECKS:
-        if check.name == "real_names":
-            _describe_check(workspace, check)
-    return (
+    found = [_describe_check(workspace, check) for check in CHECKS if check.name == "real_names"]
+    return _join_faults([one for one in found if isinstance(one, Fault)]) or (
         "no full name of a member, mention or member's phone number in messages and what other tables hold of them; "
         "first names alone and names in documents are not looked for (docs/security.md)"
     )
@@ -266,7 +242,13 @@ PROBES: Final = (
     Probe("catalog", _describe_catalog, is_replaced=True),
     Probe("cache", _describe_cache),
     Probe("views", _describe_views, is_replaced=True),
-    Probe("copies", _describe_copies, is_replaced=True),
+    Probe(
+        "copies",
+        lambda workspace: (
+            _join_faults(find_stale_copies(workspace)) or "none contains data that has left the tables"
+        ),
+        is_replaced=True,
+    ),
     Probe("history of runs", _describe_history, is_replaced=True),
     Probe("secret", _describe_secret),
     Probe("search index", _describe_index, is_replaced=True),
@@ -281,9 +263,23 @@ PROBES: Final = (
     ),
     Probe("cached values", _describe_values, "deep"),
     Probe("document files", _describe_documents, "deep", is_replaced=True),
-    Probe("archive", _describe_archive, "deep", is_replaced=True),
-    Probe("forgotten list", _describe_forgotten, "deep", is_replaced=True),
+    Probe(
+        "archive",
+        lambda workspace: f"{len(read_archive(workspace.archive)):,} messages can be read",
+        "deep",
+        is_replaced=True,
+    ),
+    Probe(
+        "forgotten list",
+        lambda workspace: "can be read" if read_forgotten(workspace.forgotten).hashes else "holds nothing",
+        "deep",
+        is_replaced=True,
+    ),
     Probe("written posts", _describe_posts, "deep", is_replaced=True),
-    Probe("conversations", _describe_conversations, "deep"),
+    Probe(
+        "conversations",
+        lambda workspace: f"{ConversationStore(workspace.state).count():,} can be read",
+        "deep",
+    ),
 )
 """The probes of what runs have written. Tables come first: what fails since it reads one is said of the table alone."""
