@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import BackstoryError, InputError, NoIndexError, SearchIndexError
@@ -38,7 +38,7 @@ from backstory.interfaces.library.added_texts import (
 from backstory.interfaces.library.corpus import Corpus, CorpusReader
 from backstory.interfaces.library.freshness import is_made
 from backstory.interfaces.library.names import resolve_path
-from backstory.interfaces.library.results import FileOutcome, IndexReport
+from backstory.interfaces.library.results import FileOutcome, IndexReport, Outcome
 from backstory.pipeline.history.history import BY_LIBRARY_FACE
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.plan import CORPUS, STAGES, TABLES_OF_DOCUMENTS
@@ -46,8 +46,6 @@ from backstory.pipeline.run.run import Run, RunEvent
 from backstory.pipeline.run.runner import execute_run, find_wanted
 from backstory.pipeline.stages.messages import MessagesStage
 from backstory.pipeline.workspace import Workspace
-
-Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "removed", "excluded"]
 
 _SKIPPED: Final = ("empty", "unsupported", "ignored", "set_aside")
 _FOLDERS: Final = "/*/"

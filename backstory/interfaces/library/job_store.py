@@ -69,16 +69,6 @@ class JobTurn(NamedTuple):
     accepts_removals: bool
 
 
-class JobProgress(NamedTuple):
-    """Where a job stands; see the fields of :class:`Job`."""
-
-    percent: float
-    step: str | None
-    done: int
-    total: int
-    file: str | None
-
-
 class JobStore:
     """The jobs of one tenant. At most one of them is pending or under way; threads may share an object."""
 
@@ -167,13 +157,15 @@ class JobStore:
         with self.state.begin() as session:
             _set(session, turn, _PUT_BACK)
 
-    def advance(self, turn: JobTurn, progress: JobProgress) -> bool:
+    def advance(
+        self, turn: JobTurn, *, percent: float, step: str, done: int, total: int, file: str | None
+    ) -> bool:
         """Record where a job stands, and return whether this attempt at it is still under way."""
         columns = (
             "percent = CASE WHEN percent > ? THEN percent ELSE ? END, step = ?, done = ?, total = ?, file = ?"
         )
         with self.state.begin() as session:
-            return _set(session, turn, columns, progress.percent, *progress)
+            return _set(session, turn, columns, percent, percent, step, done, total, file)
 
     def complete(self, turn: JobTurn, counts: Mapping[str, int]) -> bool:
         """Record a finished pass over the files, and return whether the job is completed.

@@ -14,6 +14,7 @@ from backstory.writing.answers.answer import Citation, Claim, Kind, Refusal
 ShouldBe: TypeAlias = Literal[Place, "unsaid"]
 Mode: TypeAlias = Literal["hybrid", "dense", "keyword"]
 State: TypeAlias = Literal["read", "pending", "failed", "skipped", "removed"]
+Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "removed", "excluded"]
 Style: TypeAlias = Literal["brief", "detailed", "bullets"]
 Confidence: TypeAlias = Literal["high", "medium", "low"]
 
@@ -53,9 +54,7 @@ class FileOutcome(Result):
     """What became of one file or one text."""
 
     path: str = Field(description="Path of the file, relative to the workspace where it lies in it.")
-    status: Literal["indexed", "unchanged", "failed", "skipped", "removed", "excluded"] = Field(
-        description="What became of it."
-    )
+    status: Outcome = Field(description="What became of it.")
     reason: str | None = Field(description="Why it was not read completely, and what to do; null otherwise.")
     document_id: str | None = Field(default=None, description="Id of its document; null if it has none.")
     chunks: int = Field(default=0, description="Number of its chunks.")

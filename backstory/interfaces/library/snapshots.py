@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -80,14 +79,10 @@ class OpenSnapshot:
             return {}
         from backstory.interfaces.library.added_texts import read_metadata  # few documents need it
 
-        return read_metadata(self._locate_file(uri), uri, revision)
-
-    @cached_property
-    def _locate_file(self) -> Callable[[str], Path]:
-        return make_locator(self.workspace)
+        return read_metadata(make_locator(self.workspace)(uri), uri, revision)
 
     def name_documents(self, tenant: str | None) -> list[DocumentNames]:
-        """Return the documents by all their names."""
+        """Return the documents of a tenant, by default that of the settings, by all their names."""
         wanted = self.workspace.settings.rag.tenant if tenant is None else tenant
         owned = zip(self.index.documents["tenant"], self._documents, strict=True)
         return [document for tenant, document in owned if wanted in (None, tenant)]

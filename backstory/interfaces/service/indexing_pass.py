@@ -14,7 +14,7 @@ from backstory.base.errors import BackstoryError, StoppedError
 from backstory.base.progress import STEP_OF_TABLES, listening
 from backstory.base.telemetry import log_event
 from backstory.interfaces.library.indexing import IndexingPlace
-from backstory.interfaces.library.job_store import JobProgress, JobStore, JobTurn
+from backstory.interfaces.library.job_store import JobStore, JobTurn
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import IndexReport
 from backstory.interfaces.service.disk_quotas import bound_removal, forecast_growth, require_room
@@ -109,8 +109,9 @@ class _JobListener:
                 self.refusal = error
                 raise
         percent = round(100 * self._place.share, 1)
-        progress = JobProgress(percent, label, done, total, self._file)
-        if self._is_over() or not self._store.advance(self._turn, progress):
+        if self._is_over() or not self._store.advance(
+            self._turn, percent=percent, step=label, done=done, total=total, file=self._file
+        ):
             self.is_stopped = True
             raise StoppedError(
                 "the job was stopped; what was made stays, and the next one goes on from there"

@@ -3,10 +3,11 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from backstory.interfaces.library.job_store import JobProgress, JobStore, JobTurn
+from backstory.interfaces.library.job_store import JobStore, JobTurn
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.service import ServiceLimits
 from tests.interfaces.library.conftest import indexed_once
@@ -37,9 +38,9 @@ def may_go_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Have the jobs of this process wait at their first step, so that they are under way on a machine of any speed."""
     may_go_on, advance = threading.Event(), JobStore.advance
 
-    def wait(self: JobStore, turn: JobTurn, progress: JobProgress) -> bool:
+    def wait(self: JobStore, turn: JobTurn, **place: Any) -> bool:
         may_go_on.wait()
-        return advance(self, turn, progress)
+        return advance(self, turn, **place)
 
     monkeypatch.setattr(JobStore, "advance", wait)
     yield may_go_on

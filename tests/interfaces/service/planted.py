@@ -19,7 +19,6 @@ from typing import Any, Final, Literal
 from pydantic import SecretStr
 
 from backstory.base.environment import ANSWER_KEY_VARIABLE
-from backstory.interfaces.library.job_store import JobProgress
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import IndexJobs
@@ -212,7 +211,8 @@ def _fill(planted: Planted, tenant: str) -> None:
     job = store.request("somebody")
     turn = store.take()
     assert turn is not None
-    store.advance(turn, JobProgress(1, "reading", 0, 1, f"{planted.plant('job', tenant)}.md"))
+    file = f"{planted.plant('job', tenant)}.md"
+    store.advance(turn, percent=1, step="reading", done=0, total=1, file=file)
     failed = store.read(job.job_id)
     store.fail(turn, "failed_steps", f"{planted.plant('job', tenant)} cannot be read ({failed.file})")
     planted.ids["job", tenant] = [job.job_id]

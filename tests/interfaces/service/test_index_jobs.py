@@ -15,7 +15,7 @@ import pytest
 
 from backstory.base.errors import InputError
 from backstory.base.progress import announce
-from backstory.interfaces.library.job_store import MOST_ATTEMPTS, Job, JobProgress, JobStore, JobTurn
+from backstory.interfaces.library.job_store import MOST_ATTEMPTS, Job, JobStore, JobTurn
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import IndexJobs
@@ -160,39 +160,39 @@ def test_progress_names_the_file_and_never_goes_back(
     root: Path, start_jobs: Callable[[], IndexJobs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_tenant(root, "acme", more=PAGES)
-    told: list[JobProgress] = []
+    told: list[dict[str, Any]] = []
     advance = JobStore.advance
 
-    def record(self: JobStore, turn: JobTurn, progress: JobProgress) -> bool:
-        told.append(progress)
-        return advance(self, turn, progress)
+    def record(self: JobStore, turn: JobTurn, **place: Any) -> bool:
+        told.append(place)
+        return advance(self, turn, **place)
 
     monkeypatch.setattr(JobStore, "advance", record)
     monkeypatch.setattr("backstory.interfaces.service.indexing_pass._SECONDS_BETWEEN_RECORDS", 0.0)
     jobs = start_jobs()
     assert finish(jobs, "acme", jobs.submit("acme", WHO)).state == "COMPLETED"
-    read = [one for one in told if one.step == "reading documents"]
-    assert [one.file for one in read][:2] == ["backup-disk.md", "drip-irrigation.md"]
-    assert len({one.file for one in read}) == read[0].total == 6 + PAGES
-    percents = [one.percent for one in told]
+    read = [one for one in told if one["step"] == "reading documents"]
+    assert [one["file"] for one in read][:2] == ["backup-disk.md", "drip-irrigation.md"]
+    assert len({one["file"] for one in read}) == read[0]["total"] == 6 + PAGES
+    percents = [one["percent"] for one in told]
     assert percents == sorted(percents)
     assert 0 < percents[-1] <= 100
-    assert any(one.step == "embedding documents" and one.file is None for one in told)
+    assert any(one["step"] == "embedding documents" and one["file"] is None for one in told)
 
 
-def stop_at(number: int, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> list[JobProgress]:
+def stop_at(number: int, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> list[dict[str, Any]]:
     """Do something at the given record of progress, before the worker sees whether it is to go on.
 
     Returns:
         The records, to which those that follow are added.
     """
-    advance, seen = JobStore.advance, list[JobProgress]()
+    advance, seen = JobStore.advance, list[dict[str, Any]]()
 
-    def count(self: JobStore, turn: JobTurn, progress: JobProgress) -> bool:
-        seen.append(progress)
+    def count(self: JobStore, turn: JobTurn, **place: Any) -> bool:
+        seen.append(place)
         if len(seen) == number:
             act()
-        return advance(self, turn, progress)
+        return advance(self, turn, **place)
 
     monkeypatch.setattr("backstory.interfaces.service.indexing_pass._SECONDS_BETWEEN_RECORDS", 0.0)
     monkeypatch.setattr(JobStore, "advance", count)
@@ -328,7 +328,7 @@ def test_what_an_earlier_attempt_records_changes_nothing(root: Path) -> None:
     turn = store.take()
     assert former is not None
     assert turn is not None
-    assert not store.advance(former, JobProgress(50, "reading documents", 1, 2, "a.md"))
+    assert not store.advance(former, percent=50, step="reading documents", done=1, total=2, file="a.md")
     store.put_back(former)
     store.fail(former, "stopped", "the job was stopped")
     assert store.complete(former, {}) is False

@@ -16,7 +16,6 @@ import httpx2
 import pytest
 
 from backstory.base.files.atomic import lock
-from backstory.interfaces.library.job_store import JobProgress
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.job_process import JobProcesses
@@ -131,7 +130,7 @@ def test_a_job_of_a_machine_that_died_is_taken_over(machines: Machines) -> None:
     jobs.wait("garden")
     jobs.close()
     # What the first one records, if it wakes up late, changes nothing.
-    assert not dead.store("garden").advance(turn, JobProgress(1, "late", 0, 1, None))
+    assert not dead.store("garden").advance(turn, percent=1, step="late", done=0, total=1, file=None)
     dead.store("garden").fail(turn, "internal", "late")
     ended = dead.store("garden").read(job.job_id)
     assert (ended.state, ended.attempts, ended.counts["documents"]) == ("COMPLETED", 2, 1)
