@@ -106,7 +106,7 @@ class SearchIndexStage(Stage):
     def end(self) -> None:
         """Describe the published snapshot, and delete those that nobody has open any more."""
         prune(self.workspace.index)
-        if not (current := current_version(self.workspace.index)):
+        if self.failures or not (current := current_version(self.workspace.index)):
             return
         manifest = read_manifest(self.workspace.index / current)
         stemmers = sorted(manifest.languages, key=lambda each: (-each.rows, each.stemmer))

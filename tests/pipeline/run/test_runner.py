@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import InputError
+from backstory.index.snapshot import current_version
 from backstory.pipeline.checks.checks import CHECKS, CheckResult, checks_after
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.plan import STAGES
@@ -159,6 +160,21 @@ def test_the_position_of_a_run_moves_from_nothing_to_its_last_step(
     dones = [position.done for position in positions]
     assert dones == sorted(dones)
     assert (dones[0], dones[-1]) == (0, total - 1)
+
+
+@pytest.mark.usefixtures("api_key")
+def test_a_service_that_refuses_is_told_also_if_the_index_is_damaged(
+    make_workspace: Callable[..., Workspace], server: GeminiServer
+) -> None:
+    workspace = make_workspace(ask_server(server, succeed))
+    run(workspace)
+    (workspace.index / current_version(workspace.index) / "manifest.json").write_text("damaged")
+    (workspace.documents_dir / "new.md").write_text("# Moths\n\nA text for a wrong key.\n", encoding="utf-8")
+    server.script.clear()
+    ask_server(server, refuse("a wrong key", fail(401)))
+    outcome, _ = run(workspace)
+    [failure] = outcome.failures
+    assert "401" in failure
 
 
 def test_a_table_that_fails_breaks_what_reads_it_with_its_reason(
