@@ -123,12 +123,13 @@ def run_and_print(
         from backstory.pipeline.workspace import open_workspace
 
         workspace = open_workspace(root, accept_removals=accept_removals, follows=False)
+        made = Run((), frozenset(), by)
         try:
-            wanted = find_wanted(workspace, first, last)
-            made = execute(workspace, Run(wanted, by=by), _follow(console, move, verbose=verbose))
+            made = Run(find_wanted(workspace, first, last), by=by)
+            made = execute(workspace, made, _follow(console, move, verbose=verbose))
         except Exception as error:
             if type(error) is not InputError:  # which the user made, and sees
-                print_lines(console, send_alerts(workspace, Run((), frozenset()), error))
+                print_lines(console, send_alerts(workspace, made, error))
             raise
     if as_json:
         print_json(make_record(made))

@@ -96,6 +96,19 @@ def test_a_run_that_stops_before_it_begins_is_told_and_wrong_arguments_are_not(
     assert "Ada" not in json.dumps(told)
 
 
+def test_a_run_that_cannot_open_its_model_is_told_with_its_days(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = add_hook(workspace).root / "backstory.yaml"
+    text = settings.read_text(encoding="utf-8").replace("provider: hashing", "model_dir: absent")
+    settings.write_text(text, encoding="utf-8")
+    assert exit_code(monkeypatch, "run", "-w", str(workspace.root)) == 1
+    [record] = open_workspace(workspace.root).runs.read()
+    (told,) = read_told(workspace)
+    assert (record.status, told["run_id"]) == ("failed", record.run_id)
+    assert told["partitions"]["first"] == record.first_partition == "2025-03-13"
+
+
 def test_a_text_that_a_service_refuses_is_not_told(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
