@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from backstory.base.errors import BackstoryError
 from backstory.base.ids import digest
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.sources.listing import hash_listing, list_documents
@@ -71,7 +72,10 @@ def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
     if not first <= partitions[0] <= partitions[-1] <= last:
         return False
     resources = RunResources(workspace)
-    return not any(stage(resources, partitions).stale_partitions() for stage in STAGES)
+    try:
+        return not any(stage(resources, partitions).stale_partitions() for stage in STAGES)
+    except BackstoryError:
+        return False  # such as of an absent model, which the run raises, and records
 
 
 def record_run(workspace: Workspace, partitions: Sequence[str]) -> None:

@@ -100,10 +100,11 @@ def test_a_run_that_cannot_open_its_model_is_told_with_its_days(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = add_hook(workspace).root / "backstory.yaml"
+    assert exit_code(monkeypatch, "run", "-w", str(workspace.root)) == 0
     text = settings.read_text(encoding="utf-8").replace("provider: hashing", "model_dir: absent")
     settings.write_text(text, encoding="utf-8")
     assert exit_code(monkeypatch, "run", "-w", str(workspace.root)) == 1
-    [record] = open_workspace(workspace.root).runs.read()
+    record, _ = open_workspace(workspace.root).runs.read()
     (told,) = read_told(workspace)
     assert (record.status, told["run_id"]) == ("failed", record.run_id)
     assert told["partitions"]["first"] == record.first_partition == "2025-03-13"
