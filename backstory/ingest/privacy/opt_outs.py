@@ -14,12 +14,12 @@ import polars as pl
 
 from backstory.base.errors import WorkspaceError
 from backstory.base.files.atomic import write_file
-from backstory.base.ids import digest, digest_json
+from backstory.base.ids import PSEUDONYM_PREFIX, digest, digest_json
 from backstory.ingest.chats.exports import Command, ExportRead
 from backstory.ingest.privacy.erasure_list import note_left_out
 from backstory.ingest.privacy.group_members import find_members
-from backstory.ingest.privacy.names import NameFinder
-from backstory.ingest.privacy.pseudonyms import make_pseudonym
+from backstory.ingest.privacy.names import NameFinder, normalize_name
+from backstory.ingest.privacy.pseudonyms import Pseudonyms, make_pseudonym, pseudonymize_messages
 
 _SALT_BYTES = 16
 
@@ -190,3 +190,48 @@ class People:
                     return person
         person = self.identify(name)
         return person if person in self._people else None
+
+
+def name_opted_out(read: ExportRead, excluded: Sequence[str], secret: bytes | None) -> pl.DataFrame:
+    """Return ``opted_out`` with conversations and authors as the tables name them: with a secret, by pseudonyms.
+
+    A row without a conversation is of a person who is ``excluded`` from all of them, by name, since only the archive
+    may hold what they wrote.
+    """
+    named, people = read.opted_out, set[str]()
+    if secret is not None and len(named):
+        text, kind, source = (pl.lit(value, pl.String) for value in (None, "message", ""))
+        rows = named.with_columns(text=text, kind=kind, source=source)
+        rows = pseudonymize_messages(rows, secret, aliases=read.aliases, other_names=read.names)
+        named = rows.select(named.columns)
+    if excluded and secret is not None:
+        pseudonyms = Pseudonyms(read.messages, secret, aliases=read.aliases, other_names=read.unread_authors)
+        # A name that no export holds any more is that of the person who wrote under exactly this name.
+        people = {
+            *(name for name in excluded if name.startswith(PSEUDONYM_PREFIX)),
+            *map(pseudonyms.of, excluded),
+            *(make_pseudonym(normalize_name(name), secret) for name in excluded),
+        }
+    elif excluded:
+        people = {*map(People(read).identify, excluded), *map(normalize_name, excluded)}
+    everywhere = [(None, person, True, 0) for person in sorted(people)]
+    return pl.concat([named, pl.DataFrame(everywhere, schema=named.schema, orient="row")])
+
+
+def drop_opted_out(messages: pl.DataFrame, opted_out: pl.DataFrame) -> pl.DataFrame:
+    """Drop stored messages of people who are out of a conversation, as :func:`name_opted_out` names them."""
+    gone = find_opted_out(messages, opted_out.filter("is_out"))
+    return messages.join(gone, on="message_id", how="anti", maintain_order="left")
+
+
+def find_opted_out(messages: pl.DataFrame, people: pl.DataFrame) -> pl.DataFrame:
+    """Return the messages whose authors are out of their conversation.
+
+    A null ``conversation_id`` in ``people`` stands for all conversations.
+    """
+    everywhere = set(map(normalize_name, people.filter(pl.col("conversation_id").is_null())["author"]))
+    authors = messages["author"].drop_nulls().unique()
+    excluded = [author for author in authors if normalize_name(author) in everywhere]
+    of_excluded = pl.col("author").is_in(excluded).fill_null(value=False)
+    in_chat = messages.filter(~of_excluded).join(people, on=["conversation_id", "author"], how="semi")
+    return pl.concat([messages.filter(of_excluded), in_chat])

@@ -23,12 +23,13 @@ from backstory.index.snapshot import current_version
 from backstory.ingest.documents.written import DRAFT_SUFFIX
 from backstory.ingest.privacy.folding import UNSPACED
 from backstory.ingest.privacy.leaks import find_naming_texts
-from backstory.pipeline.chats.stored_messages import find_written, read_intact_messages
+from backstory.pipeline.chats.stored_messages import read_intact_messages
 from backstory.pipeline.rendered_pages import list_site_pages, remove_pages
 from backstory.pipeline.run.cache_use import drop_unused
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.conversations import ConversationStore, KeptTurn
 from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.partitions import partition_keys
 from backstory.writing.post_files import inspect_file
 
 POST_FOLDERS: Final = "post_folders"
@@ -78,7 +79,8 @@ def clear_copies_of_messages(
 
     It says what was deleted, and what holds them still; None if the run drops none. So do the next two functions.
     """
-    written = find_written(workspace, read_intact_messages(workspace), partitions)
+    stored = read_intact_messages(workspace)
+    written = stored.filter(partition_keys(stored, workspace.settings.partitions.grain).is_in(partitions))
     dropped = written.join(messages, on=["message_id", "author", "text"], how="anti", nulls_equal=True)
     if dropped.is_empty():
         return None

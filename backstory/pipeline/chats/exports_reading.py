@@ -24,15 +24,9 @@ from backstory.ingest.privacy.erasure_list import (
     read_forgotten,
 )
 from backstory.ingest.privacy.leaks import find_real_names
-from backstory.ingest.privacy.names import normalize_name
-from backstory.ingest.privacy.opt_outs import People, leave_out_people, read_opt_outs
+from backstory.ingest.privacy.opt_outs import leave_out_people, name_opted_out, read_opt_outs
 from backstory.ingest.privacy.personal_data import scrub
-from backstory.ingest.privacy.pseudonyms import (
-    Pseudonyms,
-    make_pseudonym,
-    pseudonymize_messages,
-    pseudonymize_sources,
-)
+from backstory.ingest.privacy.pseudonyms import pseudonymize_messages, pseudonymize_sources
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.pipeline.incremental.inputs import hash_dependencies
 from backstory.pipeline.workspace import Workspace
@@ -51,8 +45,7 @@ class Reading:
         origins: ``file`` (path below the folder of exports) and ``conversation``, with real names, and the ``source``
             and ``conversation_id`` of its messages in the table; one row per pair.
         names: Real names of people; empty if the tables hold real names.
-        opted_out: As of what was read, but as the tables name it. A row without a conversation is of a person whom
-            ``privacy.exclude`` leaves out of all of them, even if no export holds a message of theirs.
+        opted_out: As :func:`~backstory.ingest.privacy.opt_outs.name_opted_out` gives it.
         kept: All messages of the conversations of which none may be lost, for the archive.
         emptied: Conversations of which the archive holds messages, and is to hold none, such as those kept no more.
     """
@@ -105,25 +98,6 @@ def leave_out_opted_out(workspace: Workspace, read: ExportRead) -> ExportRead:
     return leave_out_people(read, privacy.exclude, read_opt_outs(workspace.opt_outs), secret, folder)
 
 
-def drop_opted_out(messages: pl.DataFrame, opted_out: pl.DataFrame) -> pl.DataFrame:
-    """Drop stored messages of people who are out of a conversation; see :class:`Reading`."""
-    gone = find_opted_out(messages, opted_out.filter("is_out"))
-    return messages.join(gone, on="message_id", how="anti", maintain_order="left")
-
-
-def find_opted_out(messages: pl.DataFrame, people: pl.DataFrame) -> pl.DataFrame:
-    """Return the messages whose authors are out of their conversation.
-
-    A null ``conversation_id`` in ``people`` stands for all conversations.
-    """
-    everywhere = set(map(normalize_name, people.filter(pl.col("conversation_id").is_null())["author"]))
-    authors = messages["author"].drop_nulls().unique()
-    excluded = [author for author in authors if normalize_name(author) in everywhere]
-    of_excluded = pl.col("author").is_in(excluded).fill_null(value=False)
-    in_chat = messages.filter(~of_excluded).join(people, on=["conversation_id", "author"], how="semi")
-    return pl.concat([messages.filter(of_excluded), in_chat])
-
-
 def scrub_messages(workspace: Workspace, messages: pl.DataFrame) -> pl.DataFrame:
     """Replace the contact and bank data in texts that ``privacy.scrub`` lists; ids stay."""
     privacy = workspace.settings.privacy
@@ -161,7 +135,6 @@ def _put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
         read.messages["source"].alias("file"), read.messages["conversation_id"].alias("conversation")
     )
     numbered = assign_message_ids(drop_members(messages, forgotten))
-    opted_out = hide(_name_opted_out(read, secret), "conversation_id")
     return Reading(
         read=read,
         messages=scrub_messages(workspace, numbered),  # ids come first, so that no setting of it changes them
@@ -169,34 +142,8 @@ def _put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
         sources=hide(sources, "source", "reason"),
         quarantine=hide(quarantine, "source"),
         names=read.names.to_list() if secret else (),
-        opted_out=pl.concat([opted_out, _list_excluded(read, workspace.settings.privacy.exclude, secret)]),
+        opted_out=hide(name_opted_out(read, workspace.settings.privacy.exclude, secret), "conversation_id"),
     )
-
-
-def _name_opted_out(read: ExportRead, secret: bytes | None) -> pl.DataFrame:
-    """Return ``opted_out`` with conversations and authors as the tables name them."""
-    if secret is None or read.opted_out.is_empty():
-        return read.opted_out
-    text, kind, source = (pl.lit(value, pl.String) for value in (None, "message", ""))
-    rows = read.opted_out.with_columns(text=text, kind=kind, source=source)
-    named = pseudonymize_messages(rows, secret, aliases=read.aliases, other_names=read.names)
-    return named.select(read.opted_out.columns)
-
-
-def _list_excluded(read: ExportRead, entries: Sequence[str], secret: bytes | None) -> pl.DataFrame:
-    """List the people of ``privacy.exclude`` by name, since only the archive may hold what they wrote."""
-    people: set[str] = set()
-    if entries and secret is not None:
-        pseudonyms = Pseudonyms(read.messages, secret, aliases=read.aliases, other_names=read.unread_authors)
-        for entry in entries:
-            # A name that no export holds any more is that of the person who wrote under exactly this name.
-            people |= {pseudonyms.of(entry), make_pseudonym(normalize_name(entry), secret)}
-        people |= {entry for entry in entries if entry.startswith(PSEUDONYM_PREFIX)}
-    elif entries:
-        known = People(read)
-        people = {person for entry in entries for person in (known.identify(entry), normalize_name(entry))}
-    rows = [(None, person, True, 0) for person in sorted(people)]
-    return pl.DataFrame(rows, schema=read.opted_out.schema, orient="row")
 
 
 def _pseudonymize(read: ExportRead, secret: bytes) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:

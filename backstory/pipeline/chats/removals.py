@@ -17,19 +17,21 @@ from typing import Final
 import polars as pl
 
 from backstory.base.errors import RemovalError, WorkspaceError
-from backstory.base.ids import WRITTEN_PREFIX, digest
+from backstory.base.ids import digest
 from backstory.base.wording import count, name_some
-from backstory.ingest.chats.archive import drop_archived, read_archive, write_archive
+from backstory.ingest.chats.archive import read_archive
 from backstory.ingest.chats.export_files import ExportFile
 from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.ingest.privacy.leaks import find_real_names
+from backstory.ingest.privacy.opt_outs import drop_opted_out
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, pseudonymize_messages
-from backstory.pipeline.chats.exports_reading import Reading, drop_opted_out, scrub_messages
-from backstory.pipeline.chats.stored_messages import find_written, read_intact_messages
+from backstory.pipeline.chats.exports_reading import Reading, scrub_messages
+from backstory.pipeline.chats.stored_messages import read_intact_messages
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.partitions import partition_keys
 
 _FILES: Final = "exports_read"
 _ORDER: Final = ("timestamp", "source", "seq")
@@ -73,12 +75,6 @@ def keep_lost(workspace: Workspace, reading: Reading) -> Reading:
     rows = messages.filter(is_kept)
     emptied = sorted(before - set(rows["conversation_id"]))
     return replace(reading, messages=messages, kept=rows, emptied=tuple(emptied))
-
-
-def store_archive(workspace: Workspace, reading: Reading) -> None:
-    """Archive the messages of kept conversations."""
-    write_archive(workspace.archive, reading.kept)
-    drop_archived(workspace.archive, reading.emptied)
 
 
 def _find_policies(settings: ConversationSettings, reading: Reading) -> dict[str, str]:
@@ -214,10 +210,11 @@ def refuse_removals(workspace: Workspace, reading: Reading, partitions: Sequence
     policies = _find_policies(settings, reading)
     names = stored["conversation_id"].unique()
     asking = [name for name in names if policies.get(name, settings.removals) == "ask"]
-    missing = find_missing(stored, reading.messages).filter(
-        pl.col("conversation_id").is_in(asking) & ~_is_held(workspace, reading)
+    missing = find_missing(stored, reading.messages)
+    is_wanted = partition_keys(missing, workspace.settings.partitions.grain).is_in(partitions)
+    missing = missing.filter(
+        is_wanted, pl.col("conversation_id").is_in(asking) & ~_is_held(workspace, reading)
     )
-    missing = find_written(workspace, missing, partitions)
     if len(missing):
         raise RemovalError(_describe(missing, reading, settings.folder), code="removed_messages")
 
@@ -249,18 +246,3 @@ def _describe_file(path: PurePosixPath, states: Mapping[str, Mapping[str, object
     if state["status"] == "read":
         return f"{path} no longer holds {lost:,} of them"
     return f"{path} cannot be used ({state['status']}): {state['reason']}"
-
-
-def require_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFrame) -> None:
-    """Stop a run that finds none of the documents of an earlier run, for example because a disk is not mounted."""
-    before, now = (table.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX)) for table in (before, now))
-    served = before.filter(pl.col("status") == "ok").join(now, on="document_id", how="semi")
-    left = now.filter(pl.col("status").is_in(["ok", "error"]))
-    if len(served) and left.is_empty() and not workspace.accept_removals:
-        folder = workspace.settings.documents.folder
-        raise RemovalError(
-            f"the run changed no document, since {folder}/ holds none, and an earlier run read "
-            f"{count(len(served), 'document')}. If the folder should hold them, make it available (is its disk "
-            "mounted?). To remove them from the index, run again with --accept-removals",
-            code="removed_documents",
-        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 import polars as pl
@@ -50,11 +51,6 @@ def read_intact_messages(workspace: Workspace) -> pl.DataFrame:
     return pl.concat(intact)
 
 
-def find_written(workspace: Workspace, stored: pl.DataFrame, partitions: Sequence[str]) -> pl.DataFrame:
-    """Return the stored messages of some partitions."""
-    return stored.filter(partition_keys(stored, workspace.settings.partitions.grain).is_in(partitions))
-
-
 def read_with_previous(workspace: Workspace, partitions: Sequence[str]) -> pl.DataFrame:
     """Read the messages of partitions that were built, and of the partition before each."""
     grain = workspace.settings.partitions.grain
@@ -74,10 +70,8 @@ def hash_read_messages(workspace: Workspace, partitions: Sequence[str]) -> dict[
     windows must not rest on the table of windows alone.
     """
     settings = workspace.settings
-    before = (
-        {key: previous_partition(key, settings.partitions.grain) for key in partitions}
-        if settings.windows.overlap
-        else {}
-    )
-    contents = content_of(workspace, "messages", [*partitions, *before.values()])
-    return {key: digest([contents[key], contents[before[key]] if before else ""]) for key in partitions}
+    read = {key: [key] for key in partitions}
+    if settings.windows.overlap:
+        read = {key: [key, previous_partition(key, settings.partitions.grain)] for key in partitions}
+    contents = content_of(workspace, "messages", [*chain(*read.values())])
+    return {key: digest(contents[one] for one in keys) for key, keys in read.items()}

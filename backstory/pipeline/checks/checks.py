@@ -22,7 +22,8 @@ from backstory.index.graph import GOOD_RECALL, REMEDY
 from backstory.index.snapshot import current_version, read_manifest
 from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_leaks
 from backstory.pipeline.chats.named_documents import find_shown_names
-from backstory.pipeline.run.plan import PARTITIONED, STAGES
+from backstory.pipeline.chats.stored_messages import PARTITIONED
+from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE

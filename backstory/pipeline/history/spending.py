@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
-from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import uuid4
 from zoneinfo import ZoneInfo
@@ -28,12 +27,10 @@ OUTSIDE_RUNS: Final = ""
 SHIPPED_CURRENCY: Final = "USD"
 
 # Paid tier, text, as of April 2026: https://ai.google.dev/gemini-api/docs/pricing
-SHIPPED_PRICES: Final[Mapping[str, ModelPrice]] = MappingProxyType(
-    {
-        "gemini-embedding-001": ModelPrice(input=0.15),
-        "gemini-2.5-flash": ModelPrice(input=0.30, output=2.50),
-    }
-)
+SHIPPED_PRICES: Final[Mapping[str, ModelPrice]] = {
+    "gemini-embedding-001": ModelPrice(input=0.15),
+    "gemini-2.5-flash": ModelPrice(input=0.30, output=2.50),
+}
 
 _UNITS: Final = {"calls": "calls", "tokens": "tokens_in + tokens_out", "money": "cost"}
 """The units of a budget, each with what counts of a row of usage."""

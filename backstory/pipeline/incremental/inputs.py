@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 import polars as pl
@@ -27,21 +26,19 @@ from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.tables import WHOLE
 
-CODE_VERSIONS: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        "messages": 17,
-        "windows": 3,
-        "window_chunks": 6,
-        "documents": 12,
-        "document_chunks": 6,
-        "search_index": FORMAT,
-        "hits": 2,
-        "decisions": 13,
-        "contexts": 11,
-        "window_contexts": 12,
-        "posts": 12,
-    }
-)
+CODE_VERSIONS: Final[Mapping[str, int]] = {
+    "messages": 17,
+    "windows": 3,
+    "window_chunks": 6,
+    "documents": 12,
+    "document_chunks": 6,
+    "search_index": FORMAT,
+    "hits": 2,
+    "decisions": 13,
+    "contexts": 11,
+    "window_contexts": 12,
+    "posts": 12,
+}
 """Version of the code of each stage. Raise it when the code gives other rows for the same inputs.
 
 The version of the index is the snapshot format, which is part of the snapshot's name.

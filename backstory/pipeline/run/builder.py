@@ -19,11 +19,12 @@ from backstory.index.milvus import require_milvus
 from backstory.ingest.sources.listing import require_packages
 from backstory.pipeline.chats.copies import drop_unused_answers
 from backstory.pipeline.chats.named_documents import record_named_documents
+from backstory.pipeline.chats.stored_messages import PARTITIONED
 from backstory.pipeline.checks.checks import Check, checks_after, find_cases, remember, remembered_cases
 from backstory.pipeline.incremental.inputs import depends_on_model
 from backstory.pipeline.incremental.report import StageResult, join_rounds, log_report
 from backstory.pipeline.incremental.visible_documents import name_kept_snapshots
-from backstory.pipeline.run.plan import ANSWERS, CHATS, CORPUS, PARTITIONED, SEARCHING, STAGES
+from backstory.pipeline.run.plan import ANSWERS, CHATS, CORPUS, SEARCHING, STAGES
 from backstory.pipeline.run.run import OnProgress, Run, RunPosition, ignore_progress
 from backstory.pipeline.stages.posts import POSTS, WAITING, is_made_in_turn
 from backstory.pipeline.stages.search_index import AddedPostsStage, find_added_posts

@@ -23,11 +23,6 @@ class CacheUse:
     draft_bytes: int
     judgement_bytes: int
 
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of all of them."""
-        return self.vector_bytes + self.draft_bytes + self.judgement_bytes
-
 
 @dataclass(frozen=True)
 class Pruning:
@@ -63,10 +58,10 @@ def prune_caches(workspace: Workspace) -> Pruning:
             code="no_tables",
         )
     with running(workspace.catalog.state, "the pruning of caches"):
-        before = measure_caches(workspace)
+        caches = (workspace.embeddings, workspace.drafts, workspace.judgements)
+        before = sum(cache.measure() for cache in caches)
         dropped = drop_unused(workspace, [workspace.embedder.id])
-        after = measure_caches(workspace)
-    return Pruning(*dropped, max(0, before.total_bytes - after.total_bytes))
+        return Pruning(*dropped, max(0, before - sum(cache.measure() for cache in caches)))
 
 
 def drop_unused(workspace: Workspace, spaces: Collection[str] | None = None) -> tuple[int, int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
@@ -15,11 +15,8 @@ from backstory.pipeline.stages.posts import FILES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.tables import Tables
 
-MOST_NAMES: Final = 10
-"""Most documents or days that a line names."""
-
-_MOST_PATHS: Final = 3
-"""Most posts that a line names: each by its whole path, and a run may write hundreds."""
+MOST_NAMES: Final = 5
+"""Most documents, days or posts that a line names."""
 
 _OF_PEOPLE: Final = (pl.col("status") == "ok") & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
 _MISSING: Final = ("window_id", "path", "status", "reason")
@@ -34,43 +31,43 @@ def _said(words: str, default: int | tuple[()] = ()) -> Any:
 class DocumentDifferences:
     """Documents by uri. One whose content now lies under another path is renamed, from the first uri to the second."""
 
-    added: tuple[str, ...] = _said("{number:,} added ({names})")
-    changed: tuple[str, ...] = _said("{number:,} changed ({names})")
-    renamed: tuple[tuple[str, str], ...] = _said("{number:,} renamed ({names})")
-    removed: tuple[str, ...] = _said("{number:,} removed ({names})")
+    added: tuple[str, ...] = _said("added")
+    changed: tuple[str, ...] = _said("changed")
+    renamed: tuple[tuple[str, str], ...] = _said("renamed")
+    removed: tuple[str, ...] = _said("removed")
 
 
 @dataclass(frozen=True)
 class MessageDifferences:
     """Numbers of messages by id. A late one is older than the newest that was known of its conversation."""
 
-    added: int = _said("{number:,} new", 0)
-    late: int = _said("{number:,} of them late", 0)
-    changed: int = _said("{number:,} changed", 0)
-    removed: int = _said("{number:,} removed", 0)
-    new_days: tuple[str, ...] = _said("first messages of {names}")
-    late_days: tuple[str, ...] = _said("late messages of {names}")
+    added: int = _said("new", 0)
+    late: int = _said("of them late", 0)
+    changed: int = _said("changed", 0)
+    removed: int = _said("removed", 0)
+    new_days: tuple[str, ...] = _said("days with first messages")
+    late_days: tuple[str, ...] = _said("days with late messages")
 
 
 @dataclass(frozen=True)
 class WindowDifferences:
     """Numbers of windows with a context, by conversation and beginning; the added ones by verdict."""
 
-    added: Mapping[str, int] = field(default_factory=dict, metadata={"words": "{number:,} new ({names})"})
-    changed: int = _said("{number:,} with another verdict", 0)
-    removed: int = _said("{number:,} gone", 0)
+    added: Mapping[str, int] = field(default_factory=dict, metadata={"words": "new"})
+    changed: int = _said("with another verdict", 0)
+    removed: int = _said("gone", 0)
 
 
 @dataclass(frozen=True)
 class PostDifferences:
     """Files of posts by path, and the citations that were removed from what was written."""
 
-    written: tuple[str, ...] = _said("{number:,} written ({few})")
-    rewritten: tuple[str, ...] = _said("{number:,} written again ({few})")
-    edited: tuple[str, ...] = _said("{number:,} edited by a person, whose text stays ({few})")
-    removed: tuple[str, ...] = _said("{number:,} removed ({few})")
-    kept: int = _said("{number:,} kept", 0)
-    removed_citations: int = _said("{number:,} links or citations removed", 0)
+    written: tuple[str, ...] = _said("written")
+    rewritten: tuple[str, ...] = _said("written again")
+    edited: tuple[str, ...] = _said("edited by a person, whose text stays")
+    removed: tuple[str, ...] = _said("removed")
+    kept: int = _said("kept", 0)
+    removed_citations: int = _said("links or citations removed", 0)
     missing: tuple[Mapping[str, str], ...] = ()
     """Id and path of the windows without a post, and why it is ``rejected``, ``failed`` or ``waiting``."""
 
@@ -101,15 +98,15 @@ class ReaderView(NamedTuple):
 def look(workspace: Workspace) -> ReaderView:
     """Take what a reader sees now. No row is read."""
     folder, files = workspace.settings.writers.folder, workspace.catalog.read(FILES)
-    hashes = {f"{folder}/{slug}.md": entry.content for slug, entry in files.items()}
-    return ReaderView(workspace.tables.pin(), hashes)
+    return ReaderView(
+        workspace.tables.pin(), {f"{folder}/{slug}.md": entry.content for slug, entry in files.items()}
+    )
 
 
 def compare(workspace: Workspace, before: ReaderView, made: Collection[str]) -> Differences:
     """Compare what a reader saw before a run with what is there now. The files of ``before`` must still be there."""
     after, found, unknown = look(workspace), dict[str, Any](), []
-    comparisons = (compare_documents, compare_messages, _compare_windows, _compare_posts)
-    for table, compare_table in zip(("documents", "messages", "windows", "posts"), comparisons, strict=True):
+    for table, compare_table in _COMPARISONS.items():
         try:
             if table in made:
                 found[table] = compare_table(before, after)
@@ -129,9 +126,9 @@ def _read(
     """Read a table before and after, only the partitions that have changed, in it or in another table."""
     views = (before.tables, after.tables)
     former, present = (
-        {(key, entry.content) for key, entry in view.entries(changed_in or table).items()} for view in views
+        {key: one.content for key, one in view.entries(changed_in or table).items()} for view in views
     )
-    changed = sorted({key for key, _ in former ^ present})
+    changed = sorted({key for key, _ in former.items() ^ present.items()})
     return [view.read(table, changed, columns=columns) for view in views]
 
 
@@ -196,10 +193,8 @@ def _compare_windows(before: ReaderView, after: ReaderView) -> WindowDifferences
     return WindowDifferences(dict(counts.iter_rows()), len(changed), len(removed))
 
 
-def _compare_posts(before: ReaderView, after: ReaderView) -> PostDifferences | None:
+def _compare_posts(before: ReaderView, after: ReaderView) -> PostDifferences:
     posts = after.tables.read("posts", columns=(*_MISSING, "removed_citations"))
-    if posts.is_empty() and not before.files:
-        return None
     edited = set(posts.filter(status="edited")["path"])
     come, gone = after.files.keys() - before.files.keys(), before.files.keys() - after.files.keys()
     other = {path for path in before.files.keys() - gone if after.files[path] != before.files[path]}
@@ -216,13 +211,21 @@ def _compare_posts(before: ReaderView, after: ReaderView) -> PostDifferences | N
     )
 
 
+_COMPARISONS: Final[Mapping[str, Callable[[ReaderView, ReaderView], Any]]] = {
+    "documents": compare_documents,
+    "messages": compare_messages,
+    "windows": _compare_windows,
+    "posts": _compare_posts,
+}
+
+
 def describe_differences(differences: Differences) -> list[str]:
     """Describe what a run has changed, one line for each table; and the windows that have no post.
 
     The terminal, Dagster and logs have the same lines; one says so if nothing is different.
     """
     lines, posts = [], differences.posts or PostDifferences()
-    for table in ("documents", "messages", "windows", "posts"):
+    for table in _COMPARISONS:
         found = getattr(differences, table)
         told = [one for one in fields(found) if one.metadata and getattr(found, one.name)] if found else []
         if {one.name for one in told} - {"kept"}:
@@ -240,17 +243,16 @@ def describe_differences(differences: Differences) -> list[str]:
     for post in posts.missing:
         alike.setdefault((post["status"], post["reason"]), []).append(post["path"])
     for (status, reason), paths in alike.items():
-        lines.append(f"No post, {status}: {name_some(paths, _MOST_PATHS)}: {reason}")
+        lines.append(f"No post, {status}: {name_some(paths, MOST_NAMES)}: {reason}")
     return lines
 
 
 def _describe(words: str, found: Any) -> str:
-    """Fill in how many things there are, and which."""
+    """Say how many things there are, and which."""
     if isinstance(found, int):
-        return words.format(number=found)
+        return f"{found:,} {words}"
     if isinstance(found, Mapping):
-        verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in found.items())
-        return words.format(number=sum(found.values()), names=verdicts)
-    names = [" is now ".join(one) if isinstance(one, tuple) else one for one in found]
-    few, most = name_some(names, _MOST_PATHS), name_some(names, MOST_NAMES)
-    return words.format(number=len(names), few=few, names=most)
+        number, names = sum(found.values()), [f"{many:,} {verdict}" for verdict, many in found.items()]
+    else:
+        number, names = len(found), [" is now ".join(one) if isinstance(one, tuple) else one for one in found]
+    return f"{number:,} {words} ({name_some(names, MOST_NAMES)})"

@@ -20,7 +20,7 @@ from backstory.models.llm_reranker import MAX_OUTPUT_TOKENS
 from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.models.usage import Usage
 from backstory.pipeline.history.spending import estimate_cost, find_price
-from backstory.pipeline.incremental.inputs import read_previous
+from backstory.pipeline.incremental.inputs import content_of, read_previous
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages.documents import read_documents
 from backstory.pipeline.stages.messages import read_all_messages
@@ -38,8 +38,8 @@ _CHARACTERS_OF_A_TOKEN: Final = 4
 _SAMPLE_TOKENS: Final = 4000
 _SAMPLE_TEXTS: Final = 32
 
-Made: TypeAlias = Mapping[tuple[str, str], pl.DataFrame]
-"""Rows by table and partition."""
+Made: TypeAlias = Mapping[str, Mapping[str, pl.DataFrame]]
+"""Rows by table, and by partition."""
 
 
 @dataclass(frozen=True)
@@ -100,20 +100,21 @@ def estimate_run(workspace: Workspace, first: date | None, last: date | None) ->
     wanted = find_wanted(workspace, first, last)
     settings, embedder = workspace.settings, workspace.embedder
     made = _make(workspace, wanted)
-    entries = workspace.catalog.read_all({table for table, _ in made})
     changed = {
         key
-        for (table, key), rows in made.items()
-        if key not in entries[table] or entries[table][key].content != hash_rows(rows)
+        for table, parts in made.items()
+        for key, entry in content_of(workspace, table, list(parts)).items()
+        if entry != hash_rows(parts[key])
     }
     documents_change = WHOLE in changed or bool(SearchIndexStage.find_stale(workspace, []))
     stale = {key for stage in (HitsStage, DecisionsStage) for key in stage.find_stale(workspace, wanted)}
     again = {*wanted} if documents_change else stale | changed
     searched = [key for key in wanted if key in again and settings.rag.enabled]
-    documents = (made["documents", WHOLE], made["document_chunks", WHOLE])
+    chunks, documents = made["document_chunks"][WHOLE], made["documents"][WHOLE]
+    queries = made["window_chunks"]
     texts: dict[str, tuple[Task, list[str]]] = {
-        "documents": ("document", embedding_texts(*reversed(documents)) if documents_change else []),
-        "query chunks": ("query", [text for key in searched for text in made["window_chunks", key]["text"]]),
+        "documents": ("document", embedding_texts(chunks, documents) if documents_change else []),
+        "query chunks": ("query", [text for key in searched for text in queries[key]["text"]]),
     }
     embedding, missing, tokens = [], list[str](), [np.zeros(0, np.int64)]
     for kind, (task, given) in texts.items():
@@ -139,21 +140,15 @@ def estimate_run(workspace: Workspace, first: date | None, last: date | None) ->
 
 
 def _make(workspace: Workspace, wanted: Sequence[str]) -> Made:
-    """Make the tables up to the texts that are embedded, as the stages do, by table and partition."""
+    """Make the tables up to the texts that are embedded, as the stages do."""
     messages = read_all_messages(workspace, wanted)
     messages = messages.with_columns(partition_keys(messages, workspace.settings.partitions.grain))
     windows = cut_messages(workspace, messages, wanted)
     queries = cut_to_queries(workspace, pl.concat(windows.values()), messages, wanted)
-    documents = read_documents(workspace, workspace.list_documents(), FileHashes(workspace.catalog))[
-        0
-    ].documents
-    chunks = cut_documents(workspace, documents, read_previous(workspace, "document_chunks"))
-    return {
-        **{("windows", key): rows for key, rows in windows.items()},
-        **{("window_chunks", key): rows for key, rows in queries.items()},
-        ("documents", WHOLE): documents,
-        ("document_chunks", WHOLE): chunks,
-    }
+    read, _ = read_documents(workspace, workspace.list_documents(), FileHashes(workspace.catalog))
+    chunks = cut_documents(workspace, read.documents, read_previous(workspace, "document_chunks"))
+    whole = {"documents": {WHOLE: read.documents}, "document_chunks": {WHOLE: chunks}}
+    return {"windows": windows, "window_chunks": queries, **whole}
 
 
 def _predict_pace(
@@ -196,15 +191,15 @@ def _list_calls(
         calls.append(CallsToMake(purpose, model, number, tokens, used.tokens_out, cost))
 
     if rerank.paid_model is not None and searched:
-        number = sum(len(made["windows", key]) for key in searched)
+        number = sum(len(made["windows"][key]) for key in searched)
         characters = number * (QUERY_CHARACTERS + rerank.candidates * TEXT_CHARACTERS)
         add("rerank", rerank.paid_model, number, characters // _CHARACTERS_OF_A_TOKEN, MAX_OUTPUT_TOKENS)
     if writers.paid_model is not None:
         again = {*searched, *changed, *PostsStage.find_stale(workspace, wanted)}
         told = PostsStage.list_also_read(workspace, wanted)
         again = {key for key in wanted if key in again or not again.isdisjoint(told.get(key, ()))}
-        number = sum(len(made["windows", key]) for key in again)
-        characters = sum(int(made["window_chunks", key]["text"].str.len_chars().sum()) for key in again)
+        number = sum(len(made["windows"][key]) for key in again)
+        characters = sum(int(made["window_chunks"][key]["text"].str.len_chars().sum()) for key in again)
         tokens = number * settings.context.max_tokens + characters // _CHARACTERS_OF_A_TOKEN
         add("writing", writers.paid_model, number, tokens, writers.max_output_tokens)
     return calls

@@ -52,9 +52,6 @@ ALL_TABLES: Final = frozenset(stage.table for stage in STAGES)
 TABLES_OF_DOCUMENTS: Final = frozenset(stage.table for stage in CORPUS)
 """Tables of the stages that read no chat."""
 
-PARTITIONED: Final = frozenset(stage.table for stage in STAGES if stage.partitioned)
-"""Tables with calendar partitions."""
-
 _COMPLETE: Final = "complete run"
 
 

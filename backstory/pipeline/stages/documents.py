@@ -13,9 +13,10 @@ from typing import Final
 
 import polars as pl
 
+from backstory.base.errors import RemovalError
 from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.progress import announce
-from backstory.base.wording import name_some
+from backstory.base.wording import count, name_some
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import FolderListing
 from backstory.ingest.documents.folder import DocumentRead, name_reading, read_listed_documents
@@ -24,7 +25,6 @@ from backstory.ingest.documents.written import drop_former_posts, list_written, 
 from backstory.ingest.privacy.erasure_list import leave_out_documents, read_forgotten
 from backstory.ingest.sources.listing import fetch_sources, hash_listing
 from backstory.pipeline.chats.copies import clear_copies_of_documents
-from backstory.pipeline.chats.removals import require_documents
 from backstory.pipeline.incremental.inputs import code_version, is_made_by_this_code, read_previous
 from backstory.pipeline.incremental.report import CLEARED, log_unread
 from backstory.pipeline.stages.stage import CHANGED, Stage
@@ -165,8 +165,23 @@ def read_documents(
         progress=workspace.runs.follow("files read", partial(announce, "reading documents")),
     )
     if previous is not None:
-        require_documents(workspace, previous, read.documents)
+        _require_documents(workspace, previous, read.documents)
     return _leave_out(workspace, read), previous
+
+
+def _require_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFrame) -> None:
+    """Stop a run that finds none of the documents of an earlier run, for example because a disk is not mounted."""
+    before, now = (table.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX)) for table in (before, now))
+    served = before.filter(pl.col("status") == "ok").join(now, on="document_id", how="semi")
+    left = now.filter(pl.col("status").is_in(["ok", "error"]))
+    if len(served) and left.is_empty() and not workspace.accept_removals:
+        folder = workspace.settings.documents.folder
+        raise RemovalError(
+            f"the run changed no document, since {folder}/ holds none, and an earlier run read "
+            f"{count(len(served), 'document')}. If the folder should hold them, make it available (is its disk "
+            "mounted?). To remove them from the index, run again with --accept-removals",
+            code="removed_documents",
+        )
 
 
 def read_posts_again(workspace: Workspace, posts: pl.DataFrame, slugs: Collection[str]) -> pl.DataFrame:

@@ -14,6 +14,7 @@ import polars as pl
 
 from backstory.base.errors import BackstoryError, InputError, WorkspaceError
 from backstory.base.ids import digest
+from backstory.ingest.chats.archive import drop_archived, write_archive
 from backstory.ingest.chats.export_files import ExportFile, find_exports
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.privacy.opt_outs import read_opt_outs, write_opt_outs
@@ -33,7 +34,6 @@ from backstory.pipeline.chats.removals import (
     keep_lost,
     record_files,
     refuse_removals,
-    store_archive,
 )
 from backstory.pipeline.chats.stored_messages import PARTITIONED
 from backstory.pipeline.incremental.inputs import split_by_partition
@@ -196,7 +196,8 @@ class MessagesStage(Stage):
         withdrawn = {*read_people(workspace).agreed.values()} - {*people.agreed.values()}
         hidden = clear_copies_of_names(workspace, withdrawn, reading.names if named else ())
         record_people(workspace, people)
-        store_archive(workspace, reading)
+        write_archive(workspace.archive, reading.kept)
+        drop_archived(workspace.archive, reading.emptied)
         _store_opt_outs(workspace, read)
         forget_changed(workspace, read.files)
         self.fingerprint = fingerprint_messages(workspace, read.files)  # now with the archive
@@ -235,16 +236,14 @@ def _store_opt_outs(workspace: Workspace, read: ExportRead) -> None:
 def _warn_of_unused_entries(workspace: Workspace, read: ExportRead) -> None:
     for entry in read.unused_overrides:
         logger.warning(
-            "conversations.overrides: entry %d names no file and no subfolder of %s; compare its name with "
-            "theirs (a file's without its suffix)",
+            "conversations.overrides: entry %d names no file (without its suffix) and no subfolder of %s",
             entry,
             workspace.settings.conversations.folder,
         )
     for entry in read.unknown_people:
         logger.warning(
-            "privacy.exclude: nobody wrote under the name of entry %d in the exports. The entry leaves out only "
-            "messages that earlier runs archived of a person of exactly this name. Write the name as the exports do, "
-            "or the pseudonym as the tables do",
+            "privacy.exclude: nobody wrote under the name of entry %d in the exports, so it leaves out at most "
+            "archived messages. Write the name as the exports do, or the pseudonym as the tables do",
             entry,
         )
 
