@@ -1,8 +1,4 @@
-"""The checks of a run: what each finds in which table, whether it fails the run, and its message.
-
-A check is named for the cases that it looks for, so that the name fits both a passed and a failed check. The contract
-of a table is no check: rows that break it are never written.
-"""
+"""The checks of a run, each named for the cases that it looks for. Rows that break a contract are never written."""
 
 from __future__ import annotations
 
@@ -47,9 +43,8 @@ LANGUAGE_REMEDY: Final = "Set embedding.model to multilingual, or embedding.prov
 class Check:
     """One kind of case to find after a table, or the ``search_index``, was built; its name is unique in the table.
 
-    ``find`` returns one row per case in the given partitions, or in all; ``what`` describes the cases, as a noun in the
-    plural, and ``example`` is a format string for one. A check that ``waits`` is made at the end of a run that makes
-    one partition after another, since it compares rows with documents, which are in the tables then.
+    ``find`` returns one row per case, ``what`` is a noun in the plural, and ``example`` a format string for a row. One
+    that ``waits`` compares rows with documents, which a run that makes partitions in turn writes at its end.
     """
 
     table: str
@@ -64,11 +59,7 @@ class Check:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found among a number of rows: one row per case.
-
-    ``by_partition`` counts the cases of each partition that has some, where they were counted, and ``failures`` has the
-    errors of those that could not be checked.
-    """
+    """What a check found among a number of rows: one row per case, their number and errors by partition."""
 
     check: Check
     cases: pl.DataFrame
@@ -86,10 +77,8 @@ class CheckResult:
         """Number of cases, the first of them, and the remedy."""
         if self.passed:
             return "none found"
-        examples = [
-            cut_line(self.check.example.format_map(row), _EXAMPLE_CHARACTERS)
-            for row in self.cases.head(_EXAMPLES).to_dicts()
-        ]
+        lines = [self.check.example.format_map(row) for row in self.cases.head(_EXAMPLES).to_dicts()]
+        examples = [cut_line(line, _EXAMPLE_CHARACTERS) for line in lines]
         named = "; ".join(filter(None, [*examples, count_rest(len(self.cases), _EXAMPLES)]))
         end = "" if named.endswith("…") else "."
         found = f"{len(self.cases)} found among {self.rows} ({self.check.what})"
@@ -134,36 +123,33 @@ def _reference(child: str, columns: Mapping[str, str], parent: str, name: str | 
 
 
 def _real_names(table: str) -> Check:
+    of_window = " of window {window_id}" if table in PARTITIONED else ""
+    remedies = {
+        "messages": "Run `backstory run` without --from and --to to rebuild every day.",
+        "posts": "Look for the name in the documents of its context and in the prompt of the writer.",
+    }
     return Check(
         table=table,
         name="real_names",
         find=lambda workspace, partitions: find_leaks(workspace, table, partitions),
-        what="cells that hold an author's real name",
-        example="column {column} of window {window_id}" if table in PARTITIONED else "column {column}",
-        remedy="Look for the name in the documents of its context and in the prompt of the writer."
-        if table == "posts"
-        else _remake(table),
+        what="cells that hold what must not be there (a real name, a message of someone who opted out, contact data)",
+        example="column {column}" + (" of message {message_id}" if table == "messages" else of_window),
+        remedy=remedies.get(table) or _remake(table),
     )
 
 
-def _rows(
-    table: str, columns: str, condition: pl.Expr | bool = True, *, sort: Sequence[str] = ()
-) -> FindCases:
+def _rows(table: str, columns: str, condition: pl.Expr | bool = True) -> FindCases:
     """Find the rows of a table that meet a condition."""
-
-    def find(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
-        found = workspace.tables.read(table, partitions).filter(condition)
-        return (found.sort(sort) if sort else found).select(columns.split())
-
-    return find
+    return lambda workspace, partitions: (
+        workspace.tables.read(table, partitions).filter(condition).select(columns.split())
+    )
 
 
 def _find_later_documents(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
     contexts = workspace.tables.read("contexts", partitions)
     starts = workspace.tables.read("windows", partitions).select("window_id", "started_at")
-    late = contexts.join(starts, on="window_id").filter(
-        pl.lit(workspace.settings.rag.as_of) & (pl.col("published_at") > pl.col("started_at"))
-    )
+    is_late = pl.lit(workspace.settings.rag.as_of) & (pl.col("published_at") > pl.col("started_at"))
+    late = contexts.join(starts, on="window_id").filter(is_late)
     return late.select("window_id", "document_id", "published_at", "started_at")
 
 
@@ -173,13 +159,11 @@ def _find_index_deviations(workspace: Workspace, _: Partitions) -> pl.DataFrame:
     searched = workspace.tables.read("documents").filter(pl.col("status") == "ok")
     chunks = workspace.tables.read("document_chunks")
     indexed = chunks.join(searched, on=["document_id", "revision"], how="semi")
-    counts = pl.DataFrame(
-        {
-            "what": ["documents", "document_chunks"],
-            "indexed": [manifest.documents, manifest.rows],
-            "stored": [len(searched), len(indexed)],
-        }
-    )
+    rows = [
+        ("documents", manifest.documents, len(searched)),
+        ("document_chunks", manifest.rows, len(indexed)),
+    ]
+    counts = pl.DataFrame(rows, schema=["what", "indexed", "stored"], orient="row")
     return counts.filter(pl.col("indexed") != pl.col("stored"))
 
 
@@ -191,12 +175,10 @@ def _find_low_recall(workspace: Workspace, _: Partitions) -> pl.DataFrame:
 
 def _find_unjudged_windows(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
     contexts = workspace.tables.read("window_contexts", partitions).filter(verdict="not_known")
-    known = workspace.embedder.languages
-    foreign = [language for language in contexts["language"].unique() if not is_known(language, known)]
-    unjudged = contexts.filter(pl.col("language").is_in(foreign)).sort("language", "window_id")
-    return unjudged.select(
-        "window_id", "embedder_id", "recommendation", language=english_name(pl.col("language"))
-    )
+    known, language = workspace.embedder.languages, pl.col("language")
+    foreign = [each for each in contexts["language"].unique() if not is_known(each, known)]
+    unjudged = contexts.filter(language.is_in(foreign)).sort("language", "window_id")
+    return unjudged.select("window_id", "embedder_id", "recommendation", english_name(language))
 
 
 def _find_posts(is_found: Callable[[Path], bool]) -> FindCases:
@@ -223,15 +205,7 @@ CHECKS: Final = (
     _reference("posts", {"window_id": "window_id"}, "windows"),
     _reference("windows", {"message_ids": "message_id"}, "messages"),
     _reference("posts", {"cited_documents": "document_id"}, "documents", "unknown_citations"),
-    Check(
-        table="messages",
-        name="real_names",
-        find=lambda workspace, partitions: find_leaks(workspace, "messages", partitions),
-        what="cells that hold what must not be there (a real name, a message of someone who opted out, contact data)",
-        example="column {column} of message {message_id}",
-        remedy="Run `backstory run` without --from and --to to rebuild every day.",
-    ),
-    *map(_real_names, SEARCHED_COLUMNS),
+    *map(_real_names, ("messages", *SEARCHED_COLUMNS)),
     Check(
         table="contexts",
         name="later_documents",
@@ -279,7 +253,6 @@ CHECKS: Final = (
             "window_contexts",
             "window_id confidence kept_count recommendation",
             (pl.col("verdict") == "insufficient") & (pl.col("status") != "disabled"),
-            sort=("confidence", "window_id"),
         ),
         what="windows of which the context serves at most one tenth",
         example="window {window_id}: {recommendation}",
@@ -345,14 +318,8 @@ def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | N
     entries = workspace.catalog.read(check.table)
     rows = sum(entry.rows for key, entry in entries.items() if wanted is None or key in wanted)
     finding = CheckResult(check, check.find(workspace, wanted), rows)
-    log_event(
-        logger,
-        "checked",
-        table=check.table,
-        check=check.name,
-        found=len(finding.cases),
-        blocking=check.blocking,
-    )
+    found = len(finding.cases)
+    log_event(logger, "checked", table=check.table, check=check.name, found=found, blocking=check.blocking)
     return finding
 
 
@@ -369,11 +336,10 @@ def find_cases(workspace: Workspace, check: Check, partitions: Sequence[str]) ->
         if len(partitions) == 1:
             return replace(finding, by_partition={partitions[0]: len(finding.cases)})
         if "window_id" in finding.cases.columns:
-            of_windows = workspace.tables.read("windows", partitions).select("window_id", "partition")
-            named = finding.cases.join(of_windows, on="window_id")
+            windows = workspace.tables.read("windows", partitions, columns=["window_id", "partition"])
+            named = finding.cases.join(windows, on="window_id")["partition"]
             if len(named) == len(finding.cases):
-                counts = named["partition"].value_counts()
-                return replace(finding, by_partition=dict(counts.iter_rows()))
+                return replace(finding, by_partition=dict(named.value_counts().iter_rows()))
     parts = {key: find_cases(workspace, check, [key]) for key in partitions}
     return CheckResult(
         check,
