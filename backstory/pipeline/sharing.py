@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, find_key
-from backstory.base.errors import StateError, WorkspaceError
+from backstory.base.errors import BackstoryError, SearchIndexError, StateError, WorkspaceError
 from backstory.base.files.atomic import write_file
 from backstory.index.snapshot import current_version, publish, publishing, read_manifest, require_files
 from backstory.settings.paths import WorkspacePaths
@@ -74,11 +74,9 @@ def _list_name(version: str) -> str:
 
 
 def require_keys(workspace: WorkspacePaths, tables: Tables) -> None:
-    """Take the keys of the workspace or the environment, and raise if a worker then lacks one that its files need.
+    """Take the keys of a shared workspace from the environment, and raise if a worker lacks one or has another one.
 
     Keys never leave the machines of the workers: whoever reads the bucket must not learn who is behind a pseudonym.
-    Readers need none, and nothing is done for a workspace of one machine. A key may be absent (code ``no_key``), no key
-    at all (``no_secret``), or not the one that the workspace was made with (``other_secret``).
     """
     if workspace.settings.storage.files is None:
         return
@@ -90,60 +88,54 @@ def require_keys(workspace: WorkspacePaths, tables: Tables) -> None:
         (workspace.secret, PSEUDONYM_KEY_VARIABLE, read_fingerprint(tables)),
         (forgotten.with_suffix(KEY_SUFFIX), FORGOTTEN_KEY_VARIABLE, read_key_fingerprint(forgotten)),
     ):
-        given = find_key(variable, workspace.keys)
-        texts = {} if given is None else {variable: given.get_secret_value()}
-        if path.exists():
-            texts[str(path)] = path.read_text(encoding="ascii", errors="replace")
+        given, is_here = find_key(variable, workspace.keys), path.exists()
+        texts = [path.read_text(encoding="ascii", errors="replace")] if is_here else []
+        if given is not None:
+            texts.append(given.get_secret_value())
         remedy = f"copy {path.name} from another worker, or set {variable} to what it holds there"
         if made_with and not texts:
             raise WorkspaceError(
                 f"this worker lacks {path}, which is never in the store; {remedy}", code="no_key"
             )
-        for name, text in texts.items():
-            key = parse_key(text)
-            if key is None:
-                raise WorkspaceError(
-                    f"{name} is not a key of 64 hexadecimal digits; {remedy}", code="no_secret"
-                )
-            made_with = made_with or fingerprint_key(key)
-            if fingerprint_key(key) != made_with:
-                raise WorkspaceError(
-                    f"{name} is not the key that the workspace was made with, or not that of {variable}; {remedy}",
-                    code="other_secret",
-                )
-        if given is not None and not path.exists():
+        keys = [parse_key(text) for text in texts]
+        known = {made_with, *(fingerprint_key(key) for key in keys if key)} - {""}
+        if None in keys or len(known) > 1:
+            raise WorkspaceError(
+                f"{path} or {variable} is no key of 64 hexadecimal digits, or they are not the key that the workspace "
+                f"was made with; {remedy}",
+                code="other_secret",
+            )
+        if given is not None and not is_here:
             write_file(path, f"{given.get_secret_value()}\n".encode(), mode=0o600)
 
 
 class Follower:
     """Fetches the snapshot that others have published, for readers, who change nothing. Serves any thread.
 
-    ``problem`` says why the last look at the store failed, for those who are given what is here; else it is empty.
+    ``error`` says why the last look at the store failed; readers are given what is here.
     """
 
     def __init__(self, workspace: WorkspacePaths, tables: Tables) -> None:
-        self.problem = ""
+        self.error: BackstoryError | None = None
         self._workspace = workspace
         self._tables = tables
         self._next_look = -math.inf
         self._lock = threading.Lock()
 
     def follow(self) -> None:
-        """Look for a later snapshot, if it is time. A store that fails is an error if there is no snapshot here."""
+        """Look for a later snapshot, if it is time."""
         if self._workspace.settings.storage.files is None or not self._lock.acquire(blocking=False):
             return
         try:
             if time.monotonic() >= self._next_look:
-                self.problem = self._look()
-                self._next_look = time.monotonic() + (AWAY_SECONDS if self.problem else LOOK_SECONDS)
+                self.error = self._look()
+                self._next_look = time.monotonic() + (AWAY_SECONDS if self.error else LOOK_SECONDS)
         finally:
             self._lock.release()
 
-    def _look(self) -> str:
+    def _look(self) -> BackstoryError | None:
         try:
             fetch_snapshot(self._workspace, self._tables)
-        except StateError as error:
-            if not current_version(self._workspace.index):
-                raise
-            return f"No later snapshot was looked for, so this may be out of date ({error.code}): {error}"
-        return ""
+        except (StateError, SearchIndexError) as error:
+            return error
+        return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from backstory.base.environment import SETTINGS_FILE, Keys, find_workspace
 from backstory.base.errors import SearchIndexError, SettingsError, WorkspaceError
-from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration, find_threshold
+from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
 from backstory.models.choice import make_embedder, make_reranker
 from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.embeddings.protocol import Embedder
@@ -83,11 +83,7 @@ class Workspace(WorkspacePaths):
 
     @property
     def rag(self) -> RAGSettings:
-        """The settings of the retrieval for windows.
-
-        Where posts are documents, windows are searched exactly. A graph over all posts would lead a window past other
-        chunks once posts of later windows are in it, and would have to be built for each window with a post.
-        """
+        """The settings of the retrieval for windows, exact where posts are documents: each would change a graph."""
         rag = self.settings.rag
         return rag.model_copy(update={"mode": "exact"}) if self.feeds_back else rag
 
@@ -108,10 +104,7 @@ class Workspace(WorkspacePaths):
         return self.tables.catalog
 
     def publish_tables(self, older_than: timedelta = KEPT, *, discarded: Collection[str] = ()) -> None:
-        """Write the lists of files by which other programs read the tables, and delete files that are used no more.
-
-        What is deleted is told as in :meth:`~backstory.storage.tables.tables.Tables.collect`.
-        """
+        """Write the lists by which other programs read the tables, and delete files as ``Tables.collect`` tells."""
         from backstory.storage.tables.views import write_views
 
         with self.catalog.state.lock("publication of tables"):
@@ -137,17 +130,13 @@ class Workspace(WorkspacePaths):
 
     @property
     def located_settings(self) -> Settings:
-        """The settings with the folders of models as absolute paths.
-
-        The folders are relative to the workspace, because the current folder differs under Dagster and cron.
-        """
-        located = {}
-        for name in ("embedding", "rerank"):
-            group = getattr(self.settings, name)
+        """The settings with the folders of models, which are relative to the workspace, as absolute paths."""
+        groups = {name: getattr(self.settings, name) for name in ("embedding", "rerank")}
+        for name, group in groups.items():
             if group.model_dir is not None:
                 folder = str(self.root / Path(group.model_dir).expanduser())
-                located[name] = group.model_copy(update={"model_dir": folder})
-        return self.settings.model_copy(update=located)
+                groups[name] = group.model_copy(update={"model_dir": folder})
+        return self.settings.model_copy(update=groups)
 
     def load_secret(self) -> bytes:
         """Read the key of the pseudonyms, and create it in the first run."""
@@ -155,8 +144,7 @@ class Workspace(WorkspacePaths):
 
         if not self.writes and is_unmade(self.secret, self.tables):
             return _KEY_BEFORE_ANY_RUN
-        is_shared = self.settings.storage.files is not None
-        return load_secret(self.secret, self.tables, is_shared=is_shared)
+        return load_secret(self.secret, self.tables)
 
     def list_other_parts(self) -> list[Path]:
         """List the paths that are not documents, even if the workspace itself is the folder of documents."""
@@ -249,23 +237,14 @@ class Workspace(WorkspacePaths):
         return DraftCache(self.cache)
 
     @property
-    def min_similarity(self) -> float:
-        """The effective threshold: the setting, or else that of the published snapshot or of the embedder."""
-        return find_threshold(self.settings.rag, self.embedder, self.calibration)
-
-    @property
     def calibration(self) -> Calibration:
-        """The constants of the embedding space, as the published snapshot has them.
-
-        Without a snapshot in the embedder's space that can be read, they are the defaults.
-        """
+        """The constants of the embedding space: those of a published snapshot in it that can be read, or defaults."""
         from backstory.index.snapshot import current_version, read_manifest
 
         version = current_version(self.index)
         # The examination of the index tells that a manifest is damaged, and the next run makes it again.
         with suppress(SearchIndexError):
-            manifest = read_manifest(self.index / version) if version else None
-            if manifest is not None and manifest.embedder_id == self.embedder.id:
+            if version and (manifest := read_manifest(self.index / version)).embedder_id == self.embedder.id:
                 return manifest.calibration
         return DEFAULT_CALIBRATION
 
@@ -286,24 +265,19 @@ def open_workspace(
     *,
     accept_removals: bool = False,
     keys: Keys | None = None,
-    follows: bool = True,
     writes: bool = True,
 ) -> Workspace:
-    """Open the workspace named by the caller, the environment or the current folder.
-
-    One whose files are in a store is brought in step with it.
+    """Open the workspace named by the caller, the environment or the current folder, in step with its store.
 
     Args:
         path: A folder, or None to use ``BACKSTORY_WORKSPACE`` or the current folder.
         accept_removals: Whether a run may drop messages or documents that earlier runs read.
         keys: Its own keys; None for those of the environment.
-        follows: Whether the folder is brought in step with the store. A caller that does so itself says no.
         writes: Whether a reading of its inputs may note what it found; an estimate says no.
 
     Raises:
         WorkspaceError: The folder is not a workspace, or its path cannot be used.
         SettingsError: The settings are invalid, or make the same files both chats and documents.
-        StateError: The store of the settings cannot be used, and nothing of it is here.
         MissingExtraError: The settings name a database, and its packages are not installed.
     """
     root = find_workspace(path)
@@ -322,6 +296,5 @@ def open_workspace(
             "as chats and posts",
             code="nested_folders",
         )
-    if follows:
-        workspace.follower.follow()
+    workspace.follower.follow()
     return workspace

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.index.calibration import LEAST_DOCUMENTS
+from backstory.index.calibration import LEAST_DOCUMENTS, find_threshold
 from backstory.index.snapshot import current_version, read_manifest
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.workspace import open_workspace
@@ -82,5 +82,5 @@ def test_a_setting_stands_before_what_was_derived_and_the_doctor_says_so(calibra
     workspace = open_workspace(calibrated)
     derived = read_manifest(workspace.index / current_version(workspace.index)).calibration
     assert workspace.calibration == derived
-    assert workspace.min_similarity == 0.5
+    assert find_threshold(workspace.settings.rag, workspace.embedder, workspace.calibration) == 0.5
     assert "rag.min_similarity 0.5 of the settings" in calibration_of(calibrated)

@@ -26,7 +26,7 @@ _CATALOG_KEY: Final = "fingerprint"
 _logger = logging.getLogger(__name__)
 
 
-def load_secret(path: Path, tables: Tables, *, is_shared: bool = False) -> bytes:
+def load_secret(path: Path, tables: Tables) -> bytes:
     """Read the secret of a workspace, and create it in the first run.
 
     The file is created atomically, and only its owner can read it. Processes that call this at the same time get the
@@ -41,9 +41,7 @@ def load_secret(path: Path, tables: Tables, *, is_shared: bool = False) -> bytes
         secret = _read_secret(path)
     except FileNotFoundError:
         if recorded or _hold_pseudonyms(tables):
-            raise WorkspaceError(
-                f"{path} is lost, but {_remedy(path, tables, is_shared)}", code="lost_secret"
-            ) from None
+            raise WorkspaceError(f"{path} is lost, but {_remedy(path, tables)}", code="lost_secret") from None
         _create_secret(path)
         secret = _read_secret(path)
     fingerprint = fingerprint_key(secret)
@@ -51,7 +49,7 @@ def load_secret(path: Path, tables: Tables, *, is_shared: bool = False) -> bytes
         tables.catalog.record(_CATALOG_TABLE, {_CATALOG_KEY: Entry("", fingerprint, 0)})
     elif not hmac.compare_digest(recorded, fingerprint):
         raise WorkspaceError(
-            f"{path} is not the secret of the last run, but {_remedy(path, tables, is_shared)}",
+            f"{path} is not the secret of the last run, but {_remedy(path, tables)}",
             code="other_secret",
         )
     return secret
@@ -82,14 +80,11 @@ def parse_key(text: str) -> bytes | None:
     return key if len(key) == _SECRET_BYTES else None
 
 
-def _remedy(path: Path, tables: Tables, is_shared: bool) -> str:
-    former = "the tables hold pseudonyms of the former secret."
-    if is_shared:
-        return f"{former} Copy {path.name} from another worker, and change nothing else"
+def _remedy(path: Path, tables: Tables) -> str:
     return (
-        f"{former} Restore {path.name} from a backup. To give everyone "
-        f"another pseudonym instead, remove everything in {tables.store.locate('')} except cache.sqlite, and run "
-        "`backstory run`: it then rebuilds every table"
+        f"the tables hold pseudonyms of the former secret. Restore {path.name} from a backup or another worker. To "
+        f"give everyone another pseudonym instead, remove everything in {tables.store.locate('')} except cache.sqlite, "
+        "and run `backstory run`: it then rebuilds every table"
     )
 
 

@@ -22,11 +22,11 @@ def open_library(workspace: Path | None) -> Library:
     return Library.open(workspace)
 
 
-def open_workspace(workspace: Path | None, *, follows: bool = True) -> Workspace:
+def open_workspace(workspace: Path | None) -> Workspace:
     """Open the workspace that a command is about, as late as the library."""
     from backstory.pipeline.workspace import open_workspace
 
-    return open_workspace(workspace, follows=follows)
+    return open_workspace(workspace)
 
 
 def read_day(text: str) -> date:

@@ -122,7 +122,7 @@ def run_and_print(
         from backstory.pipeline.run.runner import find_wanted
         from backstory.pipeline.workspace import open_workspace
 
-        workspace = open_workspace(root, accept_removals=accept_removals, follows=False)
+        workspace = open_workspace(root, accept_removals=accept_removals)
         made = Run((), frozenset(), by)
         try:
             made = Run(find_wanted(workspace, first, last), by=by)

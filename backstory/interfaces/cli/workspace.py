@@ -315,7 +315,7 @@ def copy(
     from backstory.operations.backup.moving import LOCAL, copy_workspace
     from backstory.settings.storage import DATABASE_SCHEMES
 
-    opened = open_workspace(workspace, follows=False)
+    opened = open_workspace(workspace)
     done = copy_workspace(opened, to)
     used, settings = opened.settings.storage, f"{opened.root}/backstory.yaml"
     is_database = to.partition(":")[0] in DATABASE_SCHEMES

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from backstory.base.errors import InputError
+from backstory.index.calibration import find_threshold
 from backstory.interfaces.library.results import Confidence, Evaluation, SearchAnswer
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.hashing import HashingEmbedder
@@ -60,7 +61,7 @@ def evaluate(
     overlap = 1 - len(missing) / len(words) if words else 0.0
     compares_words = workspace.embedder.id == HashingEmbedder.id
     similarity = _compare(workspace, question, texts, stemmer, only_content=compares_words) if texts else None
-    threshold = workspace.min_similarity
+    threshold = find_threshold(workspace.settings.rag, workspace.embedder, workspace.calibration)
     distance = -1.0 if similarity is None else similarity - threshold
     is_close, is_far = distance >= 0, distance < -_NEAR
     if overlap >= _MOST_WORDS:

@@ -201,8 +201,10 @@ def describe_indexing(workspace: Workspace) -> str | None:
     return f"indexing is under way{f': {steps[0]}' if steps else ''}"
 
 
-def explain_absence(workspace: Workspace) -> NoIndexError:
-    """Explain why nothing can be searched: nothing is indexed yet, or the first indexing is under way."""
+def explain_absence(workspace: Workspace) -> BackstoryError:
+    """Explain why nothing can be searched: no store, nothing indexed yet, or a first indexing under way."""
+    if workspace.follower.error is not None:
+        return workspace.follower.error
     if indexing := describe_indexing(workspace):
         return NoIndexError(
             f"{indexing}, and nothing can be searched yet; ask again when it has ended, which the status tells",

@@ -286,5 +286,9 @@ class DocumentReader:
         return self._list_notes(self._changes.describe(corpus.version, corpus.revisions, hidden))
 
     def _list_notes(self, age: str | None) -> list[str]:
-        indexing = describe_indexing(self._workspace)
-        return list(filter(None, [indexing, age, self._workspace.follower.problem]))
+        notes = [describe_indexing(self._workspace), age]
+        if error := self._workspace.follower.error:
+            notes.append(
+                f"This may be out of date, since no later snapshot can be had ({error.code}): {error}"
+            )
+        return list(filter(None, notes))

@@ -24,7 +24,7 @@ from backstory.operations.inspection.inventory import examine_files
 from backstory.operations.inspection.probes import PROBES, Examination, Fault, Probe, examine_one
 from backstory.pipeline.checks.checks import LANGUAGE_REMEDY
 from backstory.pipeline.query_index import open_for_queries
-from backstory.pipeline.sharing import require_keys
+from backstory.pipeline.sharing import fetch_snapshot, require_keys
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.evidence.learned import read_learned
 from backstory.retrieval.evidence.pair_model import read_pair_model
@@ -57,7 +57,7 @@ def examine(given: Path | None, *, deep: bool = False) -> list[Examination]:
         found.append(examine_one("installation", _describe_installation))
         found.append(examine_one("model cache", lambda: _writable(cache_folder())))
     try:
-        workspace = open_workspace(given, follows=False)
+        workspace = open_workspace(given)
     except BackstoryError as error:
         return [*found, Examination("settings", False, str(error))]
     found.append(Examination("settings", True, str(workspace.root)))
@@ -127,7 +127,7 @@ def _try_store(workspace: Workspace) -> str:
         return "none is configured: the tables are in a folder"
     store.write(_STORE_PROBE, b"backstory")
     store.delete([_STORE_PROBE])
-    workspace.follower.follow()
+    fetch_snapshot(workspace, workspace.tables)
     require_keys(workspace, workspace.tables)
     return f"{store.address} can be written; this worker has the keys, which are never there"
 

@@ -27,7 +27,7 @@ from backstory.ingest.sources.listing import fetch_sources, hash_listing
 from backstory.pipeline.chats.copies import clear_copies_of_documents
 from backstory.pipeline.incremental.inputs import code_version, is_made_by_this_code, read_previous
 from backstory.pipeline.incremental.report import CLEARED, log_unread
-from backstory.pipeline.stages.stage import CHANGED, Stage
+from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE, Made
@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 _DOCUMENTS = "documents"
 _NAMED = 5
+_CHANGED: Final = "changed while it was read"  # so that the next run makes it again
 
 _LOST_HISTORY: Final = (
     "the table documents of the last run is damaged, or of an earlier version of Backstory; this run built it again "
@@ -47,9 +48,7 @@ _LOST_HISTORY: Final = (
 class DocumentsStage(Stage):
     """Reads the document files into ``documents`` (revisions, tombstones, errors), and every file into ``sources``.
 
-    Files that have changed on the disk since the last run are hashed (:mod:`backstory.ingest.documents.file_hashes`),
-    and those with another content are parsed. If the folder is absent or empty, the counts hold a ``notice``, because
-    windows then get no context. If the earlier table cannot be read, the ``notice`` says that its history is lost.
+    Files that have changed on the disk since the last run are hashed, and those with another content are parsed.
     """
 
     table = "documents"
@@ -58,18 +57,15 @@ class DocumentsStage(Stage):
 
     def hash_further(self) -> Mapping[str, Sequence[str]]:
         """Hash the files, and what else decides how they are read."""
-        workspace = self.workspace
-        return {
-            WHOLE: [
-                name_reading(
-                    workspace.settings.documents, timezone=workspace.settings.conversations.timezone
-                ),
-                hash_listing(self._listing, self.hashes),
-                read_forgotten(workspace.forgotten).fingerprint,
-                f"mentions_undated={workspace.has_chats}",
-                _hash_refusals(workspace),
-            ]
-        }
+        workspace, settings = self.workspace, self.workspace.settings
+        further = [
+            name_reading(settings.documents, timezone=settings.conversations.timezone),
+            hash_listing(self._listing, self.hashes),
+            read_forgotten(workspace.forgotten).fingerprint,
+            f"mentions_undated={workspace.has_chats}",
+            _hash_refusals(workspace),
+        ]
+        return {WHOLE: further}
 
     def stale_partitions(self) -> list[str]:
         """Return ``["all"]`` if the stage would write anything."""
@@ -95,15 +91,14 @@ class DocumentsStage(Stage):
         read, previous = read_documents(workspace, self._listing, self.hashes)
         after = type(self)(self.resources, [])
         after.hashes = self.hashes
-        inputs = self.inputs if after.inputs == self.inputs else {WHOLE: CHANGED}
-        if previous is not None and (
-            cleared := clear_copies_of_documents(workspace, previous, read.documents)
-        ):
-            self.counts[CLEARED] = cleared
-        if was_made and previous is None:
+        inputs = self.inputs[WHOLE] if after.inputs == self.inputs else _CHANGED
+        if previous is not None:
+            cleared = clear_copies_of_documents(workspace, previous, read.documents)
+            self.counts |= {CLEARED: cleared} if cleared else {}
+        elif was_made:
             self.counts["notice"] = _LOST_HISTORY
         made = {
-            (_DOCUMENTS, WHOLE): Made(read.documents, inputs[WHOLE]),
+            (_DOCUMENTS, WHOLE): Made(read.documents, inputs),
             ("sources", _DOCUMENTS): Made(fill_in_languages(workspace, read), read.reading),
         }
         workspace.tables.commit(made, seen=self.seen)
@@ -119,9 +114,8 @@ class DocumentsStage(Stage):
         for rows, name in ((documents, "status"), (sources, "files")):
             counts = rows["status"].value_counts(sort=True).iter_rows()
             self.counts |= {f"{name}_{status}": count for status, count in counts}
-        self.counts["drafts"] = sources.filter(pl.col("reason") == DRAFT).height
         undated = sources.filter((pl.col("status") == "read") & pl.col("first").is_null())["source"]
-        self.counts["undated"] = len(undated)
+        self.counts |= {"drafts": sources.filter(reason=DRAFT).height, "undated": len(undated)}
         if len(undated):
             self.counts["undated_documents"] = name_some(undated.to_list(), _NAMED)
         if not documents["status"].is_in(["ok"]).any():
@@ -131,7 +125,7 @@ class DocumentsStage(Stage):
                 "put documents into it, or set `documents: {folder: ...}`"
             )
             logger.warning("%s", notice)
-            self.counts["notice"] = "; ".join([*filter(None, [str(self.counts.get("notice", ""))]), notice])
+            self.counts["notice"] = "; ".join(filter(None, [str(self.counts.get("notice", "")), notice]))
 
     @cached_property
     def _listing(self) -> FolderListing:
@@ -148,8 +142,7 @@ def read_documents(
 ) -> tuple[DocumentRead, pl.DataFrame | None]:
     """Read the documents as they are to be stored, and the table as it is; None if that cannot be read.
 
-    Nothing is written. Documents are parsed again whose hashes are not those of the table. If all documents that an
-    earlier run read are gone, it raises ``RemovalError``.
+    Nothing is written. If all documents that an earlier run read are gone, it raises ``RemovalError``.
     """
     previous = read_previous(workspace, "documents")
     known = workspace.catalog.read("sources").get(_DOCUMENTS)
@@ -187,10 +180,11 @@ def _require_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataF
 def read_posts_again(workspace: Workspace, posts: pl.DataFrame, slugs: Collection[str]) -> pl.DataFrame:
     """Read some of the written posts as they are now."""
     settings, folder = workspace.settings, workspace.settings.writers.folder
-    uris = [f"{WRITTEN_PREFIX}{folder}/{slug}.md" for slug in slugs]
-    is_read = pl.col("uri").is_in(uris)
-    listing = list_written(workspace.posts_dir, folder)
-    timezone = settings.conversations.timezone
+    uris, timezone = (
+        [f"{WRITTEN_PREFIX}{folder}/{slug}.md" for slug in slugs],
+        settings.conversations.timezone,
+    )
+    is_read, listing = pl.col("uri").is_in(uris), list_written(workspace.posts_dir, folder)
     read = read_listed_documents(
         replace(listing, files=tuple(file for file in listing.files if file.uri in uris)),
         settings.documents,
@@ -204,9 +198,8 @@ def read_posts_again(workspace: Workspace, posts: pl.DataFrame, slugs: Collectio
 
 def _leave_out(workspace: Workspace, read: DocumentRead) -> DocumentRead:
     """Leave out what was forgotten, what the embedder refuses, and former posts."""
-    folder = workspace.settings.documents.folder
-    read = leave_out_documents(read, read_forgotten(workspace.forgotten), folder)
-    read = _leave_out_refused(workspace, read)
+    forgotten, folder = read_forgotten(workspace.forgotten), workspace.settings.documents.folder
+    read = _leave_out_refused(workspace, leave_out_documents(read, forgotten, folder))
     return replace(read, documents=drop_former_posts(read.documents))
 
 
@@ -263,16 +256,8 @@ def _leave_out_refused(workspace: Workspace, read: DocumentRead) -> DocumentRead
     }
     if not reasons:
         return read
-    told = pl.DataFrame(
-        {
-            "source": [name_source(folder, uri) for uri in reasons],
-            "status": "failed",
-            "reason": [*reasons.values()],
-            "rows": 0,
-        }
-    )
-    return replace(
-        read,
-        documents=read.documents.filter(~pl.col("uri").is_in([*reasons])),
-        sources=read.sources.update(told.cast({"rows": read.sources.schema["rows"]}), on="source"),
-    )
+    rows = [(name_source(folder, uri), "failed", reason, 0) for uri, reason in reasons.items()]
+    columns = ("source", "status", "reason", "rows")
+    told = pl.DataFrame(rows, {name: read.sources.schema[name] for name in columns}, orient="row")
+    kept = read.documents.filter(~pl.col("uri").is_in([*reasons]))
+    return replace(read, documents=kept, sources=read.sources.update(told, on="source"))

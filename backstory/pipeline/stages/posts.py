@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import polars as pl
@@ -75,8 +75,7 @@ _NAMED: Final = 3
 class PostsStage(Stage):
     """Writes a post for each window whose messages, context, prompt or writer have changed.
 
-    Files that are lost are written again. A file that a person has edited stays, and the draft goes beside it. Where a
-    budget or a quota of the writer is used up, the windows that are left wait, and the report says so.
+    Files that are lost are written again. A file that a person has edited stays, and the draft goes beside it.
     """
 
     table = POSTS
@@ -103,23 +102,15 @@ class PostsStage(Stage):
         contents = [content_of(workspace, table, told) for table in TABLES_READ]
         windows = content_of(workspace, "windows", later)
         withheld = [] if workspace.settings.writers.paid_model is None else list_withheld(workspace)
-        of_documents = [
-            *list_unlinked(workspace),
-            *list_link_places(workspace),
-            *(f"{key} is withheld" for key in withheld),
-        ]
+        of_documents = [*list_unlinked(workspace), *list_link_places(workspace)]
+        of_documents += [f"{key} is withheld" for key in withheld]
         names = read_people(workspace).fingerprint(self.partitions)
-        return {
-            key: digest(
-                [
-                    *(content[one] for content in contents for one in near.told),
-                    *(windows[one] for one in near.later),
-                    *(depends, names[key]),
-                    *of_documents,
-                ]
-            )
-            for key, near in neighbours.items()
-        }
+        hashed = {}
+        for key, (near, after) in neighbours.items():
+            of_tables = [content[one] for content in contents for one in near]
+            of_windows = [windows[one] for one in after]
+            hashed[key] = digest([*of_tables, *of_windows, depends, names[key], *of_documents])
+        return hashed
 
     @classmethod
     def list_also_read(cls, workspace: Workspace, partitions: Sequence[str]) -> Mapping[str, Sequence[str]]:
@@ -133,11 +124,9 @@ class PostsStage(Stage):
         if workspace.writer is not None:
             changed |= workspace.catalog.read(_ASKED_AGAIN).keys()
             wanted = {*self.partitions}.difference(changed)
-            changed |= {
-                entry.inputs
-                for slug, entry in workspace.catalog.read(FILES).items()
-                if entry.inputs in wanted and hash_file(workspace.posts_dir / f"{slug}.md") != entry.content
-            }
+            for slug, entry in workspace.catalog.read(FILES).items():
+                if entry.inputs in wanted and hash_file(workspace.posts_dir / f"{slug}.md") != entry.content:
+                    changed.add(entry.inputs)
         return [key for key in self.partitions if key in changed]
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
@@ -151,24 +140,19 @@ class PostsStage(Stage):
         self.seen = workspace.catalog.version
         requests = count_requests(writer)
         # With feedback, the context of a partition is read after the posts of the one before are written.
-        assignments = (
-            {} if workspace.feeds_back else {key: read_assignment(workspace, key) for key in partitions}
-        )
+        early = [] if workspace.feeds_back else partitions
+        assignments = {key: read_assignment(workspace, key) for key in early}
         material = [pair for assignment in assignments.values() for pair in assignment.material]
         settings, drafts = workspace.settings.writers, workspace.drafts
         ready = write_posts(material, writer, settings, self._discretion, drafts, calls) if material else {}
-        written = {
-            key: self._write_posts(
-                writer, key, assignments.get(key) or read_assignment(workspace, key), ready
-            )
-            for key in partitions
-        }
-        for rows in written.values():
+        written, again = dict[str, pl.DataFrame](), dict[str, Entry | None]()
+        for key in partitions:
+            assignment = assignments.get(key) or read_assignment(workspace, key)
+            rows = written[key] = self._write_posts(writer, key, assignment, ready)
             add_counts(self.counts, _count(rows))
-        again = {key: count_unfinished(rows) for key, rows in written.items()}
-        workspace.catalog.record(
-            _ASKED_AGAIN, {key: Entry("", "", rows) if rows else None for key, rows in again.items()}
-        )
+            unfinished = count_unfinished(rows)
+            again[key] = Entry("", "", unfinished) if unfinished else None
+        workspace.catalog.record(_ASKED_AGAIN, again)
         add_counts(self.counts, {"writing_api_calls": count_requests(writer) - requests})
         self.counts.update(calls.counts)
         self.stopped = calls.limit
@@ -212,9 +196,8 @@ class PostsStage(Stage):
         # By conversation, of which a window waits for the posts; under one key if it is given those of all.
         earlier: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         # A window that ended before another began comes before it in this order.
-        for window, context in sorted(
-            assignment.material, key=lambda pair: (pair[0].last_started_at, pair[0].window_id)
-        ):
+        by_start = sorted(assignment.material, key=lambda pair: (pair[0].last_started_at, pair[0].window_id))
+        for window, context in by_start:
             seen = earlier[window.conversation_id if settings.feedback_scope == "conversation" else ""]
             if any(row["published_at"] < window.last_started_at and not is_served(row) for row in seen):
                 row = make_wait(window, context, writer, settings, _EARLIER_FIRST)
@@ -232,8 +215,9 @@ class PostsStage(Stage):
         self._notes.append(remove_files(workspace, known - kept))
         price = find_price(workspace.settings.costs, settings.paid_model) if settings.paid_model else None
         for row in rows:
-            used = Usage(tokens_in=row["tokens_in"], tokens_out=row["tokens_out"])
-            row["cost"] = estimate_cost(price, used)
+            row["cost"] = estimate_cost(
+                price, Usage(tokens_in=row["tokens_in"], tokens_out=row["tokens_out"])
+            )
         return tabulate(rows)
 
 
@@ -280,10 +264,8 @@ def place_file(
     workspace.catalog.record(FILES, {row["slug"]: Entry(partition, _BEING_WRITTEN, 1)})
     if not place_post(path, as_post(row, conversation_id)):
         aside = PurePosixPath(row["path"]).with_name(draft_path(path).name)
-        row = row | {
-            "status": "edited",
-            "reason": f"a person has edited {row['path']}, which stays; a later draft is in {aside}",
-        }
+        reason = f"a person has edited {row['path']}, which stays; a later draft is in {aside}"
+        row = row | {"status": "edited", "reason": reason}
     entry = Entry(partition, hash_file(path), 1)
     workspace.catalog.record(FILES, {row["slug"]: entry})
     return row, entry
@@ -298,17 +280,13 @@ def list_post_files(workspace: Workspace) -> list[str]:
 def list_files_of_people(workspace: Workspace) -> list[str]:
     """List what people did in the folder of the posts: files that they edited or added, by hash, and removed ones."""
     known = workspace.catalog.read(FILES)
-    removed = [
-        f"{slug} is removed" for slug in sorted(known) if not (workspace.posts_dir / f"{slug}.md").exists()
-    ]
-    changed = [
-        f"{path.relative_to(workspace.posts_dir).as_posix()} {hash_file(path)}"
-        for path in sorted(workspace.posts_dir.rglob("*.md"))
-        if path.is_file()
-        and not path.name.endswith(DRAFT_SUFFIX)
-        and not (path.stem in known and inspect_file(path) == "ours")
-    ]
-    return [*removed, *changed]
+    folder = workspace.posts_dir
+    listed = [f"{slug} is removed" for slug in sorted(known) if not (folder / f"{slug}.md").exists()]
+    for path in sorted(filter(Path.is_file, folder.rglob("*.md"))):
+        is_ours = path.stem in known and inspect_file(path) == "ours"
+        if not is_ours and not path.name.endswith(DRAFT_SUFFIX):
+            listed.append(f"{path.relative_to(folder).as_posix()} {hash_file(path)}")
+    return listed
 
 
 def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]) -> str:

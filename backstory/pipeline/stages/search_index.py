@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import polars as pl
 from pydantic import ValidationError
 
 from backstory.base.environment import SETTINGS_FILE
-from backstory.base.errors import ModelError, SettingsError
+from backstory.base.errors import ModelError, SearchIndexError, SettingsError, StateError
 from backstory.index.build import arrange, publish_content
 from backstory.index.calibration import calibrate, describe_calibration
 from backstory.index.chunks import cut_document_chunks, embedding_texts
@@ -20,10 +21,7 @@ from backstory.index.snapshot import current_version, find_damage, prune, read_m
 from backstory.ingest.documents.reader import READERS
 from backstory.models.embeddings.protocol import Vectors
 from backstory.models.failures import hide_quotes
-from backstory.pipeline.incremental.inputs import (
-    is_made_by_this_code,
-    read_previous,
-)
+from backstory.pipeline.incremental.inputs import is_made_by_this_code, read_previous
 from backstory.pipeline.incremental.visible_documents import IS_POST
 from backstory.pipeline.sharing import fetch_snapshot, send_snapshot
 from backstory.pipeline.stages.documents import (
@@ -62,7 +60,7 @@ class SearchIndexStage(Stage):
         known = workspace.catalog.read(self.table).get(WHOLE)
         if known is None or known.inputs != self.inputs[WHOLE]:
             return [WHOLE]
-        if workspace.settings.storage.files is not None:
+        with suppress(StateError, SearchIndexError):  # a snapshot that cannot be had is built
             fetch_snapshot(workspace, workspace.tables)
         if current_version(workspace.index) != known.content:
             return [WHOLE]
@@ -80,25 +78,19 @@ class SearchIndexStage(Stage):
                 stage(self.resources, []).build()
             self.make(partitions)
             return
-        content = arrange(
-            documents,
-            chunks,
-            vectors,
-            workspace.embedder.id,
-            workspace.settings.index,
-            _list_languages(workspace, documents),
-        )
+        embedder, languages = workspace.embedder, _list_languages(workspace, documents)
+        content = arrange(documents, chunks, vectors, embedder.id, workspace.settings.index, languages)
         calibration = calibrate(
-            workspace.embedder,
+            embedder,
             documents,
             chunks,
             vectors,
             lambda probes: self.resources.embed(probes, "query", "documents").vectors,
         )
         version = publish_content(workspace.index, content, calibration).manifest.version
-        embedding = workspace.settings.embedding.model_dump_json()
+        settings = workspace.settings.embedding.model_dump_json()
         inputs = SearchIndexStage(self.resources, []).inputs[WHOLE]
-        workspace.catalog.record(_EMBEDDING, {WHOLE: Entry(embedding, version, 0)})
+        workspace.catalog.record(_EMBEDDING, {WHOLE: Entry(settings, version, 0)})
         workspace.catalog.record(self.table, {WHOLE: Entry(inputs, version, len(chunks))})
         if workspace.settings.storage.files is not None:
             send_snapshot(workspace, workspace.tables, version)
@@ -141,8 +133,7 @@ class SearchIndexStage(Stage):
 class AddedPostsStage(SearchIndexStage):
     """Puts the posts that a run has written over the published snapshot, in memory.
 
-    They are read, cut and embedded as the last step of the run does again, which writes the tables and publishes all. A
-    killed run leaves what was published.
+    The last step of the run reads, cuts and embeds them again, writes the tables and publishes all.
     """
 
     def stale_partitions(self) -> list[str]:
@@ -164,10 +155,9 @@ class AddedPostsStage(SearchIndexStage):
         if vectors is None:
             self.make(partitions)
             return
-        languages, main = _list_languages(workspace, documents), base.manifest.main_stemmer
-        content = arrange(
-            documents, chunks, vectors, workspace.embedder.id, base.manifest.settings, languages, main
-        )
+        embedder, languages = workspace.embedder.id, _list_languages(workspace, documents)
+        settings, main = base.manifest.settings, base.manifest.main_stemmer
+        content = arrange(documents, chunks, vectors, embedder, settings, languages, main)
         visible = posts.visible.with_posts(documents)
         self.resources.posts = AddedPosts(documents, chunks, files, visible, with_posts(base, content))
 
@@ -177,8 +167,8 @@ class AddedPostsStage(SearchIndexStage):
 
     def _list_changed(self) -> list[str]:
         """List the posts whose files are others than those that were read."""
-        files = self.workspace.catalog.read(FILES)
-        return sorted({slug for slug, _ in self._posts.files.items() ^ files.items()})
+        read, files = self._posts.files, self.workspace.catalog.read(FILES)
+        return sorted({slug for slug, _ in read.items() ^ files.items()})
 
 
 def find_added_posts(resources: RunResources) -> AddedPosts:
@@ -194,11 +184,8 @@ def find_added_posts(resources: RunResources) -> AddedPosts:
 def _list_files(workspace: Workspace, slugs: Collection[str]) -> dict[str, Entry]:
     """List those files of posts that are as they were written."""
     known, folder = workspace.catalog.read(FILES), workspace.posts_dir
-    return {
-        slug: known[slug]
-        for slug in slugs
-        if slug in known and hash_file(folder / f"{slug}.md") == known[slug].content
-    }
+    there = {slug: known[slug] for slug in slugs if slug in known}
+    return {slug: file for slug, file in there.items() if hash_file(folder / f"{slug}.md") == file.content}
 
 
 def _list_languages(workspace: Workspace, documents: pl.DataFrame) -> dict[str, str | None]:
@@ -208,10 +195,7 @@ def _list_languages(workspace: Workspace, documents: pl.DataFrame) -> dict[str, 
 
 
 def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
-    """Read the settings of the embedder with which the current snapshot was built.
-
-    None if they are not recorded, or if this version of Backstory does not know them any more.
-    """
+    """Read the settings of the embedder of the current snapshot; None if they are not known any more."""
     recorded = workspace.catalog.read(_EMBEDDING).get(WHOLE)
     if recorded is None or recorded.content != current_version(workspace.index):
         return None
@@ -234,20 +218,15 @@ class DocumentChunksStage(Stage):
         workspace = self.workspace
         [documents], previous = self.read(partitions), read_previous(workspace, "document_chunks")
         chunks = cut_documents(workspace, documents, previous)
-        self.counts["kept"] = (
-            0 if previous is None else chunks.join(previous, on="chunk_id", how="semi").height
-        )
-        self.counts["tokens"] = int(chunks["token_count"].sum())
+        kept = 0 if previous is None else chunks.join(previous, on="chunk_id", how="semi").height
+        self.counts |= {"kept": kept, "tokens": int(chunks["token_count"].sum())}
         return {WHOLE: chunks}
 
 
 def cut_documents(
     workspace: Workspace, documents: pl.DataFrame, previous: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """Cut documents into chunks; revisions whose chunks are in the table as it was keep them.
-
-    It raises ``SettingsError`` if the setting ``chunks.chunkers`` names a format that no reader has.
-    """
+    """Cut documents into chunks; revisions whose chunks are in the table as it was keep them."""
     settings, embedder = workspace.settings.chunks, workspace.embedder
     known = sorted({reader.name for reader in READERS})
     if unknown := sorted(set(settings.chunkers) - set(known)):

@@ -42,8 +42,6 @@ from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE, Made
 
-CHANGED: Final = "changed while it was read"
-"""Recorded as what was read of a partition that the next run makes again."""
 _OF_EVERY_PARTITION: Final = (ModelSetupError, StateError)
 """Errors that the next partition would meet, too."""
 
@@ -54,9 +52,7 @@ logger = logging.getLogger(__name__)
 class AddedPosts:
     """The written posts as documents, while a run writes further ones that are not in its tables and snapshot yet.
 
-    They have rows of the tables ``documents`` and ``document_chunks``; ``files`` are those of them that were read as
-    they are, by slug, ``visible`` the documents that windows may see, and ``index`` the published snapshot with these
-    posts, or None as long as they are those of the snapshot.
+    ``files`` are those that were read, by slug; ``index`` is None as long as the posts are those of the snapshot.
     """
 
     documents: pl.DataFrame
@@ -70,8 +66,7 @@ class RunResources:
     """What the stages of one run share.
 
     With ``isolates_failures``, a partition that cannot be made is told in the result; otherwise its error is raised. A
-    stage that finds further partitions that the run must make names all in ``widened_to``. While ``posts`` are added to
-    what the run searches, it does not search the published snapshot alone.
+    stage that finds further partitions that the run must make names all in ``widened_to``.
     """
 
     def __init__(self, workspace: Workspace, *, isolates_failures: bool = False) -> None:
@@ -133,10 +128,8 @@ class RunResources:
 class Stage:
     """One execution of a stage for some partitions. The classes are the stages; their attributes describe them.
 
-    A stage says what it reads (:attr:`contents`, :meth:`hash_further`) and makes the rows (:meth:`compute`). Its table
-    is rebuilt partition by partition where the inputs differ from the recorded ones, or the file from the one that was
-    written.
-
+    Its table is rebuilt partition by partition where the inputs (:attr:`contents`, :meth:`hash_further`) differ from
+    the recorded ones, or the file from the one that was written.
     """
 
     table: ClassVar[str]
@@ -162,9 +155,7 @@ class Stage:
         self.counts: dict[str, int | float | str] = {}
         self.seen = self.workspace.catalog.version  # before anything was read
         self.failures: dict[str, str] = {}
-        self.stopped: str | None = (
-            None  # which budget or limit left partitions or rows; a stage may set it, too
-        )
+        self.stopped: str | None = None  # which budget or limit left partitions or rows
 
     @classmethod
     def list_also_read(cls, workspace: Workspace, partitions: Sequence[str]) -> Mapping[str, Sequence[str]]:
@@ -212,40 +203,33 @@ class Stage:
         entries = {} if self.weighed_by is None else self.workspace.catalog.read(self.weighed_by)
         return {key: entries[key].rows for key in partitions if key in entries}
 
-    def inputs_after(self) -> Mapping[str, str]:
-        """Return :attr:`inputs` after the rows were made, for inputs that may change while they are read."""
-        return self.inputs
-
     def begin(self) -> None:
         """Do what must be done before anything is compared; nothing unless a stage says so."""
 
     def make(self, partitions: list[str]) -> None:
-        """Write and record partitions. One whose inputs changed while they were read is rebuilt by the next run."""
-        frames, after = self.compute(partitions), self.inputs_after()
-        read = {key: self.inputs[key] if after[key] == self.inputs[key] else CHANGED for key in partitions}
-        made = {(self.table, key): Made(frames[key], read[key]) for key in partitions}
+        """Write and record partitions."""
+        frames = self.compute(partitions)
+        made = {(self.table, key): Made(frames[key], self.inputs[key]) for key in partitions}
         self.workspace.tables.commit(made, seen=self.seen)
 
     def end(self) -> None:
         """Do what must be done when the partitions are written; nothing unless a stage says so."""
 
     def build(self) -> StageResult:
-        """Rebuild the partitions that are stale.
+        """Rebuild the partitions that are stale, in groups of neighbours.
 
-        Neighbouring partitions are built in groups. Each group is written and recorded before the next one starts, so
-        that memory does not grow with the range and a killed process loses one group at most. The rows of a partition
-        do not depend on its group. A group that fails is made again, one partition after another. Where another run has
-        written a partition meanwhile, all is read again.
+        Each group is recorded before the next one starts, so that memory does not grow with the range and a killed
+        process loses one group at most. A group that fails is made again, one partition after another. Where another
+        run has written a partition meanwhile, all is read again.
         """
         started, workspace = time.perf_counter(), self.workspace
         self.begin()
         if drop_other_grain(workspace, self.table, self.inputs):
             self.seen = workspace.catalog.version
         pending = self.stale_partitions()
-        weights = self.weigh(pending) if pending else {}
-        groups = deque(group_partitions(pending, weights, workspace.settings.partitions.rows_at_once))
-        made: list[str] = []
-        left: list[str] = []
+        weights, most = self.weigh(pending) if pending else {}, workspace.settings.partitions.rows_at_once
+        groups = deque(group_partitions(pending, weights, most))
+        made, left = list[str](), list[str]()
         while groups:
             group = groups.popleft()
             try:

@@ -123,11 +123,9 @@ def _split(frame: pl.DataFrame, windows: pl.DataFrame, partitions: Sequence[str]
 
 
 class RetrievalStage(Stage):
-    """A stage that reads the windows and the search index. All its tables grow with the query chunks.
+    """A stage that reads the windows and the search index, or as it was in ``snapshots``, versions by partition.
 
-    Attributes:
-        snapshots: Version of the snapshot that counts for each partition; None for the published one. Where written
-            posts are documents, :attr:`backstory.pipeline.incremental.visible_documents.Earlier.version`.
+    Where written posts are documents, such a version is that of ``visible_documents.Earlier``.
     """
 
     weighed_by = "window_chunks"
@@ -141,15 +139,13 @@ class RetrievalStage(Stage):
 
     def hash_dependencies(self) -> Mapping[str, str]:
         """Hash the settings and the snapshot; where written posts are documents, the documents before a partition."""
-        workspace, partitions = self.workspace, self.partitions
-        searched: Mapping[str, str | None] = dict.fromkeys(partitions)
-        if self.snapshots is not None:
-            searched = self.snapshots
-        elif workspace.feeds_back:
-            earlier = self.resources.visible.name_earlier(partitions)
+        workspace, searched = self.workspace, self.snapshots or {}
+        if self.snapshots is None and workspace.feeds_back:
+            earlier = self.resources.visible.name_earlier(self.partitions)
             searched = {key: documents.version for key, documents in earlier.items()}
-        depends = {one: hash_dependencies(workspace, self.table, one) for one in set(searched.values())}
-        return {key: depends[searched[key]] for key in partitions}
+        named = {key: searched.get(key) for key in self.partitions}
+        depends = {one: hash_dependencies(workspace, self.table, one) for one in set(named.values())}
+        return {key: depends[one] for key, one in named.items()}
 
     def retrieval(self) -> Retrieval:
         """Return the search of the index, by the settings."""
@@ -207,20 +203,15 @@ class DecisionsStage(RetrievalStage):
         hits, windows, chunks = self.read(partitions)
         queries = cache(lambda: self.embed_queries(windows, chunks)[0])
         judged = self.retrieval().judge(hits, chunks, lambda wanted: queries().vectors_of(wanted))
-        causes = judged.frame["cause"].value_counts()
-        add_counts(self.counts, {f"cause_{cause}": n for cause, n in causes.iter_rows()})
-        add_counts(self.counts, judged.counts)
+        causes = judged.frame["cause"].value_counts().iter_rows()
+        add_counts(self.counts, {**{f"cause_{cause}": n for cause, n in causes}, **judged.counts})
         return _split(judged.frame, windows, partitions)
 
     def weigh(self, partitions: list[str]) -> Mapping[str, int]:
-        """Return the query chunks of each partition; with a reranker, enough that each small group is written at once.
-
-        Reranking is expensive, so that little of it may be lost with a killed process.
-        """
-        rows = super().weigh(partitions)
+        """Return the query chunks; with a reranker, more, so that a killed process loses little of its work."""
+        rows, settings = super().weigh(partitions), self.workspace.settings
         if self.workspace.reranker is None:
             return rows
-        settings = self.workspace.settings
         share = ceil(settings.partitions.rows_at_once / settings.rerank.threads)
         return {key: max(share, rows.get(key, 0)) for key in partitions}
 
@@ -239,9 +230,8 @@ class ContextsStage(RetrievalStage):
 
     def hash_further(self) -> Mapping[str, Sequence[str]]:
         """Hash the names under which readers see the people of each partition."""
-        known = read_people(self.workspace).fingerprint(self.partitions)
-        documents = hash_shown_documents(self.workspace)
-        return {key: [names, documents] for key, names in known.items()}
+        known, documents = read_people(self.workspace), hash_shown_documents(self.workspace)
+        return {key: [names, documents] for key, names in known.fingerprint(self.partitions).items()}
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Gather the chunks of the partitions."""
@@ -280,7 +270,7 @@ class WindowContextsStage(RetrievalStage):
         """Summarize the windows of the partitions."""
         workspace, settings = self.workspace, self.workspace.settings
         windows, chunks, hits, decisions, contexts = self.read(partitions)
-        index = self.resources.index
+        index, people = self.resources.index, read_people(workspace)
         posts = index.list_posts(decisions["chunk_id"].unique()) if workspace.feeds_back else None
         _, assessments = self.retrieval().assess(windows, chunks, decisions, workspace.embedder.languages)
         summary = make_window_contexts(
@@ -296,9 +286,7 @@ class WindowContextsStage(RetrievalStage):
             index_version=index.manifest.version,
             settings_hash=digest_json(values_read_by(workspace, "window_contexts"), length=16),
             posts=posts,
-            messages=show_messages(
-                windows, read_with_previous(workspace, partitions), read_people(workspace)
-            ),
+            messages=show_messages(windows, read_with_previous(workspace, partitions), people),
         )
         for column in ("status", "verdict", "language"):
             values = summary[column].value_counts()

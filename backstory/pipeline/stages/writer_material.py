@@ -33,10 +33,9 @@ _Row: TypeAlias = Mapping[str, Any]
 
 
 class Neighbours(NamedTuple):
-    """The partitions that decide the posts of one: those whose windows are told, and later ones of its periods.
+    """The partitions that decide the posts of one, in order.
 
-    The former are in order and include the partition itself, and those with which it is compared; the latter decide
-    whether a letter is written there.
+    ``told`` are itself and those of which its letters tell; ``later`` ones decide whether a letter is written there.
     """
 
     told: list[str]
@@ -44,10 +43,7 @@ class Neighbours(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What the writer is asked for in one partition: windows and letters with their contexts.
-
-    ``told`` are the other windows, each with the slug of the letter that tells of it in the row of another one.
-    """
+    """What the writer is asked for in one partition, and other windows, ``told``, with the slugs of their letters."""
 
     material: list[Part]
     told: list[tuple[_Row, str]]
@@ -74,11 +70,7 @@ def find_neighbours(workspace: Workspace, partition: str) -> Neighbours:
 def read_assignment(
     workspace: Workspace, partition: str, wanted: Collection[str] | None = None
 ) -> Assignment:
-    """Read what the writer is asked for in a partition.
-
-    It is asked for all windows, or for those ``wanted`` whose rows have the posts. Neighbours that are not made are
-    left out.
-    """
+    """Read what the writer is asked for in a partition, of all windows or those ``wanted``, with made neighbours."""
     told, later = find_neighbours(workspace, partition)
     windows = _read_windows(workspace, [*told, *later])
     periods = _group(windows, workspace.settings.writers)
@@ -122,10 +114,7 @@ def read_post_material(workspace: Workspace, window_id: str, partition: str) -> 
 
 
 def list_homes(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str]:
-    """List the posts that windows have now: the window whose row has the post, by slug.
-
-    With letters, ``partitions`` are all of them.
-    """
+    """List the windows whose rows have posts now, by slug; with letters, ``partitions`` are all of them."""
     rows, writers = _read_windows(workspace, partitions), workspace.settings.writers
     homes = {name_letter(*name): members[-1]["window_id"] for name, members in _group(rows, writers).items()}
     for row in rows:
@@ -136,23 +125,16 @@ def list_homes(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str
 
 
 def read_material(workspace: Workspace, partition: str, wanted: Collection[str] | None = None) -> list[Part]:
-    """Read what a writer is shown of the windows of a partition.
-
-    While a run is under way, windows that are not ``wanted`` may not have a context yet.
-    """
-    windows, chunks, contexts, summaries = (
-        read_table_rows(workspace, table, [partition]) for table in TABLES_READ
-    )
+    """Read what a writer is shown of the windows of a partition, or of those ``wanted``, which have contexts."""
+    tables = (read_table_rows(workspace, table, [partition]) for table in TABLES_READ)
+    windows, chunks, contexts, summaries = tables
     if wanted is not None:
         windows = windows.filter(pl.col("window_id").is_in([*wanted]))
     people = read_people(workspace)
     # A prompt leaves out what no model is sent; a writer without a model quotes, and what it quotes is searched.
     withheld = list_withheld(workspace) if workspace.settings.writers.paid_model is not None else []
-    unlinked, folder, link = (
-        list_unlinked(workspace),
-        workspace.settings.documents.folder,
-        make_linker(workspace),
-    )
+    unlinked, link = list_unlinked(workspace), make_linker(workspace)
+    folder = workspace.settings.documents.folder
     names = {name: people.names_in(name) for name in windows["conversation_id"].unique()}
     gathered = gather_windows(windows, read_with_previous(workspace, [partition]), summaries, names)
     statuses = dict(summaries.select("window_id", "status").iter_rows())
@@ -166,10 +148,9 @@ def read_material(workspace: Workspace, partition: str, wanted: Collection[str] 
         if row["document_id"] in withheld:
             continue
         place = {"path": locate(row["uri"], folder), "link": link(row["uri"])}
-        is_unlinked = row["document_id"] in unlinked
-        rows_of_window[row["window_id"]].append(
-            {**row, **({"path": "", "slug": "", "link": ""} if is_unlinked else place)}
-        )
+        if row["document_id"] in unlinked:
+            place = {"path": "", "slug": "", "link": ""}
+        rows_of_window[row["window_id"]].append(row | place)
     material = []
     for window in gathered:
         if window.window_id not in statuses:
@@ -180,19 +161,11 @@ def read_material(workspace: Workspace, partition: str, wanted: Collection[str] 
         rows, own = rows_of_window[window.window_id], ids[window.window_id]
         places = {message: place for place, message in enumerate(window.message_ids)}
         # The positions of the messages that each document serves; none where that is not certain.
-        served = {
-            row["chunk_id"]: tuple(
-                sorted(
-                    {
-                        places[own[place]]
-                        for chunk in row["matched_query_chunks"]
-                        for place in spans.get(chunk, ())
-                        if is_certain(row["serves"]) and own[place] in places
-                    }
-                )
-            )
-            for row in rows
-        }
+        served = {}
+        for row in rows:
+            chunks_served = row["matched_query_chunks"] if is_certain(row["serves"]) else ()
+            messages = {own[place] for chunk in chunks_served for place in spans.get(chunk, ())}
+            served[row["chunk_id"]] = tuple(sorted(places[one] for one in messages if one in places))
         material.append((window, gather_context(statuses[window.window_id], rows, served)))
     return material
 

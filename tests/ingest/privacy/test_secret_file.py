@@ -190,10 +190,10 @@ def test_doctor_distinguishes_a_secret_that_is_lost_from_one_that_was_never_made
     make_workspace: Callable[..., Workspace],
 ) -> None:
     workspace = make_workspace()
-    assert "not made yet" in " ".join(run("doctor", "-w", str(workspace.root)).output.split())
+    assert "not made yet" in " ".join(run("doctor", "-v", "-w", str(workspace.root)).output.split())
     build_table(workspace, "messages", find_partitions(workspace))
     workspace.secret.unlink()
-    told = " ".join(run("doctor", "-w", str(workspace.root)).output.split())
+    told = " ".join(run("doctor", "-v", "-w", str(workspace.root)).output.split())
     assert "not made yet" not in told
     assert "secret.key is lost, but the tables hold pseudonyms" in told
     assert not workspace.secret.exists()
