@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import BackstoryError, InputError, NoIndexError, SearchIndexError
@@ -166,32 +167,44 @@ class Change:
 
     def remove(self, names: Sequence[str], corpus: Corpus) -> IndexReport:
         """Remove texts, sources or documents; see :meth:`backstory.interfaces.library.library.Library.remove`."""
-        # Several names may mean the same file.
-        planned = list(dict.fromkeys(self._plan_removal(name, corpus) for name in names))
+        planned = dict(self._plan_removal(name, corpus) for name in names)  # several may mean the same file
         # A file of a source can be excluded only as long as the source is there.
-        planned.sort(key=lambda removal: removal.source is not None)
-        outcomes = [removal.carry_out(self.workspace) for removal in planned]
+        outcomes = [planned[key]() for key in sorted(planned)]
         return self._make(known=outcomes, accept_removals=True)
 
-    def _plan_removal(self, name: str, corpus: Corpus) -> _Removal:
-        """Resolve a name before anything is removed."""
+    def _plan_removal(self, name: str, corpus: Corpus) -> tuple[tuple[bool, Path], Callable[[], FileOutcome]]:
+        """Resolve a name before anything is removed: to whether it is a source, its place, and what removes it."""
         folder = self.workspace.documents_dir
         text = locate_text(folder, name)
         if inspect_text(text) == "ours" and self._is_own(text):
-            return _Removal(file=text)
+            return (False, text), partial(self._delete_text, text)
         try:
             place = resolve_path(name)
         except InputError:  # the name of a document need not be a path
             place = None
         for source in list_sources(self.workspace):
             if source.name == name or source.root.resolve() == place:
-                return _Removal(source.root, source=source)
+                return (True, source.root), partial(self._drop_source, source)
         row = corpus.find(name)
         path = corpus.paths[row["document_id"]]
         if locate_text(folder, path.stem) == path and inspect_text(path) == "ours":
-            return _Removal(file=path)
+            return (False, path), partial(self._delete_text, path)
         require_excludable(self.workspace, row["uri"])
-        return _Removal(uri=row["uri"], file=path)
+        return (False, path), partial(self._exclude, row["uri"], path)
+
+    def _delete_text(self, file: Path) -> FileOutcome:
+        file.unlink()
+        uri = file.relative_to(self.workspace.documents_dir).as_posix()
+        return FileOutcome(path=self._name(uri), status="removed", reason="its file was deleted")
+
+    def _drop_source(self, source: Source) -> FileOutcome:
+        remove_source(self.workspace, source.name)
+        reason = f"runs no longer read the source {source.name}; its files are unchanged"
+        return FileOutcome(path=str(source.root), status="removed", reason=reason)
+
+    def _exclude(self, uri: str, file: Path) -> FileOutcome:
+        reason = exclude_document(self.workspace, uri, file)
+        return FileOutcome(path=self._name(uri), status="excluded", reason=reason)
 
     def _is_own(self, file: Path, *others: str) -> bool:
         """Return whether the text of a file, if any, belongs to the tenant of the settings."""
@@ -271,28 +284,6 @@ class Change:
             return {}
         except SearchIndexError:  # a damaged snapshot is built again, from documents that are known
             return self.reader.read().revisions
-
-
-class _Removal(NamedTuple):
-    """What is to be removed: a source, the file of an added text, or with ``uri`` a person's file."""
-
-    file: Path
-    source: Source | None = None
-    uri: str | None = None
-
-    def carry_out(self, workspace: Workspace) -> FileOutcome:
-        """Delete the text, drop the source, or exclude the file."""
-        folder = workspace.settings.documents.folder
-        if self.source is not None:
-            remove_source(workspace, self.source.name)
-            reason = f"runs no longer read the source {self.source.name}; its files are unchanged"
-            return FileOutcome(path=str(self.file), status="removed", reason=reason)
-        if self.uri is not None:
-            reason = exclude_document(workspace, self.uri, self.file)
-            return FileOutcome(path=name_source(folder, self.uri), status="excluded", reason=reason)
-        self.file.unlink()
-        uri = self.file.relative_to(workspace.documents_dir).as_posix()
-        return FileOutcome(path=name_source(folder, uri), status="removed", reason="its file was deleted")
 
 
 def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:

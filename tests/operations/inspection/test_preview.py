@@ -193,6 +193,25 @@ def test_an_export_with_a_fault_is_no_table_and_no_json_of_another_kind(elsewher
     }
 
 
+def test_the_parts_of_a_folder_that_is_one_export_are_files_only_where_it_is_not_read(
+    elsewhere: Path,
+) -> None:
+    whole = '[{"type": "message", "user": "U1", "ts": "1704103200.0001", "text": "hello"}]'
+    for name, people, chats, day in (
+        ("slack", '[{"id": "U1"}]', '[{"id": "C1", "name": "general"}]', whole),
+        ("damaged", "[]", '{"x', '[{"text": "hello"}]'),
+    ):
+        lists = {"users.json": people, "channels.json": chats}
+        write(elsewhere / name, {**lists, "general/2024-01-01.json": day, "notes.md": POST})
+    assert taken(preview_run([Path("slack")])) == {
+        "slack/": ("chat", "read"),
+        "slack/notes.md": ("document", "read"),
+    }
+    damaged = taken(preview_run([Path("damaged")]))
+    assert damaged["damaged/"] == (None, "unsupported")
+    assert damaged["damaged/general/2024-01-01.json"] == ("document", "read")
+
+
 def test_a_picture_is_a_document_unless_it_lies_beside_a_chat(elsewhere: Path) -> None:
     write(elsewhere, {"blog/post.md": POST, "blog/lamp.png": ""})
     assert taken(preview_run([Path("blog")]))["blog/lamp.png"] == ("document", "empty")
