@@ -271,7 +271,7 @@ def test_a_backup_in_a_store_is_one_file_without_keys(
     address = f"{bucket.root}/{tmp_path.name}"
     for day in ("2025-06-01", "2025-06-02", "2025-06-03"):
         (made_workspace.documents_dir / f"{day}.md").write_text(f"# {day}\n", encoding="utf-8")
-        done = write_to_store(made_workspace, f"{address}/{day}", keep=2)
+        done = write_to_store(made_workspace, f"{address}/{day}", inputs=True, keep=2)
         assert (done.removed, done.place.startswith(f"{address}/{day}/backups/workspace/")) == (0, True)
     assert any("secret.key" in reason for reason in done.left_out)
     restored = restore_from_store(done.place, tmp_path / "again")

@@ -41,7 +41,7 @@ LOOKING: Final[tuple[tuple[str, ...], ...]] = (
     ("doctor",),
     ("doctor", "--alerts"),
     ("doctor", "--files"),
-    ("backup", "{new}.tar"),
+    ("backup", "{new}.tar.gz"),
     ("backup", "file://{new}"),
     ("storage", "copy", "--to", "file://{new}"),
 )

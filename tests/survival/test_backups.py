@@ -59,7 +59,7 @@ def test_what_a_run_is_replacing_is_made_again_after_a_restore(root: Path, tmp_p
     before = describe(root)
     flip(find_file(root, "hits", "2025-03-13"))
     flip(root / "index" / (root / "index" / "CURRENT").read_text().strip() / "vectors.npy")
-    done = write_backup(open_workspace(root), tmp_path / "b.tar")
+    done = write_backup(open_workspace(root), tmp_path / "b.tar.gz")
     assert any("1 partitions of hits" in reason for reason in done.left_out)
     assert any(reason.startswith("the search index") for reason in done.left_out)
     restored = restore_backup(Path(done.place), tmp_path / "again")
@@ -196,9 +196,9 @@ def test_a_damaged_backup_restores_nothing(
 @pytest.mark.parametrize(
     ("name", "code"),
     [
-        ("b.zip", "other_ending"),
-        ("absent/b.tar", "absent_folder"),
-        ("workspace/b.tar", "inside_workspace"),
+        ("b.tar", "other_ending"),
+        ("absent/b.tar.gz", "absent_folder"),
+        ("workspace/b.tar.gz", "inside_workspace"),
     ],
 )
 def test_a_place_that_does_not_do_is_refused(root: Path, tmp_path: Path, name: str, code: str) -> None:
@@ -207,6 +207,6 @@ def test_a_place_that_does_not_do_is_refused(root: Path, tmp_path: Path, name: s
 
 
 def test_a_backup_never_replaces_a_file(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "b.tar").touch()
-    with raises(InputError, "already_there", tmp_path / "b.tar"):
-        write_backup(open_workspace(root), tmp_path / "b.tar")
+    (tmp_path / "b.tar.gz").touch()
+    with raises(InputError, "already_there", tmp_path / "b.tar.gz"):
+        write_backup(open_workspace(root), tmp_path / "b.tar.gz")

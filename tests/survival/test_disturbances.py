@@ -97,7 +97,7 @@ def begin(made: Path, share: Share) -> Begin:
             return ("run",)
         beside = root.with_name(work)
         return (
-            ("backup", f"{beside}.tar")
+            ("backup", f"{beside}.tar.gz")
             if work == "backup"
             else ("storage", "copy", "--to", f"file://{beside}")
         )
@@ -117,7 +117,7 @@ def require_end(work: str, root: Path, words: tuple[str, ...], expected: Expecte
                 )
         return
     if work == "backup":
-        root = restore_backup(root.with_name("backup.tar"), root.with_name("restored")).root
+        root = restore_backup(root.with_name("backup.tar.gz"), root.with_name("restored")).root
     assert find_differences(describe(root), expected["later" if work == "later" else "first"]) == {}
     assert run(root).fresh
     if is_shared(root):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 from backstory.base.errors import InputError, SettingsError, StateError
-from backstory.base.extras import require_extra
 from backstory.index.snapshot import current_version
 from backstory.pipeline.sharing import fetch_snapshot, send_snapshot
 from backstory.pipeline.workspace import Workspace
@@ -27,11 +26,11 @@ LOCAL: Final = "local"
 class Copied:
     """What a copy did: files and rows of state in the target now, their size, and how many were not there before."""
 
-    files: int = 0
-    size: int = 0
-    copied: int = 0
-    rows: int = 0
-    copied_rows: int = 0
+    files: int
+    size: int
+    copied: int
+    rows: int
+    copied_rows: int
 
 
 def copy_workspace(workspace: Workspace, target: str) -> Copied:
@@ -46,39 +45,33 @@ def copy_workspace(workspace: Workspace, target: str) -> Copied:
     is_database = urlsplit(target).scheme in DATABASE_SCHEMES
     if target == LOCAL and storage.files is None and storage.database is None:
         what = (
-            f"everything is in {workspace.root} already: storage of the settings names nothing to copy from"
+            f"{workspace.root} holds everything already: storage of the settings names nothing to copy from"
         )
         raise InputError(what, code="no_store")
     try:
         if is_database:
-            require_database_address(target)
-            way_out = "leave out `storage: {database: ...}`"
-            require_extra("postgres", "A database for several machines", way_out)
-            open_state(workspace.root, target, STATE).exists()
+            open_state(workspace.root, require_database_address(target), STATE).exists()
         elif target != LOCAL:
             target = clean_store_address(target)
-    except SettingsError as error:  # the address is not repeated, since it may hold a secret
-        raise SettingsError(f"--to, the address of the copy: {error}", code=error.code) from error
-    except StateError as error:
-        raise StateError(f"--to {target} cannot be used: {error}", code=error.code) from error
+    except (SettingsError, StateError) as error:  # it does not repeat an address that holds a secret
+        raise type(error)(f"--to, the address of the copy: {error}", code=error.code) from error
     with running(workspace.catalog.state, "backstory storage copy"):
-        done = Copied()
+        files, rows = [], [(0, 0)]
         if not is_database and (target != LOCAL or storage.files is not None):
-            done = _copy_files(workspace, target)
+            files = _copy_files(workspace, target)
         if is_database or (target == LOCAL and storage.database is not None):
             # As for files, a copy to where the settings say that they are is one from the folder.
             source = None if storage.database == target else storage.database
             to = target if is_database else None
-            moved = [
+            rows = [
                 copy_state(workspace.open_state(part, source), workspace.open_state(part, to))
                 for part in WORKSPACE_PARTS
             ]
-            read, copied = (sum(counts) for counts in zip(*moved, strict=True))
-            done = replace(done, rows=read, copied_rows=copied)
-    return done
+    size, copied = sum(size for _, size, _ in files), sum(is_copied for *_, is_copied in files)
+    return Copied(len(files), size, copied, *map(sum, zip(*rows, strict=True)))
 
 
-def _copy_files(workspace: Workspace, target: str) -> Copied:
+def _copy_files(workspace: Workspace, target: str) -> list[tuple[str, int, bool]]:
     here = Tables(Folder(workspace.tables_dir), workspace.catalog)
     there = here if target == LOCAL else Tables(open_store(target), workspace.catalog)
     source = here if workspace.settings.storage.files == target else workspace.tables
@@ -91,4 +84,4 @@ def _copy_files(workspace: Workspace, target: str) -> Copied:
         fetch_snapshot(workspace, source)
     elif version := current_version(workspace.index):
         send_snapshot(workspace, there, version)
-    return Copied(len(found), sum(size for _, size, _ in found), sum(is_copied for *_, is_copied in found))
+    return found

@@ -27,7 +27,6 @@ from backstory.storage.tables.catalog import Catalog
 from backstory.storage.tables.tables import Tables
 from backstory.storage.tables.views import write_views
 
-_ASIDE: Final = "before-restore"
 _DAMAGED: Final = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 
 
@@ -49,15 +48,12 @@ def restore_backup(path: Path, into: Path | None = None, *, replace: bool = Fals
     """
     wanted = None if into is None else into.expanduser().absolute()
     building = (Path.cwd() if wanted is None else wanted.parent) / f".{path.name}.restoring"
-    if wanted is not None:
-        _require_room(wanted, replace=replace)
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir(mode=0o700, parents=True)
     try:
         contents = _extract(path, building)
         root = wanted or Path.cwd() / Path(contents.workspace).name
-        _require_room(root, replace=replace)
-        aside = _move_aside(root)
+        aside = _make_room(root, replace=replace)
         building.rename(root)
         flush(root.parent)
     finally:
@@ -84,14 +80,20 @@ def restore_from_store(address: str, into: Path | None = None, *, replace: bool 
         return restore_backup(path, into, replace=replace)
 
 
-def _require_room(root: Path, *, replace: bool) -> None:
+def _make_room(root: Path, *, replace: bool) -> Path | None:
+    """Move a folder with content aside if that is wanted, and return where to."""
     if root.exists() and not root.is_dir():
         raise InputError(f"{root} is a file; name a folder with --into", code="file_in_the_way")
-    if not replace and root.is_dir() and any(root.iterdir()):
-        what = (
-            f"{root} is not empty; name another folder with --into, or move its content aside with --replace"
-        )
+    if not root.exists() or not any(root.iterdir()):
+        return None
+    if not replace:
+        what = f"{root} is not empty; name another folder with --into, or move its content aside by --replace"
         raise InputError(what, code="not_empty")
+    number = 1
+    while (aside := root.with_name(f"{root.name}.before-restore-{number}")).exists():
+        number += 1
+    root.rename(aside)
+    return aside
 
 
 def _extract(path: Path, folder: Path) -> Contents:
@@ -107,35 +109,18 @@ def _extract(path: Path, folder: Path) -> Contents:
             tar.extractall(folder, filter="data")
         contents = Contents.model_validate_json(listed.read_bytes())
         listed.unlink()
-        damaged = next(
-            (name for name in contents.files if _hash(folder / name) != contents.files[name]), None
-        )
+        if contents.format != FORMAT:
+            what = f"{path} is of another format; install Backstory {contents.version} to restore it"
+            raise InputError(what, code="other_format")
+        for name, checksum in contents.files.items():
+            if _hash(folder / name) != checksum:
+                raise tarfile.ReadError(f"{name} differs from its checksum")
     except (*_DAMAGED, ValidationError, FileNotFoundError) as error:
         what = f"{path} is not a whole backup ({error}); nothing was restored"
         raise InputError(what, code="damaged_backup") from error
-    if contents.format != FORMAT:
-        what = f"{path} has format {contents.format}, and this version of Backstory restores format {FORMAT}"
-        raise InputError(f"{what}; install Backstory {contents.version}", code="other_format")
-    if damaged:
-        what = f"{path} is damaged: {damaged} differs from its checksum; nothing was restored"
-        raise InputError(what, code="damaged_backup")
     return contents
 
 
 def _hash(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _move_aside(root: Path) -> Path | None:
-    """Move a folder with content out of the way; remove an empty one."""
-    if not root.is_dir():
-        return None
-    if not any(root.iterdir()):
-        root.rmdir()
-        return None
-    number = 1
-    while (aside := root.with_name(f"{root.name}.{_ASIDE}-{number}")).exists():
-        number += 1
-    root.rename(aside)
-    return aside

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import stat
 import tarfile
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -14,12 +13,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from backstory.base import VERSION
+from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import ContractError, InputError, SearchIndexError
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
-from backstory.index.snapshot import CURRENT_FILE, find_damage, open_current
+from backstory.index.snapshot import CURRENT_FILE, open_current, require_files
 from backstory.ingest.privacy.erasure_list import KEY_SUFFIX
 from backstory.ingest.sources.roots import list_sources
 from backstory.pipeline.workspace import Workspace
@@ -45,75 +45,65 @@ _OF_BACKSTORY: Final = ("data", "index", "reports", ".backstory", ".dagster")
 """Folders of a workspace with what Backstory wrote, which is added on its own."""
 
 
-class Contents(BaseModel):
-    """What a backup holds: the SHA-256 of each file by its path, and what is missing and why, one sentence each."""
+class Contents(BaseModel, frozen=True):
+    """What a backup holds: the SHA-256 of each file by its path, and what is missing and why, one sentence each.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    ``version`` is that of Backstory, and ``workspace`` the name of the folder.
+    """
 
     format: int
     version: str
-    """Version of Backstory that wrote it."""
     workspace: str
-    """Name of the workspace's folder."""
-    made_at: str
     files: dict[str, str]
     left_out: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Backup:
-    """A written backup: its file, or its address in a store, and what it holds."""
+    """A written backup: its file or address, what it holds, and how many earlier ones were removed from the store.
+
+    ``holds_secret`` tells of the key of the pseudonyms.
+    """
 
     place: str
     size: int
     files: int
     holds_secret: bool
-    """Whether it holds the key of the pseudonyms."""
     holds_inputs: bool
     left_out: tuple[str, ...]
     removed: int = 0
-    """Number of earlier backups that were removed from the store."""
 
 
-def write_backup(
-    workspace: Workspace, destination: Path, *, inputs: bool = True, keys: bool = True
-) -> Backup:
-    """Write a backup that only its owner can read. Runs may continue meanwhile.
+def write_backup(workspace: Workspace, place: Path, *, inputs: bool = True, keys: bool = True) -> Backup:
+    """Write a backup that only its owner can read, into a file or folder. Runs may continue meanwhile.
 
-    It holds the settings, the folder ``.backstory`` (key of the pseudonyms, archive, forgotten list), the tables with
-    their catalog, the cache of vectors, the current snapshot, and the inputs if wanted, with any secrets among them.
-    Reports, views and Dagster's history are left out. The tables are those of one moment. A damaged file of a table is
-    left out with its entry in the catalog; the first run after a restore rebuilds it. Damaged documents are an error
-    (``ContractError``): they hold tombstones and revisions that nothing else holds.
+    The tables are those of one moment. A damaged file of a table is left out with its entry in the catalog; the first
+    run after a restore rebuilds it. Damaged documents are an error (``ContractError``): they hold tombstones and
+    revisions that nothing else holds.
     """
-    path = _choose_path(workspace, destination)
+    path = _choose_path(workspace, place)
     with exclusive_temporary(path) as temporary:
         os.fchmod(temporary.fileno(), 0o600)
         if path.exists():
             what = f"{path} exists; a backup never replaces a file, so name another one, or a folder"
             raise InputError(what, code="already_there")
-        mode = "w:" if path.suffix == ".tar" else "w:gz"
-        options = {} if mode == "w:" else {"compresslevel": _COMPRESSION}
-        with tarfile.open(fileobj=temporary, mode=mode, **options) as tar:  # type: ignore[call-overload]
+        with tarfile.open(fileobj=temporary, mode="w:gz", compresslevel=_COMPRESSION) as tar:
             members = _Members(tar, workspace.root)
-            members.add_file(workspace.root / "backstory.yaml")
+            members.add_file(workspace.root / SETTINGS_FILE)
             _add_state(members, workspace, keys=keys, scratch=path.parent)
             _add_index(members, workspace)
             if inputs:
                 _add_inputs(members, workspace)
             else:
-                what = "chats and posts, by --without-inputs; put them back before the first run"
-                members.left_out.append(what)
+                members.left_out.append("chats and posts; put them back before the first run")
             contents = Contents(
                 format=FORMAT,
                 version=VERSION,
                 workspace=workspace.root.name,
-                made_at=datetime.now(UTC).strftime(_TIME),
                 files=members.files,
                 left_out=tuple(members.left_out),
             )
-            listed = f"{contents.model_dump_json(indent=1)}\n".encode("utf-8", "replace")
-            members.add_bytes(CONTENTS_FILE, listed)
+            members.add_bytes(CONTENTS_FILE, contents.model_dump_json(indent=1).encode("utf-8", "replace"))
         temporary.flush()
         publish(temporary_path(path), path)
     holds_secret = members.name_of(workspace.secret) in contents.files
@@ -121,9 +111,7 @@ def write_backup(
     return Backup(str(path), size, files, holds_secret, inputs, contents.left_out)
 
 
-def write_to_store(
-    workspace: Workspace, address: str, *, inputs: bool = True, keep: int | None = None
-) -> Backup:
+def write_to_store(workspace: Workspace, address: str, *, inputs: bool, keep: int | None) -> Backup:
     """Write a backup without keys into a store, such as ``s3://bucket/prefix`` or ``file:///folder``.
 
     ``keep`` is how many backups of this workspace stay there, this one included; None for all.
@@ -145,25 +133,19 @@ def list_backups(store: Store, workspace: str = "") -> list[str]:
     return sorted(name for name in names if name.endswith(ENDING))
 
 
-def _choose_path(workspace: Workspace, destination: Path) -> Path:
-    path = destination.expanduser().absolute()
+def _choose_path(workspace: Workspace, place: Path) -> Path:
+    path = place.expanduser().absolute()
     if path.is_dir():
         path /= f"{workspace.root.name}-{datetime.now(UTC).strftime(_TIME)}{ENDING}"
-    if not path.name.endswith((ENDING, ".tgz", ".tar")):
-        what, code = (
-            "does not end in .tar.gz or .tar; name such a file, or a folder that exists",
-            "other_ending",
-        )
-    elif path.resolve().is_relative_to(workspace.root.resolve()):
-        what, code = (
-            "lies in the workspace, and would be lost with it; name another place",
-            "inside_workspace",
-        )
-    elif not path.parent.is_dir():
-        what, code = "is in a folder that does not exist; create it first", "absent_folder"
-    else:
-        return path
-    raise InputError(f"{path} {what}", code=code)
+    if not path.name.endswith(ENDING):
+        what = f"{path} does not end in {ENDING}; name such a file, or a folder that exists"
+        raise InputError(what, code="other_ending")
+    if path.resolve().is_relative_to(workspace.root.resolve()):
+        what = f"{path} lies in the workspace, and would be lost with it; name another place"
+        raise InputError(what, code="inside_workspace")
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent} does not exist; create it first", code="absent_folder")
+    return path
 
 
 class _HashingReader:
@@ -188,32 +170,28 @@ class _Members:
         self._tar = tar
         self._root = root
 
-    def add_folder(self, folder: Path) -> None:
-        """Add a folder of inputs and what is in it, in order, but for files that were added before.
-
-        A link that leads to another place in the same folder stays a link. Links out of it, and whatever is neither
-        file nor folder, are left out and noted.
-        """
-        for path in (folder, *sorted(folder.rglob("*"))):
-            name, status = self.name_of(path), path.lstat()
+    def add_inputs(self, place: Path) -> None:
+        """Add a file, or a folder and what is in it, in order; a link only if it leads to a place in its folder."""
+        for path in (place, *sorted(place.rglob("*"))):
+            name, folder, target = self.name_of(path), path.parent.resolve(), path.resolve()
             if name.partition("/")[0] in _OF_BACKSTORY:
                 continue
-            if stat.S_ISDIR(status.st_mode):
-                self._tar.addfile(_describe(name, status, tarfile.DIRTYPE))
-            elif stat.S_ISREG(status.st_mode):
-                self.add_file(path)
-            elif not stat.S_ISLNK(status.st_mode):
-                self.left_out.append(f"{name} is neither a file nor a folder")
-            elif (target := path.resolve()).is_relative_to(place := path.parent.resolve()):
-                described = _describe(name, status, tarfile.SYMTYPE)
-                described.linkname = os.path.relpath(target, place)
+            if path.is_symlink() and target.is_relative_to(folder):
+                described = _describe(name, path.lstat(), tarfile.SYMTYPE)
+                described.linkname = os.path.relpath(target, folder)
                 self._tar.addfile(described)
-            else:
+            elif path.is_symlink():
                 self.left_out.append(f"{name} is a link out of its folder; links are not followed")
+            elif path.is_dir():
+                self._tar.addfile(_describe(name, path.stat(), tarfile.DIRTYPE))
+            elif path.is_file():
+                self.add_file(path)
+            else:
+                self.left_out.append(f"{name} is neither a file nor a folder")
 
-    def add_file(self, path: Path, name: str = "") -> None:
-        """Add a file unless it was added; one that is a copy has a name of its own in the workspace."""
-        name = name or self.name_of(path)
+    def add_file(self, path: Path, place: Path | None = None) -> None:
+        """Add a file unless it was added; a copy goes to the place of what it is a copy of."""
+        name = self.name_of(place or path)
         if name not in self.files:
             with path.open("rb") as file:
                 self._add(_describe(name, os.fstat(file.fileno())), file)
@@ -270,7 +248,7 @@ def _add_state(members: _Members, workspace: Workspace, *, keys: bool, scratch: 
             if part is CATALOG:
                 _add_tables(members, Tables(workspace.tables.store, Catalog(copy)))
             copy.close()
-            members.add_file(Path(copy.place), members.name_of(Path(workspace.open_state(part, None).place)))
+            members.add_file(Path(copy.place), Path(workspace.open_state(part, None).place))
 
 
 def _add_tables(members: _Members, tables: Tables) -> None:
@@ -293,40 +271,27 @@ def _add_tables(members: _Members, tables: Tables) -> None:
 
 def _add_index(members: _Members, workspace: Workspace) -> None:
     """Add the current snapshot; one that is damaged is left out, since the next run builds it again."""
-    damage: object = None
     try:
         with closing(open_current(workspace.index)) as snapshot:  # as long as it is open, no run deletes it
-            damage = find_damage(snapshot.folder, checksums=True)
-            for path in sorted(snapshot.folder.rglob("*")):
-                if path.is_file() and not damage:
-                    members.add_file(path)
+            require_files(snapshot.folder, snapshot.manifest, checksums=True)
+            for path in filter(Path.is_file, sorted(snapshot.folder.rglob("*"))):
+                members.add_file(path)
+            members.add_bytes(f"index/{CURRENT_FILE}", f"{snapshot.folder.name}\n".encode())
     except SearchIndexError as error:
-        damage = error
-    if damage:
-        members.left_out.append(f"the search index, which the next run builds: {damage}")
-    else:
-        members.add_bytes(f"index/{CURRENT_FILE}", f"{snapshot.folder.name}\n".encode())
+        members.left_out.append(f"the search index, which the next run builds: {error}")
 
 
 def _add_inputs(members: _Members, workspace: Workspace) -> None:
-    """Add the folders of inputs and of sources, and of the posts that were written: some may have been edited."""
-    places = {
-        "chats": workspace.chats_dir,
-        "posts": workspace.documents_dir,
-        "written posts": workspace.posts_dir,
-    }
+    """Add the inputs, those of sources, and the posts that were written: some may have been edited."""
+    places, root = [workspace.chats_dir, workspace.documents_dir, workspace.posts_dir], workspace.root
     for source in list_sources(workspace):
         if source.settings.is_remote:
             members.left_out.append(f"the copies of the source {source.name}; the next run fetches them")
         else:
-            places[f"the files of the source {source.name}"] = source.root
-    root = workspace.root
-    for name, place in places.items():
+            places.append(source.root)
+    for place in dict.fromkeys(places):
         is_inside = place.is_relative_to(root) and place.resolve().is_relative_to(root.resolve())
         if place.is_symlink() or not is_inside:
-            what = f"{name} lie in {place}, which is not in the workspace; back them up yourself"
-            members.left_out.append(what)
-        elif place.is_dir():
-            members.add_folder(place)
-        elif place.is_file():
-            members.add_file(place)
+            members.left_out.append(f"{place}, which is not in the workspace; back it up yourself")
+        elif place.exists():
+            members.add_inputs(place)
