@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from backstory.base.errors import InputError
 from backstory.base.ids import WRITTEN_PREFIX
@@ -49,22 +49,13 @@ _NAMED: Final = 10
 _ROWS_AT_ONCE: Final = 10_000
 
 
-class Forgetting(BaseModel):
-    """Result of forgetting.
+class Forgetting(BaseModel, frozen=True):
+    """Result of forgetting: what was removed, and what is left to delete.
 
-    Attributes:
-        rows: Messages or revisions of documents that were removed.
-        vectors: Vectors that were deleted, because no remaining text uses them.
-        reports: Reports that were deleted, relative to the workspace, and the site.
-        wanted: Number of texts and ids that all tables and the state were queried for.
-        left: Number of these that each table still holds, by its name; empty if none does.
-        inputs: Files of the user that still hold the forgotten thing: paths in the workspace, absolute elsewhere.
-        open_snapshots: Earlier snapshots that could not be deleted because a process has them open.
-        copies: Pages and texts that were written where a person chose, with what to do about each.
-        has_history: Whether there is a history of Dagster, which may show rows of tables.
+    All tables and the state were queried for ``wanted`` texts and ids; ``left`` counts those that a table still holds.
+    ``inputs`` are files of the user that hold the forgotten thing: paths in the workspace, absolute elsewhere.
+    ``open_snapshots`` are earlier ones that a process has open. Dagster's history, if there is one, may show rows.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     rows: int
     vectors: int
@@ -79,11 +70,7 @@ class Forgetting(BaseModel):
 
 @dataclass(frozen=True)
 class Wanted:
-    """The texts and ids to search for.
-
-    ``parts`` must not occur anywhere, not even inside longer text; ``conversations`` not in a column
-    ``conversation_id``, but maybe as words elsewhere.
-    """
+    """What must not occur: ``parts`` of any text, and ``conversations`` in columns ``conversation_id``."""
 
     parts: frozenset[str]
     conversations: frozenset[str]
@@ -95,10 +82,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class _Target:
-    """The thing to forget: the names to add to the list, its ids in the tables, and the user's files that hold it.
-
-    The ids are those of conversations, pseudonyms of a member, or uris of documents.
-    """
+    """The thing to forget: the names to add to the list, its ids in the tables, and the user's files that hold it."""
 
     kind: Kind
     names: frozenset[str]
@@ -111,11 +95,7 @@ def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
 
     The list of forgotten things is written first: if this process is killed, no later run restores anything. The
     tables are then rebuilt as in a run, but only the partitions that already exist. The call waits for a run that is
-    under way.
-
-    Raises:
-        InputError: No such conversation, member or document exists.
-        BackstoryError: The inputs cannot be read, or a table cannot be rebuilt. The command can be retried.
+    under way, and can be retried after an error.
     """
     with running(workspace.catalog.state, "forgetting"):
         return _forget(workspace, kind, name)
@@ -127,7 +107,9 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
 
     find = {"conversation": _find_conversation, "member": _find_member, "document": _find_document}[kind]
     target = find(workspace, name)
-    rows = _read_rows(workspace, target)
+    table = workspace.tables.read("documents") if kind == "document" else _read_messages(workspace)
+    column = {"conversation": "conversation_id", "member": "author", "document": "uri"}[kind]
+    rows = table.filter(pl.col(column).is_in(list(target.ids)))
     wanted = _choose_wanted(workspace, target, rows)
     windows = set(workspace.tables.read("windows")["window_id"])
     forgotten = read_forgotten(workspace.forgotten).add(kind, target.names)
@@ -149,9 +131,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     workspace.tables.collect(timedelta(0))
     workspace.catalog.state.compact()
     prune(workspace.index)
-    current = current_version(workspace.index)
-    old = sorted(path.name for path in workspace.index.iterdir() if path.is_dir() and path.name != current)
-
+    kept = {path.name for path in workspace.index.iterdir() if path.is_dir()}
     left_windows = set(workspace.tables.read("windows")["window_id"])
     wanted = replace(wanted, parts=wanted.parts | (windows - left_windows))
     held = [path for path, state in find_holding_posts(workspace, wanted.is_in).items() if state == "edited"]
@@ -165,7 +145,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         wanted=len(wanted.parts) + len(wanted.conversations),
         left=find_left(workspace, wanted),
         inputs=tuple(dict.fromkeys([*target.inputs, *map(name_of, held)])),
-        open_snapshots=tuple(old),
+        open_snapshots=tuple(sorted(kept - {current_version(workspace.index)})),
         copies=tuple(find_stale_copies(workspace)),
         has_history=workspace.dagster_home.is_dir(),
     )
@@ -193,15 +173,10 @@ def _read_texts(state: State) -> Iterator[tuple[str, pl.Series]]:
         for table in state.part.tables:
             rows = session.execute(f"SELECT * FROM {table.name}")  # noqa: S608 - a name of its own
             while some := rows.fetchmany(_ROWS_AT_ONCE):
-                texts = [text for row in some for value in row if (text := _as_text(value)) is not None]
+                values = [value for row in some for value in row if isinstance(value, str | bytes)]
+                # Drafts and judgements are stored as bytes.
+                texts = [one if isinstance(one, str) else one.decode(errors="ignore") for one in values]
                 yield table.name, pl.Series(texts, dtype=pl.String)
-
-
-def _as_text(value: object) -> str | None:
-    """Return a text, or what is text of bytes, since drafts and judgements are stored so; None for a number."""
-    if isinstance(value, bytes):
-        return value.decode(errors="ignore")
-    return value if isinstance(value, str) else None
 
 
 def _search(texts: pl.Series, wanted: Wanted) -> set[str]:
@@ -296,12 +271,6 @@ def _read_messages(workspace: Workspace) -> pl.DataFrame:
     return pl.concat(table.select(NAMED_SCHEMA.names()) for table in tables).unique("message_id")
 
 
-def _read_rows(workspace: Workspace, target: _Target) -> pl.DataFrame:
-    column = {"conversation": "conversation_id", "member": "author", "document": "uri"}[target.kind]
-    table = workspace.tables.read("documents") if target.kind == "document" else _read_messages(workspace)
-    return table.filter(pl.col(column).is_in(list(target.ids)))
-
-
 def _add_texts(workspace: Workspace, target: _Target, rows: pl.DataFrame, forgotten: Forgotten) -> Forgotten:
     """Add fingerprints of the forgotten texts, which identify them in a file of another name."""
     if target.kind == "document":
@@ -332,9 +301,7 @@ def _choose_wanted(workspace: Workspace, target: _Target, rows: pl.DataFrame) ->
     documents = documents.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
     others = [*messages["text"].drop_nulls(), *documents["text"], *documents["title"]]
     pieces = pick_parts(texts, others) | ids
-    if target.kind == "member":
-        return Wanted(pieces | target.ids, frozenset())
-    return Wanted(pieces, target.ids)
+    return Wanted(pieces | target.ids, frozenset()) if target.kind == "member" else Wanted(pieces, target.ids)
 
 
 def _clean_archive(workspace: Workspace, target: _Target, forgotten: Forgotten) -> None:
