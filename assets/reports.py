@@ -33,11 +33,8 @@ _EXAMPLE_CHARACTERS = 160
 _NAMED_PARTITIONS = 5
 _LINKED_POSTS = 10
 _POST_CHARACTERS = 4000
-_COUNTED = ("status", "verdict", "cause")
 _NO_ROWS = "no rows"
-_CHARACTERS = 16
 _DERIVED = {stage.table: stage for stage in STAGES if stage.partitioned and stage.table != "messages"}
-
 
 Metadata: TypeAlias = dict[str, dg.MetadataValue | int | float | str]
 
@@ -67,10 +64,9 @@ class Reporter:
     def report(
         self, spec: dg.AssetSpec, partitions: Sequence[str], figures: Metadata, *, has_failed: bool = False
     ) -> int:
-        """Report the partitions of an asset that differ from what Dagster knows of them, or that it shows as failed.
+        """Report the partitions of an asset that are other than Dagster shows them, and return their number.
 
-        A partition without rows that Dagster has no record of is not reported, unless it was selected by name. It
-        returns how many were reported.
+        A partition without rows that Dagster has no record of is not reported, unless it was selected by name.
         """
         table, memory, is_whole = name_of(spec.key), self.workspace.catalog, spec.partitions_def is None
         versions = self._tag(spec, partitions)
@@ -107,11 +103,10 @@ class Reporter:
         return len(news)
 
     def report_check(self, check: Check, finding: CheckResult | None) -> None:
-        """Report what a check found; None if it could not run, which counts as a failure.
+        """Report what a check found in the whole table; None if it could not run, which counts as a failure.
 
-        The result covers the whole table: the catalog keeps the cases of a partition until it is checked again, so that
-        a pass tomorrow does not hide a failure today. It is not yielded: Dagster would fail the run for cases that a
-        blocking check found in other partitions.
+        The catalog keeps the cases of a partition until it is checked again, so that a pass tomorrow does not hide a
+        failure today. The result is not yielded: Dagster would fail the run for cases in other partitions.
         """
         key = key_of(self.workspace, check)
         passed, metadata = False, Metadata()
@@ -139,10 +134,7 @@ class Reporter:
         self.store([evaluation])
 
     def report_built(self, specs: Iterable[dg.AssetSpec]) -> int:
-        """Report partitions built without Dagster that it does not know in their present version.
-
-        Partitions are left out in which a blocking check has found cases, and those that a run would make again.
-        """
+        """Report what was built without Dagster, but not what a run would make again or a check has blocked."""
         workspace, reported = self.workspace, 0
         entries = workspace.catalog.read_all([*PARTITIONED, *(name_of(spec.key) for spec in specs)])
         made = sorted({key for table in PARTITIONED for key in entries.get(table, {})})
@@ -164,9 +156,8 @@ class Reporter:
         if spec.partitions_def is None:
             return {WHOLE} if has_failed else set()
         storage, own = self.instance.event_log_storage, self.run.run_id if self.run else ""
-        attempts = storage.get_latest_asset_partition_materialization_attempts_without_materializations(
-            spec.key
-        )
+        find = storage.get_latest_asset_partition_materialization_attempts_without_materializations
+        attempts = find(spec.key)
         return {key for key, (run_id, _) in attempts.items() if has_failed or run_id != own}
 
     def _read_versions(self, spec: dg.AssetSpec) -> Mapping[str, str | None]:
@@ -202,7 +193,7 @@ class Reporter:
         contents = {key: entry.content for key, entry in self.workspace.catalog.read(table).items()}
         if table not in PARTITIONED and WHOLE not in contents:
             contents = {WHOLE: digest(sorted(contents.values()))}
-        return {key: content[:_CHARACTERS] or _NO_ROWS for key, content in contents.items()}
+        return {key: content[:16] or _NO_ROWS for key, content in contents.items()}
 
 
 def key_of(workspace: Workspace, check: Check) -> dg.AssetCheckKey:
@@ -213,12 +204,9 @@ def key_of(workspace: Workspace, check: Check) -> dg.AssetCheckKey:
 def describe_report(report: StageResult) -> Metadata:
     """Return the figures of a stage over all partitions of the run: counts, seconds, and what its calls cost."""
     return {
-        "seconds": round(report.seconds, 3),
-        **{
-            # Significant digits, since the cost of a stage may be a hundredth of a cent.
-            name: float(f"{value:.6g}") if isinstance(value, float) else value
-            for name, value in report.counts.items()
-        },
+        # Significant digits, since the cost of a stage may be a hundredth of a cent.
+        name: float(f"{value:.6g}") if isinstance(value, float) else value
+        for name, value in {"seconds": report.seconds, **report.counts}.items()
     }
 
 
@@ -226,8 +214,8 @@ def describe_rows(workspace: Workspace, table: str, rows: pl.DataFrame) -> Metad
     """Return a preview of the rows of one partition, their number per status, verdict and cause, and the posts."""
     counts = {
         f"{column}_{value}": count
-        for column in _COUNTED
-        if column in rows.columns
+        for column in rows.columns
+        if column in ("status", "verdict", "cause")
         for value, count in rows[column].value_counts().sort(column).iter_rows()
     }
     posts = _describe_posts(workspace, rows) if table == "posts" else {}

@@ -93,16 +93,13 @@ def make_assets(
 
 
 def specify_checks(workspace: Workspace) -> list[dg.AssetCheckSpec]:
-    """Describe every check of the library, for the assets of a workspace.
-
-    The step runs them before it reports partitions, and leaves out those in which a blocking check finds cases.
-    """
+    """Describe every check of the library, for the assets of a workspace."""
+    then = {True: "A partition with cases is left out.", False: "Warns."}
     return [
         dg.AssetCheckSpec(
             check.name,
             asset=key_of(workspace, check).asset_key,
-            description=f"Looks for {check.what}. "
-            + ("A partition with cases is left out." if check.blocking else "Warns."),
+            description=f"Looks for {check.what}. {then[check.blocking]}",
             blocking=check.blocking,
         )
         for check in CHECKS
@@ -110,10 +107,7 @@ def specify_checks(workspace: Workspace) -> list[dg.AssetCheckSpec]:
 
 
 def name_pool(workspace: Workspace) -> str | None:
-    """Name the pool of a workspace, by which Dagster's queue starts one of its runs at a time (``dagster.yaml``).
-
-    None if machines may work on several ranges of days at once; their locks then exclude what must not overlap.
-    """
+    """Name the pool by which Dagster's queue starts one run of a workspace at a time; None if locks are enough."""
     return None if may_divide_days(workspace) else f"workspace_{name_workspace(workspace)}"
 
 

@@ -68,19 +68,19 @@ def make_sensor(workspace: Workspace, clock: Callable[[], float] = time.time) ->
         opened = open_workspace(root)
         before = _Seen.model_validate_json(context.cursor) if context.cursor else _Seen()
         exports, keys = plan_partitions(opened)
-        now = _Seen(
-            inputs=_hash_inputs(opened, exports, keys), state=hash_state(opened), synced=before.synced
-        )
+        read = [fingerprint_messages(opened, exports), fingerprint_documents(opened)]
+        inputs = digest([*read, opened.settings.model_dump_json(), *keys[-1:]], length=16)
+        now = _Seen(inputs=inputs, state=hash_state(opened), synced=before.synced)
         is_under_way = _is_under_way(context.instance, opened)
         if is_under_way or (now.state != before.state and report_made(opened, context.instance) is None):
             return dg.SkipReason("A run is under way.")
-        is_known = now.inputs == before.inputs and (before.requested or now.state == before.state)
-        requests = []
-        if _is_sync_due(opened, before, clock()):
-            now = now.model_copy(update={"synced": clock(), "inputs": before.inputs})
+        is_known = inputs == before.inputs and (before.requested or now.state == before.state)
+        next_sync, requests = find_next_sync(opened), []
+        if next_sync is not None and max(next_sync, before.synced + SYNC_SECONDS) <= clock():
+            now.synced, now.inputs = clock(), before.inputs
             requests = [_request(opened, [])]
         elif not (is_known or _is_up_to_date(opened, keys)):
-            now = now.model_copy(update={"requested": True})
+            now.requested = True
             requests = [_request(opened, keys)]
         return dg.SensorResult(
             run_requests=requests or None,
@@ -92,10 +92,7 @@ def make_sensor(workspace: Workspace, clock: Callable[[], float] = time.time) ->
 
 
 def make_schedule(workspace: Workspace) -> dg.ScheduleDefinition:
-    """Define the schedule that requests a run over all partitions that have ended, also if the last one failed.
-
-    After a downtime, Dagster evaluates only the latest missed tick.
-    """
+    """Define the schedule that requests a run over all partitions that have ended, also if the last one failed."""
     settings, root = workspace.settings, workspace.root
 
     @dg.schedule(
@@ -114,10 +111,7 @@ def make_schedule(workspace: Workspace) -> dg.ScheduleDefinition:
 
 
 def report_made(workspace: Workspace, instance: dg.DagsterInstance) -> int | None:
-    """Report partitions that were built without Dagster, which shows them as missing else, and return their number.
-
-    None are reported, and it returns None, if a run is under way, which may change them.
-    """
+    """Report partitions that were built without Dagster, and return their number; None if a run is under way."""
     if not workspace.tables_dir.is_dir():
         return 0
     with running_if_free(workspace.catalog.state, "the report of made days to Dagster") as is_free:
@@ -127,10 +121,9 @@ def report_made(workspace: Workspace, instance: dg.DagsterInstance) -> int | Non
 
 
 def prune_runs(workspace: Workspace, instance: dg.DagsterInstance, before: datetime) -> int:
-    """Delete the runs that were created before a moment and have ended, with their events and logs.
+    """Delete the runs that were created before a moment and have ended, and return their number.
 
-    Partitions of which no event is left are reported again, by the next tick of the sensor if a run is under way. It
-    returns how many runs were deleted.
+    Partitions of which no event is left are reported again, by the next tick of the sensor if a run is under way.
     """
     old = instance.get_runs(dg.RunsFilter(statuses=_ENDED, created_before=before))
     for run in old:
@@ -141,13 +134,10 @@ def prune_runs(workspace: Workspace, instance: dg.DagsterInstance, before: datet
 
 
 def make_alert_sensors(workspace: Workspace) -> list[dg.SensorDefinition]:
-    """Define the sensor that sends alerts of runs whose process was killed; every other run sends its own.
-
-    There is none if the settings name no hook. It is switched on from the start.
-    """
-    root = workspace.root
+    """Define the sensor that alerts of killed runs if there is a hook; every other run sends its own alerts."""
     if not list_hooks(workspace):
         return []
+    root = workspace.root
 
     @dg.run_failure_sensor(
         name="alerts_of_killed_runs",
@@ -210,18 +200,6 @@ def _is_up_to_date(workspace: Workspace, keys: Sequence[str]) -> bool:
     if keys:
         return is_fresh(workspace, keys)
     return not any(stage.find_stale(workspace, []) for stage in CORPUS)
-
-
-def _is_sync_due(workspace: Workspace, before: _Seen, now: float) -> bool:
-    """Return whether a source elsewhere was neither tried nor requested for an hour."""
-    moment = find_next_sync(workspace)
-    return moment is not None and max(moment, before.synced + SYNC_SECONDS) <= now
-
-
-def _hash_inputs(workspace: Workspace, exports: Sequence[ExportFile], keys: Sequence[str]) -> str:
-    settings = workspace.settings.model_dump_json()
-    chats = fingerprint_messages(workspace, exports)
-    return digest([chats, fingerprint_documents(workspace), settings, *keys[-1:]], length=16)
 
 
 def _list_partitions(workspace: Workspace, run: dg.DagsterRun) -> list[str]:

@@ -6,7 +6,7 @@ import select
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import dagster as dg
 import sqlalchemy as sa
@@ -14,12 +14,21 @@ import sqlalchemy as sa
 from backstory.base.environment import WORKSPACE_VARIABLE
 from backstory.base.errors import InputError, WorkspaceError
 from backstory.pipeline.workspace import Workspace
-from pipelines.location import DEFINITIONS, INSTANCE_SETTINGS
+
+_PACKAGE: Final = __name__.rpartition(".")[0]
+IS_CHECKOUT: Final = _PACKAGE == "pipelines"
+"""Whether this package is that of a checkout; the wheel holds it as ``backstory_pipelines`` (``hatch_build.py``)."""
+IMPORT_ROOT: Final = Path(__file__).resolve().parents[1]
+"""The folder from which Python imports this package: that of the checkout, or the environment's packages."""
+_SETTINGS: Final = IMPORT_ROOT / "dagster.yaml" if IS_CHECKOUT else IMPORT_ROOT / _PACKAGE / "dagster.yaml"
+"""The settings of an instance, which each new home gets a copy of."""
 
 HOME_VARIABLE = "BACKSTORY_DAGSTER_HOME"
-CODE_LOCATION = (
-    f"load_from:\n  - python_module:\n      module_name: {DEFINITIONS}\n      location_name: backstory\n"
-)
+CODE_LOCATION = f"""load_from:
+  - python_module:
+      module_name: {_PACKAGE}.definitions
+      location_name: backstory
+"""
 """Dagster's file ``workspace.yaml`` that names the code location."""
 
 _EVENTS_AT_ONCE = 1000
@@ -55,7 +64,7 @@ def prepare_home(workspace: Workspace) -> dict[str, str]:
             )
         home.mkdir(parents=True, exist_ok=True)
         if not (home / "dagster.yaml").exists():
-            shutil.copyfile(INSTANCE_SETTINGS, home / "dagster.yaml")
+            shutil.copyfile(_SETTINGS, home / "dagster.yaml")
     return {
         "DAGSTER_HOME": str(home),
         # Distinguishes this home from an operator's.

@@ -41,18 +41,14 @@ class _WorkspaceOfCaller:
 
 
 def materialize(workspace: Workspace, run: Run, on_progress: OnProgress) -> Run:
-    """Execute a run over all tables as a run of Dagster, unless nothing has changed.
-
-    Raises:
-        SettingsError: The partitions begin before those that Dagster offers.
-    """
+    """Execute a run over all tables as a run of Dagster, unless nothing has changed."""
     if is_fresh(workspace, run.partitions):
         return execute_run(workspace, run, on_progress, skips_unchanged=True)
     return execute_job(workspace, run, on_progress)
 
 
 def execute_job(workspace: Workspace, run: Run, on_progress: OnProgress) -> Run:
-    """Execute a run over all tables as a run of Dagster; see :func:`materialize`."""
+    """Execute a run over all tables as a run of Dagster, if it offers their partitions."""
     _require_offered(workspace, run)
     of_caller = dg.ResourceDefinition.hardcoded_resource(_WorkspaceOfCaller(workspace, run, on_progress))
     job = define(workspace, of_caller).resolve_job_def(JOB)
@@ -69,13 +65,9 @@ def execute_job(workspace: Workspace, run: Run, on_progress: OnProgress) -> Run:
 def _require_offered(workspace: Workspace, run: Run) -> None:
     if workspace.settings.partitions.start is None and known_first_partition(workspace) is None:
         find_partitions(workspace)
-    offered = partitions_of(workspace).get_first_partition_key()
-    if offered is None or run.partitions[0] >= offered:
-        return
-    # If no partition of the run is offered, a later first day would only raise another error.
-    otherwise = f", or give --from {offered[:_DAY]}" if offered <= run.partitions[-1] else ""
-    day = run.partitions[0][:_DAY]
-    raise SettingsError(
-        f"partitions.start offers Dagster days from {offered[:_DAY]}, and this run begins on {day}; set it to {day} "
-        f"or earlier in {workspace.root / SETTINGS_FILE}{otherwise}"
-    )
+    offered, first = partitions_of(workspace).get_first_partition_key(), run.partitions[0]
+    if offered is not None and first < offered:
+        raise SettingsError(
+            f"partitions.start offers Dagster days from {offered[:_DAY]}, and this run begins on {first[:_DAY]}; set "
+            f"it to {first[:_DAY]} or earlier in {workspace.root / SETTINGS_FILE}, or run later days by --from"
+        )

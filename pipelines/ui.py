@@ -11,8 +11,7 @@ from backstory.base.errors import BackstoryError, InputError
 from backstory.pipeline.workspace import Workspace
 from pipelines.automation import report_made
 from pipelines.definitions import require_tested_release
-from pipelines.instance import CODE_LOCATION, open_instance
-from pipelines.location import IMPORT_ROOT, IS_CHECKOUT
+from pipelines.instance import CODE_LOCATION, IMPORT_ROOT, IS_CHECKOUT, open_instance
 from pipelines.own_pages import HOSTS_VARIABLE, list_hosts
 
 
