@@ -67,7 +67,9 @@ def _require_offered(workspace: Workspace, run: Run) -> None:
         find_partitions(workspace)
     offered, first = partitions_of(workspace).get_first_partition_key(), run.partitions[0]
     if offered is not None and first < offered:
+        # If no partition of the run is offered, a later first day would only raise another error.
+        otherwise = f", or give --from {offered[:_DAY]}" if offered <= run.partitions[-1] else ""
         raise SettingsError(
             f"partitions.start offers Dagster days from {offered[:_DAY]}, and this run begins on {first[:_DAY]}; set "
-            f"it to {first[:_DAY]} or earlier in {workspace.root / SETTINGS_FILE}, or run later days by --from"
+            f"it to {first[:_DAY]} or earlier in {workspace.root / SETTINGS_FILE}{otherwise}"
         )
