@@ -161,6 +161,7 @@ def test_a_machine_without_anything_searches_what_others_have_made(
     with Library(two) as library:
         assert "sourdough.md" in {hit.uri for hit in library.search("sourdough").hits}
     assert (two.index / "CURRENT").read_bytes() == (one.index / "CURRENT").read_bytes()
+    monkeypatch.setattr(sharing, "LOOK_SECONDS", 3600.0)
     follower = sharing.Follower(two, two.tables)
     follower.follow()
     (one.documents_dir / "new.md").write_text("# New\n\nA greenhouse.\n", encoding="utf-8")
