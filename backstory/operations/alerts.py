@@ -26,14 +26,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from backstory.base import VERSION
 from backstory.base.environment import WEBHOOK_VARIABLE, find_key, hook_environment
-from backstory.base.errors import (
-    BackstoryError,
-    InputError,
-    StateError,
-    TransientError,
-    WorkspaceError,
-    retry,
-)
+from backstory.base.errors import BackstoryError, InputError, StateError, TransientError, retry
 from backstory.base.ids import digest
 from backstory.base.telemetry import PRINTED, describe_range, log_event
 from backstory.ingest.chats.export_files import list_files
@@ -73,10 +66,7 @@ _SHOWN: Final = {
 
 
 class Problem(BaseModel, frozen=True):
-    """Something that a person should look at. A check has cases, and a failed run tables from a day to a day.
-
-    The sentence quotes no chat and no document.
-    """
+    """A failed run over days and tables, a check with cases, or a file. The sentence quotes no chat and no document."""
 
     kind: Kind
     sentence: str
@@ -169,10 +159,10 @@ def send_alerts(workspace: Workspace, run: Run, error: Exception | None = None) 
     hooks = list_hooks(workspace)
     if not hooks:
         return []
-    if error is not None:  # any other than our own may quote an input, so its class is told
-        is_ours = isinstance(error, BackstoryError)
-        reason = str(error) if is_ours else f"{type(error).__name__}, see the log of the run"
-        run = replace(run, errors=[reason])
+    if isinstance(error, BackstoryError):
+        run = replace(run, errors=[str(error)])
+    elif error is not None:  # it may quote an input
+        run = replace(run, errors=[f"{type(error).__name__}, see the log of the run"])
     settings, now, told = workspace.settings.alerts, datetime.now(UTC), []
     moment, state = now.isoformat(timespec="seconds"), workspace.state
     found = find_problems(run, settings.on, moment, partial(hide_chats, workspace))
@@ -253,7 +243,7 @@ def hide_chats(workspace: Workspace, sentence: str) -> str:
     sentence = hide_quotes(redact(sentence, None))
     if not workspace.settings.privacy.pseudonyms:
         return sentence
-    with suppress(WorkspaceError):  # no folder, no names
+    with suppress(BackstoryError):  # no folder, no names
         paths = [listed.path.relative_to(workspace.chats_dir) for listed in list_files(workspace.chats_dir)]
         names = {name for path in paths for name in (str(path), *path.parts, path.stem)}
         for name in sorted(names, key=len, reverse=True):

@@ -39,17 +39,12 @@ FOLDER: Final = "backups"
 ENDING: Final = ".tar.gz"
 
 _TIME: Final = "%Y-%m-%dT%H-%M-%SZ"
-_COMPRESSION: Final = 1
-"""Tables and vectors are compressed already or hardly compressible; more effort would only cost time."""
 _OF_BACKSTORY: Final = ("data", "index", "reports", ".backstory", ".dagster")
 """Folders of a workspace with what Backstory wrote, which is added on its own."""
 
 
 class Contents(BaseModel, frozen=True):
-    """What a backup holds: the SHA-256 of each file by its path, and what is missing and why, one sentence each.
-
-    ``version`` is that of Backstory, and ``workspace`` the name of the folder.
-    """
+    """What a backup holds: the SHA-256 of each file by its path, and what is missing and why, one sentence each."""
 
     format: int
     version: str
@@ -60,10 +55,7 @@ class Contents(BaseModel, frozen=True):
 
 @dataclass(frozen=True)
 class Backup:
-    """A written backup: its file or address, what it holds, and how many earlier ones were removed from the store.
-
-    ``holds_secret`` tells of the key of the pseudonyms.
-    """
+    """A written backup: its file or address, what it holds, and how many earlier ones were removed from the store."""
 
     place: str
     size: int
@@ -87,7 +79,8 @@ def write_backup(workspace: Workspace, place: Path, *, inputs: bool = True, keys
         if path.exists():
             what = f"{path} exists; a backup never replaces a file, so name another one, or a folder"
             raise InputError(what, code="already_there")
-        with tarfile.open(fileobj=temporary, mode="w:gz", compresslevel=_COMPRESSION) as tar:
+        # Tables and vectors are hardly compressible.
+        with tarfile.open(fileobj=temporary, mode="w:gz", compresslevel=1) as tar:
             members = _Members(tar, workspace.root)
             members.add_file(workspace.root / SETTINGS_FILE)
             _add_state(members, workspace, keys=keys, scratch=path.parent)
@@ -228,10 +221,9 @@ def _describe(name: str, status: os.stat_result, kind: bytes = tarfile.REGTYPE) 
 
 
 def _add_state(members: _Members, workspace: Workspace, *, keys: bool, scratch: Path) -> None:
-    """Add the folder ``.backstory``, the catalog, the files that it names, and all other state.
+    """Add the folder ``.backstory``, the tables, and all state, that of a server as the files of one machine.
 
-    State of a server is added as the file that it would be on one machine. The catalog is copied first, and files never
-    change, so that the tables are those of one moment.
+    The catalog is copied first, and files never change, so that the tables are those of one moment.
     """
     for path in sorted((workspace.root / ".backstory").rglob("[!.]*")):
         is_kept = not path.is_relative_to(workspace.mirrors) and ".sqlite" not in path.name
