@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import threading
@@ -13,7 +12,14 @@ from typing import Final
 from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, find_key
 from backstory.base.errors import BackstoryError, SearchIndexError, StateError, WorkspaceError
 from backstory.base.files.atomic import write_file
-from backstory.index.snapshot import current_version, publish, publishing, read_manifest, require_files
+from backstory.index.snapshot import (
+    MANIFEST_FILE,
+    current_version,
+    publish,
+    publishing,
+    read_manifest,
+    require_files,
+)
 from backstory.settings.paths import WorkspacePaths
 from backstory.storage.tables.tables import SNAPSHOTS, WHOLE, Tables
 
@@ -27,50 +33,33 @@ AWAY_SECONDS: Final = 60.0
 def send_snapshot(workspace: WorkspacePaths, tables: Tables, version: str) -> None:
     """Copy a snapshot of the index to the store of the tables, for other machines."""
     folder = workspace.index / version
-    files = {
-        path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
-    }
-    for name, path in files.items():
-        tables.store.write(f"{SNAPSHOTS}/{version}/{name}", path)
-    # Whoever finds the list finds all files.
-    sizes = {name: path.stat().st_size for name, path in files.items()}
-    tables.store.write(_list_name(version), json.dumps(sizes).encode())
+    for name in (*read_manifest(folder).files, MANIFEST_FILE):  # whoever finds this finds all files
+        tables.store.write(f"{SNAPSHOTS}/{version}/{name}", folder / name)
 
 
 def fetch_snapshot(workspace: WorkspacePaths, tables: Tables) -> None:
-    """Fetch the snapshot that the catalog names, unless it is published here, or the store does not hold it.
-
-    A store that holds less than it lists is an error (code ``missing_object``).
-    """
+    """Fetch the snapshot that the catalog names, unless it is published here, or the store does not hold it."""
     entry = tables.catalog.read("search_index").get(WHOLE)
     if entry is None or entry.content == current_version(workspace.index):
         return
-    version = entry.content
-    listed = tables.store.read(_list_name(version))
+    place = f"{SNAPSHOTS}/{entry.content}"
+    listed = tables.store.read(f"{place}/{MANIFEST_FILE}")
     if listed is None:
         return
     with publishing(workspace.index):
-        folder = workspace.index / version
+        folder = workspace.index / entry.content
         if not folder.exists():
-            building = workspace.index / f".{version}.fetching"
+            building = workspace.index / f".{entry.content}.fetching"
             shutil.rmtree(building, ignore_errors=True)
-            for name, size in json.loads(listed).items():
-                path = building / name
-                path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(building / MANIFEST_FILE, listed)
+            manifest = read_manifest(building)
+            for name in manifest.files:
+                (building / name).parent.mkdir(parents=True, exist_ok=True)
                 with suppress(FileNotFoundError):
-                    tables.store.fetch(f"{SNAPSHOTS}/{version}/{name}", path)
-                if not path.exists() or path.stat().st_size != size:
-                    raise StateError(
-                        f"{name} of the snapshot {version} is not in the store, or cut; `backstory run` builds another",
-                        code="missing_object",
-                    )
-            require_files(building, read_manifest(building), checksums=True)
+                    tables.store.fetch(f"{place}/{name}", building / name)
+            require_files(building, manifest, checksums=True)
             building.rename(folder)
-        publish(workspace.index, version, None)
-
-
-def _list_name(version: str) -> str:
-    return f"{SNAPSHOTS}/{version}/files.json"
+        publish(workspace.index, entry.content, None)
 
 
 def require_keys(workspace: WorkspacePaths, tables: Tables) -> None:

@@ -181,6 +181,12 @@ def test_a_machine_without_anything_searches_what_others_have_made(
     one.tables.collect(timedelta(0))
     kept = {name.split("/")[1] for name in one.tables.store.list_names("index")}
     assert kept == {(one.index / "CURRENT").read_text().strip()}
+    [lost, *_] = (name for name in one.tables.store.list_names("index") if name.endswith("texts.npy"))
+    one.tables.store.delete([lost])
+    shutil.rmtree(one.index)
+    run_pipeline(open_workspace(one.root))
+    assert (two.index / "CURRENT").read_bytes() == (one.index / "CURRENT").read_bytes()
+    assert lost in one.tables.store.list_names("index")
 
 
 @pytest.mark.parametrize("fault", each_of(["cut", "busy", "answer lost"], 3))

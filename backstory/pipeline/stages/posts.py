@@ -215,9 +215,8 @@ class PostsStage(Stage):
         self._notes.append(remove_files(workspace, known - kept))
         price = find_price(workspace.settings.costs, settings.paid_model) if settings.paid_model else None
         for row in rows:
-            row["cost"] = estimate_cost(
-                price, Usage(tokens_in=row["tokens_in"], tokens_out=row["tokens_out"])
-            )
+            used = Usage(tokens_in=row["tokens_in"], tokens_out=row["tokens_out"])
+            row["cost"] = estimate_cost(price, used)
         return tabulate(rows)
 
 
@@ -279,8 +278,7 @@ def list_post_files(workspace: Workspace) -> list[str]:
 
 def list_files_of_people(workspace: Workspace) -> list[str]:
     """List what people did in the folder of the posts: files that they edited or added, by hash, and removed ones."""
-    known = workspace.catalog.read(FILES)
-    folder = workspace.posts_dir
+    known, folder = workspace.catalog.read(FILES), workspace.posts_dir
     listed = [f"{slug} is removed" for slug in sorted(known) if not (folder / f"{slug}.md").exists()]
     for path in sorted(filter(Path.is_file, folder.rglob("*.md"))):
         is_ours = path.stem in known and inspect_file(path) == "ours"
