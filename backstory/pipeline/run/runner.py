@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from time import perf_counter
 from typing import TypeAlias
 
-from backstory.base.errors import ContractError, InputError, naming_faults_of_system
+from backstory.base.errors import BackstoryError, ContractError, InputError, naming_faults_of_system
 from backstory.base.telemetry import PRINTED, log_event, observe_run
 from backstory.pipeline.history.history import BY_LIBRARY
 from backstory.pipeline.incremental.report import CLEARED, StageResult
@@ -100,12 +100,18 @@ def execute_run(
             require_keys(workspace, workspace.tables)
             files = [name for names in workspace.tables.list_files().values() for name in names.values()]
             run.fresh = skips_unchanged and is_fresh(workspace, run.partitions)
-            with workspace.runs.record(run.by, run.partitions, dagster_run_id=run.dagster_run_id) as finish:
-                if not run.fresh:
-                    before = look(workspace)
-                    Builder(workspace, run, on_progress).build()
-                    run.differences = compare(workspace, before, run.tables)
-                finish(run.end)
+            try:
+                with workspace.runs.record(
+                    run.by, run.partitions, dagster_run_id=run.dagster_run_id
+                ) as finish:
+                    if not run.fresh:
+                        before = look(workspace)
+                        Builder(workspace, run, on_progress).build()
+                        run.differences = compare(workspace, before, run.tables)
+                    finish(run.end)
+            except BackstoryError:
+                workspace.publish_tables()  # the end of the run is in the table of runs
+                raise
             if report is not None:
                 report(run)
             # Also if nothing has changed: the folder may have moved, or the file of the views may be lost or damaged.

@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -12,6 +13,7 @@ from backstory.models.failures import hide_quotes, quote
 from backstory.operations.alerts import send_alerts
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.storage.tables.views import VIEWS_FILE
 from tests.interfaces.cli.invocation import exit_code, run
 from tests.loopback import run_server
 from tests.models.services.chat_server import ChatReply, ChatRequest, refuse, run_chat_server
@@ -96,7 +98,7 @@ def test_a_run_that_stops_before_it_begins_is_told_and_wrong_arguments_are_not(
     assert "Ada" not in json.dumps(told)
 
 
-def test_a_run_that_cannot_open_its_model_is_told_with_its_days(
+def test_a_run_that_cannot_open_its_model_is_told_and_recorded(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = add_hook(workspace).root / "backstory.yaml"
@@ -108,6 +110,10 @@ def test_a_run_that_cannot_open_its_model_is_told_with_its_days(
     (told,) = read_told(workspace)
     assert (record.status, told["run_id"]) == ("failed", record.run_id)
     assert told["partitions"]["first"] == record.first_partition == "2025-03-13"
+    with duckdb.connect(str(workspace.tables_dir / VIEWS_FILE), read_only=True) as views:
+        assert views.execute("SELECT run_id FROM runs WHERE status = 'failed'").fetchall() == [
+            (record.run_id,)
+        ]
 
 
 def test_a_text_that_a_service_refuses_is_not_told(
