@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import polars as pl
@@ -19,57 +19,55 @@ MOST_NAMES: Final = 5
 """Most documents, days or posts that a line names."""
 
 _OF_PEOPLE: Final = (pl.col("status") == "ok") & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
+_COMPARED: Final = ("documents", "messages", "windows", "posts")
 _MISSING: Final = ("window_id", "path", "status", "reason")
-
-
-def _said(words: str, default: int | tuple[()] = ()) -> Any:
-    """Declare a field with what a line says of it."""
-    return field(default=default, metadata={"words": words})
 
 
 @dataclass(frozen=True)
 class DocumentDifferences:
     """Documents by uri. One whose content now lies under another path is renamed, from the first uri to the second."""
 
-    added: tuple[str, ...] = _said("added")
-    changed: tuple[str, ...] = _said("changed")
-    renamed: tuple[tuple[str, str], ...] = _said("renamed")
-    removed: tuple[str, ...] = _said("removed")
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class MessageDifferences:
     """Numbers of messages by id. A late one is older than the newest that was known of its conversation."""
 
-    added: int = _said("new", 0)
-    late: int = _said("of them late", 0)
-    changed: int = _said("changed", 0)
-    removed: int = _said("removed", 0)
-    new_days: tuple[str, ...] = _said("days with first messages")
-    late_days: tuple[str, ...] = _said("days with late messages")
+    added: int = 0
+    late: int = 0
+    changed: int = 0
+    removed: int = 0
+    new_days: tuple[str, ...] = ()
+    late_days: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class WindowDifferences:
     """Numbers of windows with a context, by conversation and beginning; the added ones by verdict."""
 
-    added: Mapping[str, int] = field(default_factory=dict, metadata={"words": "new"})
-    changed: int = _said("with another verdict", 0)
-    removed: int = _said("gone", 0)
+    added: Mapping[str, int] = field(default_factory=dict)
+    changed: int = 0
+    removed: int = 0
 
 
 @dataclass(frozen=True)
 class PostDifferences:
-    """Files of posts by path, and the citations that were removed from what was written."""
+    """Files of posts by path; an edited one keeps a person's text. Citations were removed from what was written.
 
-    written: tuple[str, ...] = _said("written")
-    rewritten: tuple[str, ...] = _said("written again")
-    edited: tuple[str, ...] = _said("edited by a person, whose text stays")
-    removed: tuple[str, ...] = _said("removed")
-    kept: int = _said("kept", 0)
-    removed_citations: int = _said("links or citations removed", 0)
+    ``missing`` has id and path of the windows without a post, and why it is ``rejected``, ``failed`` or ``waiting``.
+    """
+
+    written: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
+    edited: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    kept: int = 0
+    removed_citations: int = 0
     missing: tuple[Mapping[str, str], ...] = ()
-    """Id and path of the windows without a post, and why it is ``rejected``, ``failed`` or ``waiting``."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +96,15 @@ class ReaderView(NamedTuple):
 def look(workspace: Workspace) -> ReaderView:
     """Take what a reader sees now. No row is read."""
     folder, files = workspace.settings.writers.folder, workspace.catalog.read(FILES)
-    return ReaderView(
-        workspace.tables.pin(), {f"{folder}/{slug}.md": entry.content for slug, entry in files.items()}
-    )
+    hashes = {f"{folder}/{slug}.md": entry.content for slug, entry in files.items()}
+    return ReaderView(workspace.tables.pin(), hashes)
 
 
 def compare(workspace: Workspace, before: ReaderView, made: Collection[str]) -> Differences:
     """Compare what a reader saw before a run with what is there now. The files of ``before`` must still be there."""
     after, found, unknown = look(workspace), dict[str, Any](), []
-    for table, compare_table in _COMPARISONS.items():
+    comparisons = (compare_documents, compare_messages, _compare_windows, _compare_posts)
+    for table, compare_table in zip(_COMPARED, comparisons, strict=True):
         try:
             if table in made:
                 found[table] = compare_table(before, after)
@@ -211,26 +209,18 @@ def _compare_posts(before: ReaderView, after: ReaderView) -> PostDifferences:
     )
 
 
-_COMPARISONS: Final[Mapping[str, Callable[[ReaderView, ReaderView], Any]]] = {
-    "documents": compare_documents,
-    "messages": compare_messages,
-    "windows": _compare_windows,
-    "posts": _compare_posts,
-}
-
-
 def describe_differences(differences: Differences) -> list[str]:
     """Describe what a run has changed, one line for each table; and the windows that have no post.
 
     The terminal, Dagster and logs have the same lines; one says so if nothing is different.
     """
     lines, posts = [], differences.posts or PostDifferences()
-    for table in _COMPARISONS:
-        found = getattr(differences, table)
-        told = [one for one in fields(found) if one.metadata and getattr(found, one.name)] if found else []
-        if {one.name for one in told} - {"kept"}:
-            said = [_describe(one.metadata["words"], getattr(found, one.name)) for one in told]
-            lines.append(f"{table.capitalize()}: {'; '.join(said)}")
+    for table in _COMPARED:
+        if found := getattr(differences, table):
+            told = {name: value for name, value in vars(found).items() if value and name != "missing"}
+            if told.keys() - {"kept"}:
+                said = [_describe(name.replace("_", " "), value) for name, value in told.items()]
+                lines.append(f"{table.capitalize()}: {'; '.join(said)}")
     if lines and differences.unreached:
         named = name_some(differences.unreached, MOST_NAMES)
         lines.append(f"Newer than every window, so that none is given them: {named}")
@@ -247,12 +237,12 @@ def describe_differences(differences: Differences) -> list[str]:
     return lines
 
 
-def _describe(words: str, found: Any) -> str:
+def _describe(name: str, found: int | Mapping[str, int] | Sequence[str | tuple[str, str]]) -> str:
     """Say how many things there are, and which."""
     if isinstance(found, int):
-        return f"{found:,} {words}"
+        return f"{found:,} {name}"
     if isinstance(found, Mapping):
-        number, names = sum(found.values()), [f"{many:,} {verdict}" for verdict, many in found.items()]
+        number, which = sum(found.values()), [f"{many:,} {verdict}" for verdict, many in found.items()]
     else:
-        number, names = len(found), [" is now ".join(one) if isinstance(one, tuple) else one for one in found]
-    return f"{number:,} {words} ({name_some(names, MOST_NAMES)})"
+        number, which = len(found), [" is now ".join(one) if isinstance(one, tuple) else one for one in found]
+    return f"{number:,} {name} ({name_some(which, MOST_NAMES)})"

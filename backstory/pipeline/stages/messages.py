@@ -236,7 +236,7 @@ def _store_opt_outs(workspace: Workspace, read: ExportRead) -> None:
 def _warn_of_unused_entries(workspace: Workspace, read: ExportRead) -> None:
     for entry in read.unused_overrides:
         logger.warning(
-            "conversations.overrides: entry %d names no file (without its suffix) and no subfolder of %s",
+            "conversations.overrides: entry %d names no file and no subfolder of %s (without suffixes)",
             entry,
             workspace.settings.conversations.folder,
         )
