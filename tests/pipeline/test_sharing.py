@@ -174,6 +174,8 @@ def test_a_machine_without_anything_searches_what_others_have_made(
     bucket.fault = lambda _method, _path: "refused"
     follower.follow()
     assert getattr(follower.error, "code", "") == "refused_by_store"
+    with Library(make_machine("three")) as library, raises(StateError, "refused_by_store"):
+        library.search("sourdough")
     bucket.fault = lambda _method, _path: None
     follower.follow()
     assert follower.error is None
