@@ -180,7 +180,7 @@ def leave_out(read: ExportRead, forgotten: Forgotten, folder: str) -> ExportRead
     """Drop forgotten conversations and the messages of forgotten members from what was read.
 
     ``folder``: the folder of exports as ``sources`` names it. It returns the remaining data. ``unread_authors``
-    includes the names of forgotten members, so that mentions of them are found. Files of a forgotten conversation are
+    includes all whose messages go, so that mentions of them are found. Files of a forgotten conversation are
     ``ignored`` in ``sources``, with the reason, and so are those of which every message is recognised by its text; the
     reason of a file that holds others counts them.
     """
@@ -207,7 +207,9 @@ def leave_out(read: ExportRead, forgotten: Forgotten, folder: str) -> ExportRead
         messages=read.messages.filter(~is_gone & ~rests),
         quarantine=read.quarantine.filter(~pl.col("source").is_in(list(files))),
         sources=_ignore(read.sources, sorted(paths)),
-        unread_authors=read.unread_authors | frozenset(members),
+        unread_authors=read.unread_authors.union(
+            members, read.messages.filter(is_gone)["author"].drop_nulls()
+        ),
     )
     return _leave_out_known(left, forgotten, prefix) if forgotten.messages else left
 
@@ -225,6 +227,7 @@ def _leave_out_known(read: ExportRead, forgotten: Forgotten, prefix: PurePosixPa
     return replace(
         read,
         messages=remaining,
+        unread_authors=read.unread_authors.union(read.messages.filter(is_known)["author"].drop_nulls()),
         quarantine=read.quarantine.filter(~pl.col("source").is_in(gone)),
         sources=note_left_out(sources, dropped.filter(~is_gone), prefix, why),
     )

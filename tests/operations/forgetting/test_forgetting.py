@@ -84,6 +84,18 @@ def test_a_forgotten_conversation_is_in_no_file_and_does_not_come_back(made: Wor
     assert [path.name for path in made.index.iterdir() if path.is_dir()] == [current_version(made.index)]
 
 
+def test_who_wrote_in_a_forgotten_conversation_alone_is_hidden_in_the_others(workspace: Workspace) -> None:
+    chats = {"dora.txt": "Dora Quist: here I am", "more.txt": "Ben Okri: welcome, Dora Quist"}
+    for name, said in chats.items():
+        (workspace.chats_dir / name).write_text(f"16/03/2025, 09:00 - {said}\n", "utf-8")
+    run_pipeline(workspace)
+    forget(reopen(workspace), "conversation", "dora")
+    run_pipeline(reopen(workspace))
+    [welcome] = workspace.tables.read("messages").filter(conversation_id="more")["text"]
+    assert welcome.startswith("welcome, ")
+    assert "Quist" not in welcome
+
+
 def test_a_copy_of_a_forgotten_conversation_is_not_read_either(made: Workspace) -> None:
     forget(reopen(made), "conversation", "garden")
     (made.chats_dir / "garden (1).txt").write_text(CHAT, encoding="utf-8")
