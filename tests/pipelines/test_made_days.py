@@ -13,7 +13,7 @@ from tests.pipelines.test_days import DAYS, FILLED, damage, make_alone, material
 from tests.workspaces import find_file, run_workspace
 
 PARTITIONED = ("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "window_contexts")
-WHOLE_TABLES = ("documents", "document_chunks", "search_index", "sources")
+WHOLE_TABLES = ("documents", "document_chunks", "search_index", "quarantine", "sources")
 
 pytestmark = pytest.mark.usefixtures("prepared_home")
 
