@@ -84,7 +84,7 @@ def test_runs_are_shown_with_their_figures_the_latest_first(made: Path) -> None:
     shown = run("status", "--runs", "-w", str(made)).output.splitlines()
     assert [line.split()[1] for line in shown[1:3]] == ["backstory", "run_pipeline"]
     assert "succeeded" in shown[2]
-    assert shown[3].endswith(f"stopped before its first stage: {STOP}")
+    assert f"stopped before its first stage: {STOP}" in shown[3]
     records = json.loads(run("status", "--runs", "--json", "--limit", "1", "-w", str(made)).output)
     assert [(record["status"], record["failure"]) for record in records] == [("stopped", STOP)]
 
