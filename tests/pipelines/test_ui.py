@@ -98,21 +98,23 @@ def test_the_assets_of_the_snapshot_are_served(ui: UiProcess) -> None:
 
 
 @pytest.mark.long
-def test_a_mistake_in_the_settings_is_an_asset_until_it_is_corrected(
+def test_a_mistake_in_the_settings_is_an_error_of_the_location_until_it_is_corrected(
     ui: UiProcess, workspace_root: Path
 ) -> None:
-    def list_assets() -> dict[str, str]:
+    def reload() -> dict[str, str]:
         ui.query('mutation { reloadRepositoryLocation(repositoryLocationName: "backstory") { __typename } }')
-        nodes = ui.query("{ assetNodes { assetKey { path } description } }")["assetNodes"]
-        return {node["assetKey"]["path"][-1]: node["description"] for node in nodes}
+        error = "locationOrLoadError { __typename ... on PythonError { message errorChain { error { message } } } }"
+        found = ui.query(f"{{ workspaceOrError {{ ... on Workspace {{ locationEntries {{ {error} }} }} }} }}")
+        [entry] = found["workspaceOrError"]["locationEntries"]
+        return {"kind": entry["locationOrLoadError"]["__typename"], "told": str(entry)}
 
     settings = workspace_root / "backstory.yaml"
     settings.write_text(SETTINGS.replace("top_k", "topk"), encoding="utf-8")
-    [(name, description)] = list_assets().items()
-    assert name == "line_5_rag_topk_unknown_setting"
-    assert "did you mean top_k?" in description
+    loaded = reload()
     settings.write_text(SETTINGS, encoding="utf-8")
-    assert "window_contexts" in list_assets()
+    assert loaded["kind"] == "PythonError"
+    assert "rag.topk: unknown setting" in loaded["told"]
+    assert reload()["kind"] == "RepositoryLocation"
 
 
 @pytest.mark.long
