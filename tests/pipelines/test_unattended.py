@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import dagster as dg
-import polars as pl
 import pytest
 from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionStatus
 from dagster._core.scheduler.instigation import (
@@ -24,8 +23,9 @@ from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.partitions import partition_range
 from pipelines.automation import JOB
 from pipelines.instance import open_instance
+from tests.pipelines.test_days import damage
 from tests.pipelines.ui_process import UiProcess, run_ui, wait_for
-from tests.workspaces import SETTINGS, replace_recorded, write_workspace
+from tests.workspaces import SETTINGS, write_workspace
 
 DAYS = partition_range("2025-03-11", "2025-03-15", "day")
 SCATTERED = [DAYS[0], DAYS[2], DAYS[4]]
@@ -219,8 +219,7 @@ def test_the_daemon_serves_a_workspace_through_loss_of_power_late_exports_and_br
 
         # One broken day of a scattered backfill is red alone. A run that the sensor starts for it would hide that.
         stop_automation(instance)
-        whole = workspace.tables.read("windows", [SCATTERED[1]])
-        replace_recorded(workspace, "windows", SCATTERED[1], pl.concat([whole, whole.head(1)]))
+        damage(workspace, SCATTERED[1])
         wait_for(lambda: is_idle(instance), "the end of all runs")
         scattered = backfill(ui, SCATTERED)
         wait_for(
