@@ -98,15 +98,20 @@ def _make_room(root: Path, *, replace: bool) -> Path | None:
 
 def _extract(path: Path, folder: Path) -> Contents:
     """Extract a backup, and nothing outside of the folder, and compare every file with its checksum."""
-    if not hasattr(tarfile, "data_filter"):
-        what = "this Python extracts files outside of a folder; restore with Python 3.11.4 or later"
-        raise InputError(what, code="old_python")
     if not path.is_file():
         raise InputError(f"there is no file {path}", code="absent_file")
     listed = folder / CONTENTS_FILE
     try:
         with tarfile.open(path) as tar:
-            tar.extractall(folder, filter="data")
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python before 3.11.4 has none
+            for member in tar:
+                place, is_link = folder / member.name, member.issym() or member.islnk()
+                beside = place.parent if member.issym() else folder
+                reached = (place, beside / member.linkname) if is_link else (place,)
+                is_inside = all(one.resolve().is_relative_to(folder.resolve()) for one in reached)
+                if not is_inside or not (member.isfile() or member.isdir() or is_link):
+                    raise tarfile.ReadError(f"{member.name} leads out of it, or is no file")
+                tar.extract(member, folder)
         contents = Contents.model_validate_json(listed.read_bytes())
         listed.unlink()
         if contents.format != FORMAT:
