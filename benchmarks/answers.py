@@ -20,7 +20,6 @@ import polars as pl
 from backstory.interfaces.library.evaluation import LabelledQuestion, ask_all, score_answers
 from backstory.interfaces.library.library import Library
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
-from benchmarks.train_pairs import area_under_curve
 
 WITH_EVIDENCE = "with evidence"
 WITHOUT_EVIDENCE = "without evidence"
@@ -114,13 +113,10 @@ def main() -> None:
             asked = name_files(questions)
             given = ask_all(library, asked)
             scores = score_answers(asked, given)
-    best = np.array([max((hit.probability for hit in answer.hits), default=0.0) for answer in given])
-    answerable = np.array([float(bool(question.answerable)) for question in asked])
     figures = {
         "set": labelled.name,
         "claims": len(questions),
         "documents": len(documents),
-        "AUROC of the best passage": area_under_curve(best, answerable),
         **scores.as_record(),
     }
     sys.stdout.write(json.dumps(figures) + "\n")

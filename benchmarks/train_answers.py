@@ -30,6 +30,7 @@ from backstory.interfaces.library.evaluation import (
 )
 from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.snapshots import Snapshots
+from backstory.operations.evaluation.scoring import area_under_curve
 from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.evidence.logistic import LogisticModel
 from backstory.retrieval.evidence.shared_words import Values
@@ -46,7 +47,6 @@ from backstory.writing.answers.answer_model import MODEL_FILE, AnswerModel
 from backstory.writing.answers.answer_quotes import choose_spans
 from backstory.writing.answers.answer_sentences import AnswerSentence, list_sentences
 from backstory.writing.answers.answering import answer_question
-from benchmarks.train_pairs import area_under_curve
 
 _FOLDS: Final = 10
 _RIDGE: Final = 0.01

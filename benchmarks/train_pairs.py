@@ -30,7 +30,7 @@ from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.embeddings.protocol import Vectors
 from backstory.operations.evaluation.comparison import embed_windows, index_documents
 from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
-from backstory.operations.evaluation.scoring import name_group
+from backstory.operations.evaluation.scoring import area_under_curve, name_group
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
 from backstory.retrieval.evidence.logistic import LogisticModel
@@ -125,16 +125,6 @@ def measure(model: PairModel, pairs: Pairs) -> dict[str, float | str | None]:
         "precision": _mean(true[claimed], pairs.weights[claimed]),
         "recall": _mean(claimed[true], pairs.weights[true]),
     }
-
-
-def area_under_curve(confidence: Values, positive: Values) -> float | None:
-    """Compute the probability that a positive pair has more confidence than a negative one (ties: half)."""
-    is_positive = positive > 0
-    pairs = int(is_positive.sum()) * int((~is_positive).sum())
-    if not pairs:
-        return None
-    ranks = pl.Series(confidence).rank("average").to_numpy()
-    return float((ranks[is_positive].sum() - is_positive.sum() * (is_positive.sum() + 1) / 2) / pairs)
 
 
 def calibration_error(confidence: Values, positive: Values, weights: Values) -> float:

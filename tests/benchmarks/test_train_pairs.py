@@ -6,10 +6,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from backstory.operations.evaluation.scoring import area_under_curve
 from backstory.retrieval.evidence.logistic import fit_logistic
 from backstory.retrieval.evidence.pair_model import PairModel, read_pair_model
 from benchmarks import train_pairs
-from benchmarks.train_pairs import area_under_curve, calibration_error, main
+from benchmarks.train_pairs import calibration_error, main
 
 
 def test_the_fit_finds_the_constants_that_made_the_data() -> None:

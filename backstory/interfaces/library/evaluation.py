@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Answer
-from backstory.operations.evaluation.scoring import bound_mean
+from backstory.operations.evaluation.scoring import bound_area, bound_mean
 from backstory.writing.answers.answer import Citation, Kind, Turn
 
 ALL: Final = "all"
@@ -30,6 +30,7 @@ _SHARED_WORDS: Final = 3
 _SHARED_PART: Final = 0.5
 """Two sentences tell the same if they share a run of so many words, and of so great a part of the shorter one."""
 _YES_OR_NO: Final = ("class", "unanswerable refused", "answerable refused")
+_CONFIDENCES: Final = {"low": 1.0, "medium": 2.0, "high": 3.0}
 _Z: Final = 1.959964
 """The normal quantile of 97.5 %."""
 
@@ -142,6 +143,10 @@ def score_answers(questions: Sequence[LabelledQuestion], given: Sequence[Answer]
             if len(values):
                 bounded = _bound_share(values) if measure in _YES_OR_NO else bound_mean(values)
                 rows.append((group, measure, len(values), *bounded))
+        stated = [each for each in zip(questions, given, strict=True) if group in (ALL, each[0].group)]
+        rows += _rate_confidence(
+            group, [(one, answer) for one, answer in stated if one.answerable is not None]
+        )
     seconds = np.array([sum(answer.timings.to_dict().values()) for answer in given])
     texts = dict.fromkeys(("group", "measure"), pl.String)
     floats = dict.fromkeys(("mean", "low", "high"), pl.Float64)
@@ -159,7 +164,8 @@ def score_answer(question: LabelledQuestion, given: Answer) -> dict[str, float |
     The documents of hits count once each, by their best place; those that a list of documents names come from the
     catalog, so such a question counts for lists alone. A citation is right if it shares a run of at least three words,
     and of half of the shorter one, with an expected sentence; so a copy of the sentence elsewhere is right as well.
-    Under ``documents`` it is right also if its document is expected. Precision is that of answers that cite.
+    Under ``documents`` it is right also if its document is expected. Precision is that of answers that cite. A refusal
+    says of every part that it is missing.
     """
     is_list, quotes = question.kind == "list", question.all_quotes()
     cited = [place for claim in given.claims for place in claim.citations]
@@ -173,7 +179,8 @@ def score_answer(question: LabelledQuestion, given: Answer) -> dict[str, float |
     named = list(dict.fromkeys(entry.uri for entry in given.documents or cited))
     right = [_tell_one([place], quotes) for place in cited]
     right_or_near = [is_right or place.uri in wanted for place, is_right in zip(cited, right, strict=True)]
-    told = [part.quotes for part in question.parts if part.quotes]
+    told, untold = ([part for part in question.parts if bool(part.quotes) is it] for it in (True, False))
+    missing = _list_missing(question, given)
     text = _join("\n".join(claim.text for claim in given.claims))
     complete = [_join(item) in text for item in question.items] or [_is_among(uris, named) for uris in listed]
     is_refused = float(given.refused is not None)
@@ -189,8 +196,37 @@ def score_answer(question: LabelledQuestion, given: Answer) -> dict[str, float |
         "answerable refused": is_refused if question.answerable is True else None,
         "list completeness": _share(complete) if is_list else None,
         "list precision": _share([uri in wanted for uri in named]) if listed else None,
-        "parts answered": _share([_tell_one(cited, quotes) for quotes in told]),
+        "parts answered": _share([_tell_one(cited, part.quotes) for part in told]),
+        "missing parts named": _share([part.text in missing for part in untold]),
+        "other parts named missing": _share([part.text in missing for part in told]),
     }
+
+
+def _rate_confidence(
+    group: str, stated: Sequence[tuple[LabelledQuestion, Answer]]
+) -> list[tuple[object, ...]]:
+    """Measure how well confidence, and the best hit, tell answerable questions from others; a refusal has none."""
+    answerable = np.array([float(bool(one.answerable)) for one, _ in stated])
+    rates = {
+        "AUROC, confidence": [0.0 if one.refused else _CONFIDENCES[one.confidence] for _, one in stated],
+        "AUROC, best passage": [max((hit.probability for hit in one.hits), default=0.0) for _, one in stated],
+    }
+    areas = {measure: bound_area(np.array(values), answerable) for measure, values in rates.items()}
+    return [(group, measure, len(stated), *area) for measure, area in areas.items() if area is not None]
+
+
+def _list_missing(question: LabelledQuestion, given: Answer) -> set[str]:
+    """List the parts that an answer says are missing: to each text, the one nearest by words; to a refusal, all."""
+    if given.refused is not None:
+        return {part.text for part in question.parts}
+    words = {part.text: set(_WORD.findall(part.text.casefold())) for part in question.parts}
+    named = set()
+    for said in (set(_WORD.findall(text.casefold())) for text in given.not_found):
+        shared = {part: len(said & its) / len(said | its) if said else 0.0 for part, its in words.items()}
+        best = max(shared.values(), default=0.0)
+        nearest = [part for part, share in shared.items() if share == best]
+        named |= set(nearest) if best and len(nearest) == 1 else set()
+    return named
 
 
 def _alternatives(entry: Alternatives) -> tuple[str, ...]:

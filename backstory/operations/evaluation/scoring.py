@@ -113,3 +113,30 @@ def bound_mean(values: NDArray[np.float64]) -> tuple[float, float, float]:
     """Return the mean of some values, and the ends of its 95 % bootstrap interval."""
     low, high = np.quantile(values[resample_windows(len(values))].mean(axis=1), [0.025, 0.975]).tolist()
     return float(values.mean()), low, high
+
+
+def area_under_curve(confidence: NDArray[np.float64], positive: NDArray[np.float64]) -> float | None:
+    """Compute the probability that a positive case has more confidence than a negative one (ties: half).
+
+    This is the area under the receiver operating characteristic (Mann and Whitney, 1947); None without both kinds.
+    """
+    is_positive = positive > 0
+    pairs = int(is_positive.sum()) * int((~is_positive).sum())
+    if not pairs:
+        return None
+    ranks = pl.Series(confidence).rank("average").to_numpy()
+    return float((ranks[is_positive].sum() - is_positive.sum() * (is_positive.sum() + 1) / 2) / pairs)
+
+
+def bound_area(
+    confidence: NDArray[np.float64], positive: NDArray[np.float64]
+) -> tuple[float, float, float] | None:
+    """Return the area, and the ends of its 95 % bootstrap interval; resamples without both kinds are left out."""
+    area = area_under_curve(confidence, positive)
+    if area is None:
+        return None
+    drawn = (
+        area_under_curve(confidence[sample], positive[sample]) for sample in resample_windows(len(positive))
+    )
+    low, high = np.quantile([one for one in drawn if one is not None], [0.025, 0.975]).tolist()
+    return area, low, high

@@ -43,15 +43,17 @@ def give(
     found: Sequence[str] = (),
     listed: Sequence[str] = (),
     seconds: float = 0.0,
+    probability: float = 0.0,
     **others: object,
 ) -> Answer:
     """Give an answer with what is measured of it."""
     places = tuple(state(Citation, uri=uri, quote=quote) for uri, quote in cited)
-    values: dict[str, Any] = {"kind": "lookup", "refused": None, "tokens": 0, "embedded_tokens": 0} | others
+    values: dict[str, Any] = {"kind": "lookup", "refused": None, "tokens": 0, "embedded_tokens": 0}
+    values |= {"confidence": "medium", "not_found": ()} | others
     return state(
         Answer,
         claims=(state(Claim, text=text, citations=places),),
-        hits=tuple(state(Hit, uri=uri) for uri in found),
+        hits=tuple(state(Hit, uri=uri, probability=probability) for uri in found),
         documents=tuple(state(DocumentEntry, uri=uri) for uri in listed),
         timings=AnswerTimings(**dict.fromkeys(AnswerTimings.model_fields, 0.0) | {"answering": seconds}),
         **values,
@@ -118,7 +120,7 @@ def test_a_list_is_complete_with_its_items_or_else_with_its_documents() -> None:
     assert score_answer(ask(kind="lookup", documents=["a"]), give(listed=("a",)))["list completeness"] is None
 
 
-def test_a_part_is_answered_by_a_citation_of_one_of_its_sentences() -> None:
+def test_parts_are_answered_by_a_citation_of_one_of_their_sentences_or_named_as_missing() -> None:
     question = ask(
         documents=["a"],
         parts=[
@@ -127,9 +129,14 @@ def test_a_part_is_answered_by_a_citation_of_one_of_its_sentences() -> None:
             {"text": "who built the ring", "quotes": []},
         ],
     )
-    scores = score_answer(question, give(("a", COST)))
+    scores = score_answer(question, give(("a", COST), not_found=("who built it", "the filter: how often")))
     assert (scores["parts answered"], scores["citation recall"]) == (0.5, 0.5)
-    assert score_answer(question, refuse())["parts answered"] == 0.0
+    assert (scores["missing parts named"], scores["other parts named missing"]) == (1.0, 0.5)
+    # A text that shares no word with a part names none.
+    assert score_answer(question, give(("a", COST), not_found=("roof",)))["missing parts named"] == 0.0
+    refused = score_answer(question, refuse())
+    assert refused["parts answered"] == 0.0
+    assert refused["missing parts named"] == refused["other parts named missing"] == 1.0
 
 
 def test_what_a_question_does_not_state_counts_for_nothing() -> None:
@@ -146,12 +153,12 @@ def test_means_are_shown_for_all_questions_and_for_each_group() -> None:
         *(ask(group="none", kind="lookup", answerable=False) for _ in range(2)),
     ]
     given = [
-        give(found=("a",), seconds=1.0, tokens=10),
-        give(found=("x", "a"), seconds=2.0, tokens=10),
-        give(found=("x",), kind="list", seconds=3.0),
-        refuse(found=("x",), seconds=4.0),
-        refuse(found=("x",), seconds=5.0),
-        give(seconds=6.0),
+        give(found=("a",), confidence="high", probability=0.9, seconds=1.0, tokens=10),
+        give(found=("x", "a"), confidence="low", probability=0.4, seconds=2.0, tokens=10),
+        give(found=("x",), kind="list", probability=0.6, seconds=3.0),
+        refuse(found=("x",), probability=0.3, seconds=4.0),
+        refuse(found=("x",), probability=0.5, seconds=5.0),
+        give(found=("x",), confidence="low", probability=0.2, seconds=6.0),
     ]
     scores = score_answers(questions, given)
     assert find(scores, "class") | {"low": 0, "high": 0} == {
@@ -162,6 +169,11 @@ def test_means_are_shown_for_all_questions_and_for_each_group() -> None:
     assert find(scores, "answerable refused")["mean"] == 0.25
     assert find(scores, "unanswerable refused")["mean"] == 0.5
     assert find(scores, "unanswerable refused", "none")["questions"] == 2
+    # Confidences high, low, medium, refused against refused, low: 2+1.5+2+0.5 of 8 pairs in the right order.
+    assert find(scores, "AUROC, confidence")["mean"] == pytest.approx(6 / 8)
+    # Probabilities .9, .4, .6, .3 against .5, .2: 2+1+2+1 of 8.
+    assert find(scores, "AUROC, best passage")["mean"] == pytest.approx(6 / 8)
+    assert not [row for row in scores.table.to_dicts() if row["group"] == "one" and "AUROC" in row["measure"]]
     assert scores.latency == {"p50": 3.5, "p95": pytest.approx(5.75)}
     assert scores.tokens == 20
     assert scores.as_record()["answers"][0]["measure"] == "class"
