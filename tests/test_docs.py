@@ -174,4 +174,4 @@ def test_the_figures_of_the_readme_are_those_of_the_quality_page() -> None:
             rf"^\| {re.escape(name)} \| {windows} \| \*\*{own}\*\*[^|]+\|(.*)$", quality, re.MULTILINE
         )
         assert measured is not None, name
-        assert float(measured[1].split("|")[0]) == float(baseline)
+        assert max(map(float, measured[1].split("|")[:2])) == float(baseline)

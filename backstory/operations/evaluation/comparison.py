@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,10 +29,12 @@ from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.models import Settings
 from backstory.storage.schema import CACHE
 from backstory.storage.state_places import open_state
+from backstory.text.chunking.cut import cut_chunks
 
 OWN: Final = "backstory"
-BASELINE: Final = "whole window, keywords"
-METHODS: Final = (OWN, BASELINE)
+ONE_VECTOR: Final = "whole window, one vector"
+KEYWORDS: Final = "whole window, keywords"
+METHODS: Final = (OWN, ONE_VECTOR, KEYWORDS)
 
 _DEPTH: Final = 10
 _BASELINE_HITS: Final = 100
@@ -75,13 +78,16 @@ def evaluate_folder(folder: Path, settings: Settings) -> Comparison:
             answered = time.perf_counter()
             window_ids, means = mean_vectors(chunks["window_id"], vectors)
             said = labelled.messages.filter(pl.col("text").is_not_null())
-            whole = said.group_by(window_id="conversation_id").agg(pl.col("text").str.join("\n\n"))
-            texts = window_ids.to_frame("window_id").join(whole, on="window_id", maintain_order="left")[
+            joined = said.group_by(window_id="conversation_id").agg(pl.col("text").str.join("\n\n"))
+            texts = window_ids.to_frame("window_id").join(joined, on="window_id", maintain_order="left")[
                 "text"
             ]
-            as_of = retrieval.rag.as_of
-            found = ask_once(index, labelled.windows, window_ids, means, texts, as_of=as_of)
-    runs = pl.concat([own, _as_runs(found, BASELINE)])
+            beginnings = _embed(
+                embedder, _cut_beginnings(texts, embedder), cache, "query", "embedding baseline"
+            )
+            ask = partial(ask_once, index, labelled.windows, window_ids, as_of=retrieval.rag.as_of)
+            whole = {ONE_VECTOR: ask(beginnings), KEYWORDS: ask(means, texts)}
+    runs = pl.concat([own, *(_as_runs(found, method) for method, found in whole.items())])
     scores = score_runs(runs, labelled.qrels, name=labelled.name, methods=METHODS)
     figures: dict[str, int | float | str] = {
         "documents": len(labelled.documents),
@@ -161,6 +167,13 @@ def rank_documents(
         .sort("window_id", "rank")
     )
     return _as_runs(rank_distinct(chosen), OWN)
+
+
+def _cut_beginnings(texts: pl.Series, embedder: Embedder) -> list[str]:
+    """Cut off what the embedder does not take of each text."""
+    most = embedder.max_input_tokens
+    cut = cut_chunks(texts.to_list(), max_tokens=most, overlap_tokens=0, counter=embedder)
+    return [text[: spans[0].end] if spans else "" for text, spans in zip(texts, cut, strict=True)]
 
 
 def _embed(embedder: Embedder, texts: list[str], cache: EmbeddingCache, task: Task, label: str) -> Vectors:

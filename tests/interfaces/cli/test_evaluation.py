@@ -48,7 +48,11 @@ def test_eval_scores_the_librarys_own_path_and_writes_its_runs(
     scores = {(row["method"], row["metric"]): row for row in json.loads(result.stdout)["scores"]}
     assert scores["backstory", "ncov@5"]["mean"] == 1.0
     assert scores["backstory", "ncov@5"]["group"] == "set-n2"
-    assert {method for method, _ in scores} == {"backstory", "whole window, keywords"}
+    assert {method for method, _ in scores} == {
+        "backstory",
+        "whole window, one vector",
+        "whole window, keywords",
+    }
     assert "whole window, keywords" in html.read_text(encoding="utf-8")
     written = pl.read_parquet(runs)
     assert written.columns == ["window_id", "rank", "doc_id", "score", "method"]
