@@ -116,8 +116,8 @@ def clear_copies_of_documents(workspace: Workspace, before: pl.DataFrame, now: p
 def find_stale_copies(workspace: Workspace) -> list[str]:
     """Name the copies of rows that have left the tables which Backstory may not delete, with what to do."""
     return [
-        f"{name} holds what has left the tables: write it again by the command that made it, or take the text out, or "
-        "delete it"
+        f"{name} holds what has left the tables: take the text out or delete it; pages and dumped texts can be made "
+        "again by their commands"
         for name, entry in sorted(workspace.catalog.read(_COPIES).items())
         for path in [workspace.root / name]
         if entry.inputs == _STALE and name != _ANSWERS and path.exists() and _hash(path) == entry.content
