@@ -5,7 +5,7 @@ from __future__ import annotations
 from backstory.base.environment import Keys, cache_folder
 from backstory.models.embeddings.protocol import Embedder
 from backstory.models.reranker import Reranker
-from backstory.models.usage import CallMeter, Unmetered
+from backstory.models.usage import CallMeter
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.groups import SERVICES
 from backstory.settings.models import RerankSettings
@@ -13,7 +13,7 @@ from backstory.settings.models import RerankSettings
 
 def make_embedder(
     settings: EmbeddingSettings,
-    meter: CallMeter = Unmetered(),  # noqa: B008 - immutable
+    meter: CallMeter = CallMeter(),  # noqa: B008 - immutable
     keys: Keys | None = None,
 ) -> Embedder:
     """Make the embedder that the settings name, which loads its model or client when first used.
@@ -47,7 +47,7 @@ def make_embedder(
 
 def make_reranker(
     settings: RerankSettings,
-    meter: CallMeter = Unmetered(),  # noqa: B008 - immutable
+    meter: CallMeter = CallMeter(),  # noqa: B008 - immutable
     keys: Keys | None = None,
 ) -> Reranker | None:
     """Make the reranker that the settings name, or None for the provider ``none``; see :func:`make_embedder`."""

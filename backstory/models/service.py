@@ -23,7 +23,7 @@ from backstory.base.errors import ModelError, TransientError, retry
 from backstory.base.extras import require_extra
 from backstory.base.telemetry import log_event, observe
 from backstory.models.failures import Failure, explain_failure, redact
-from backstory.models.usage import CallMeter, RateLimiter, Unmetered, Usage
+from backstory.models.usage import CallMeter, RateLimiter, Usage
 from backstory.settings.groups import ServiceSettings
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Service:
         self,
         settings: ServiceSettings,
         *,
-        meter: CallMeter = Unmetered(),  # noqa: B008 - immutable
+        meter: CallMeter = CallMeter(),  # noqa: B008 - immutable
         keys: Keys | None = None,
         key: SecretStr | None = None,
         client: genai.Client | None = None,

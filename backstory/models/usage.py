@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 PERIOD_SECONDS: Final = 60.0
 
@@ -30,28 +30,18 @@ Settle: TypeAlias = Callable[[Usage], None]
 """Replaces what was reserved for a call by what the call used."""
 
 
-class CallMeter(Protocol):
-    """Counts the calls of one model; shared by threads."""
+class CallMeter:
+    """Counts the calls of one model; shared by threads. This one, of calls that belong to no workspace, allows any."""
 
     def require_room(self, needed: Usage) -> None:
         """Raise ``BudgetExhaustedError`` unless calls would be within the budgets now. Nothing is reserved."""
 
-    def reserve(self, most: Usage, *, seconds: float) -> Settle:
+    def reserve(self, most: Usage, *, seconds: float) -> Settle:  # noqa: ARG002
         """Reserve what a call uses at most before it is sent, or raise ``BudgetExhaustedError``.
 
         The function that it returns is called when the call has ended. A reservation that is not settled within the
         seconds, as after a kill, counts as used in full.
         """
-
-
-class Unmetered:
-    """The meter of calls that belong to no workspace: it counts nothing and has no budget."""
-
-    def require_room(self, needed: Usage) -> None:
-        """Allow any calls."""
-
-    def reserve(self, most: Usage, *, seconds: float) -> Settle:  # noqa: ARG002
-        """Allow any call."""
         return lambda _used: None
 
 

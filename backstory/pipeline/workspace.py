@@ -16,7 +16,7 @@ from backstory.index.calibration import DEFAULT_CALIBRATION, Calibration
 from backstory.models.choice import make_embedder, make_reranker
 from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.embeddings.protocol import Embedder
-from backstory.models.usage import CallMeter, Unmetered
+from backstory.models.usage import CallMeter
 from backstory.pipeline.rendered_pages import EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER
 from backstory.pipeline.sharing import Follower
 from backstory.retrieval.evidence.document_fit import DocumentFit
@@ -165,7 +165,7 @@ class Workspace(WorkspacePaths):
 
     def _meter(self, purpose: str, settings: ServiceSettings) -> CallMeter:
         """Make what counts the calls of a paid service; those of a model of this process are not counted."""
-        return Unmetered() if settings.paid_model is None else self.runs.meter(purpose, settings.paid_model)
+        return CallMeter() if settings.paid_model is None else self.runs.meter(purpose, settings.paid_model)
 
     @cached_property
     def embedder(self) -> Embedder:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from backstory.base.environment import Keys
 from backstory.models.chat_model import ChatModel
-from backstory.models.usage import CallMeter, Unmetered
+from backstory.models.usage import CallMeter
 from backstory.writing.digest_writer import DigestWriter
 from backstory.writing.draft import Writer
 from backstory.writing.draft_answer import make_post_form
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def make_writer(
     settings: WriterSettings,
     root: Path,
-    meter: CallMeter = Unmetered(),  # noqa: B008 - immutable
+    meter: CallMeter = CallMeter(),  # noqa: B008 - immutable
     keys: Keys | None = None,
 ) -> Writer | None:
     """Make the writer of the settings; None if no posts are written.

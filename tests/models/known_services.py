@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from pydantic import SecretStr
 
-from backstory.models.usage import CallMeter, Unmetered
+from backstory.models.usage import CallMeter
 from tests.models.services import chat_server, embedding_answers, gemini_server
 
 Behaviour = Callable[[Any], Any]
@@ -35,7 +35,7 @@ class _Loopback:
         self.key = key
         self._open_service = open_service
 
-    def open(self, settings: Any, meter: CallMeter = Unmetered()) -> Any:  # noqa: B008 - immutable
+    def open(self, settings: Any, meter: CallMeter = CallMeter()) -> Any:  # noqa: B008 - immutable
         """Make a client that calls the server with the key."""
         return self._open_service(settings, key=SecretStr(self.key), meter=meter)
 

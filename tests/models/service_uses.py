@@ -16,7 +16,7 @@ from backstory.base.errors import ModelError
 from backstory.models.chat_model import ChatModel
 from backstory.models.embeddings.service_embedder import GeminiEmbedder, ServiceEmbedder
 from backstory.models.llm_reranker import LLMReranker
-from backstory.models.usage import CallMeter, Unmetered
+from backstory.models.usage import CallMeter
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.groups import ServiceSettings
 from backstory.settings.models import RerankSettings
@@ -106,7 +106,7 @@ class ChatUse(Use):
     def open(self, service: Service, folder: Path, meter: CallMeter | None = None, **settings: Any) -> Any:
         """Make what asks the service."""
         given = self.complete(service, settings)
-        used = meter or Unmetered()
+        used = meter or CallMeter()
         return self.make(ChatModel(given, service.open(given, used)), given, used, folder)
 
 
@@ -263,7 +263,7 @@ class Embedding(Use):
     ) -> Callable[[], Outcome]:
         given = self.complete(service, {"dimension": 16} | settings)
         kind = GeminiEmbedder if service.name == "gemini" else ServiceEmbedder
-        embedder = kind(given, service.open(given, meter or Unmetered()))
+        embedder = kind(given, service.open(given, meter or CallMeter()))
 
         def call() -> Outcome:
             vector = vector_of("soup", 16)

@@ -8,7 +8,7 @@ import pytest
 
 from backstory.models.chat_model import AnswerForm, ChatModel, Messages
 from backstory.models.choice import make_reranker
-from backstory.models.usage import Unmetered
+from backstory.models.usage import CallMeter
 from backstory.writing.answers.choice import make_answer_models
 from backstory.writing.choice import make_writer
 from backstory.writing.draft_cache import DraftCache
@@ -26,8 +26,8 @@ def make_by_settings(use: ChatUse, settings: Any, folder: Path) -> Any:
     if use.group == "writers":
         return make_writer(settings, folder)
     if use.group == "answers":
-        return make_answer_models(settings, Unmetered(), lambda _: None).answerer
-    return make_summarizer(settings, DraftCache(open_cache(folder)), Unmetered())
+        return make_answer_models(settings, CallMeter(), lambda _: None).answerer
+    return make_summarizer(settings, DraftCache(open_cache(folder)), CallMeter())
 
 
 def test_a_model_is_asked_for_json_of_the_schema(service: Service, chat_use: ChatUse, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from backstory import run_pipeline
 from backstory.operations.inspection.doctor import examine
 from backstory.operations.inspection.inventory import read_status
-from backstory.pipeline.history.record import SUCCEEDED
+from backstory.pipeline.history.history import SUCCEEDED
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.state import close_idle
 from tests.interfaces.cli.invocation import run

@@ -85,7 +85,7 @@ def _describe_caches(use: CacheUse) -> str:
 def _show_runs(workspace: Workspace, limit: int, *, as_json: bool) -> None:
     """Print a table of the latest runs, and a sentence for each that is running or did not succeed."""
     from backstory.base.local_times import localize
-    from backstory.pipeline.history.record import SUCCEEDED, describe_status
+    from backstory.pipeline.history.history import SUCCEEDED
 
     records = workspace.runs.read(limit)
     timezone = workspace.settings.conversations.timezone
@@ -114,9 +114,9 @@ def _show_runs(workspace: Workspace, limit: int, *, as_json: bool) -> None:
         ]
         columns = ("run", "by", f"started ({timezone})", "status", "first", "last", *_FIGURES)
         print_table(console, columns, cells, right=_FIGURES)
-        print_lines(console, (describe_status(record) for record in records if record.status != SUCCEEDED))
+        print_lines(console, (record.describe() for record in records if record.status != SUCCEEDED))
 
-    rows = [{**record.as_row(), "standing": describe_status(record)} for record in records]
+    rows = [{**record.as_row(), "standing": record.describe()} for record in records]
     print_result(rows, show, as_json=as_json)
 
 

@@ -20,7 +20,7 @@ from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import DocumentFile
 from backstory.ingest.documents.written import is_unlisted, name_source
 from backstory.interfaces.library.results import IndexReport, State
-from backstory.pipeline.history.record import LOST, RUNNING
+from backstory.pipeline.history.history import LOST, RUNNING
 from backstory.pipeline.workspace import Workspace
 
 logger = logging.getLogger(__name__)

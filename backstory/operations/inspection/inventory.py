@@ -14,7 +14,7 @@ from backstory.index.snapshot import current_version, read_manifest
 from backstory.ingest.documents.rows import DRAFT
 from backstory.operations.inspection.probes import Examination
 from backstory.pipeline.chats.copies import find_stale_copies
-from backstory.pipeline.history.record import describe_status, find_trouble
+from backstory.pipeline.history.history import find_trouble
 from backstory.pipeline.incremental.report import UNREAD_STATUSES
 from backstory.pipeline.run.cache_use import CacheUse, measure_caches
 from backstory.pipeline.workspace import Workspace
@@ -105,7 +105,7 @@ def read_status(workspace: Workspace) -> Status:
         tables=tables,
         caches=caches,
         cache_error=cache_error,
-        runs=[*map(describe_status, [*under_way, *ended])],
+        runs=[record.describe() for record in (*under_way, *ended)],
         stale_copies=find_stale_copies(workspace),
     )
 

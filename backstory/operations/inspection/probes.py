@@ -17,7 +17,7 @@ from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.pipeline.chats.copies import find_stale_copies
 from backstory.pipeline.checks.checks import CHECKS, Check, make_check
-from backstory.pipeline.history.record import describe_status, find_trouble
+from backstory.pipeline.history.history import find_trouble
 from backstory.pipeline.incremental.visible_documents import find_outdated
 from backstory.pipeline.stages.posts import FILES
 from backstory.pipeline.workspace import Workspace
@@ -209,8 +209,8 @@ def _describe_posts(workspace: Workspace) -> str:
 
 def _describe_runs(workspace: Workspace) -> str:
     records = workspace.runs.read()
-    told = describe_status(records[0]) if records else "none is recorded yet"
-    return _join_faults([*map(describe_status, find_trouble(records))]) or told
+    told = records[0].describe() if records else "none is recorded yet"
+    return _join_faults([record.describe() for record in find_trouble(records)]) or told
 
 
 def _describe_outdated(workspace: Workspace) -> str:

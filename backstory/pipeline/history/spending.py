@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
 from typing import Final, NamedTuple
@@ -18,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import BudgetExhaustedError, SettingsError
-from backstory.models.usage import Settle, Usage
+from backstory.models.usage import CallMeter, Settle, Usage
 from backstory.settings.models import CostSettings, ModelPrice
 from backstory.storage.state import Session, State
 
@@ -39,15 +40,6 @@ _ROUNDING: Final = 1e-9
 _POLL_SECONDS: Final = 0.02
 
 
-class Place(NamedTuple):
-    """Where usage is counted: run or :data:`OUTSIDE_RUNS`, day in the zone of the budgets, purpose, and model."""
-
-    run_id: str
-    day: str
-    purpose: str
-    model: str
-
-
 class _Account(NamedTuple):
     """One limit, and what counts against it: ``spent`` for good, ``held`` as long as calls are under way."""
 
@@ -59,100 +51,65 @@ class _Account(NamedTuple):
 
 
 class Spending:
-    """Counts the usage of one workspace, and keeps it within the budgets."""
+    """The usage of one workspace, and its budgets.
+
+    ``run_id`` is that of the run of this process, ``settled`` has model and cost of its calls that have ended; the cost
+    is None without a price.
+    """
 
     def __init__(self, state: State, settings: CostSettings, zone: str) -> None:
         """Take the state of the history, prices and budgets, and the time zone of the days."""
+        self.state = state
         self.settings = settings
-        self._state = state
-        self._zone = zone
+        self.zone = zone
+        self.run_id = OUTSIDE_RUNS
         self.settled: list[tuple[str, float | None]] = []
-        """Model and cost of the calls of this process that have ended; None without a price."""
 
     def today(self) -> str:
         """Return the current day of the budgets."""
-        return datetime.now(ZoneInfo(self._zone)).date().isoformat()
+        return datetime.now(ZoneInfo(self.zone)).date().isoformat()
 
-    def require_room(self, place: Place, needed: Usage) -> None:
-        """Raise :class:`BudgetExhaustedError` unless calls would be within the budgets now."""
-        if any(budget.model_dump(exclude_none=True) for budget in (self.settings.run, self.settings.day)):
-            with self._state.begin() as session:
-                self._find_room(session, place, needed)
-
-    def reserve(self, place: Place, most: Usage, *, seconds: float) -> Settle:
-        """Reserve what a call may use; see :class:`backstory.models.usage.CallMeter`.
-
-        If only the reservations of other calls are in the way, it waits until those calls have ended.
-        """
-        reservation = uuid4().hex
-        while True:
-            with self._state.begin() as session:
-                if self._find_room(session, place, most):
-                    self.add(session, place, most, reservation=reservation, expires=time.time() + seconds)
-                    break
-            threading.Event().wait(_POLL_SECONDS)
-
-        def settle(used: Usage) -> None:
-            with self._state.begin() as session:
-                session.execute("DELETE FROM usage WHERE reservation = ?", (reservation,))
-                cost = self.add(session, place, used)
-            if used.calls:
-                self.settled.append((place.model, cost))
-
-        return settle
-
-    def add(
-        self,
-        session: Session,
-        place: Place,
-        used: Usage,
-        *,
-        cached: int = 0,
-        reservation: str = "",
-        expires: float = 0.0,
-    ) -> float | None:
-        """Add usage to that of a place, or that of a reservation, which expires at a time in seconds since 1970.
-
-        It returns the cost; None without a price.
-        """
-        cost = self._price(place.model, used)
-        unpriced = used.calls if cost is None else 0
-        counted = {**asdict(used), "cached": cached, "cost": cost or 0.0, "unpriced": unpriced}
-        sums = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in counted)
-        session.execute(
-            f"INSERT INTO usage VALUES ({', '.join('?' * (6 + len(counted)))}) "  # noqa: S608 - names are constants
-            f"ON CONFLICT (run_id, day, purpose, model, reservation) DO UPDATE SET {sums}",
-            (*place, reservation, expires, *counted.values()),
-        )
-        return cost
-
-    def describe_left(self, run_id: str) -> str | None:
+    def describe_left(self) -> str | None:
         """Describe what is left of the budgets, such as ``run: 12 calls; day: 0.40 USD``; None without a budget."""
         left: dict[str, list[str]] = {}
-        with self._state.reading() as session:
-            for account in self._accounts(session, run_id, self.today()):
+        with self.state.reading() as session:
+            for account in self._accounts(session, self.today()):
                 rest = max(account.limit - account.spent - account.held, 0)
                 left.setdefault(account.period, []).append(self._show(account.unit, rest))
         return "; ".join(f"{period}: {', '.join(parts)}" for period, parts in left.items()) or None
 
-    def _find_room(self, session: Session, place: Place, wanted: Usage) -> bool:
+    @contextmanager
+    def pricing(self, counts: dict[str, int | float | str]) -> Iterator[None]:
+        """Add the cost of the calls inside to the figures of a stage; nothing if there are no calls.
+
+        That is ``api_cost_USD``, or whatever the currency, and ``api_cost`` if a price is not known.
+        """
+        self.settled.clear()
+        yield
+        settled = self.settled
+        if unpriced := {model for model, cost in settled if cost is None}:
+            counts["api_cost"] = f"not known: no price of {', '.join(sorted(unpriced))} in costs.prices"
+        elif settled:
+            name, cost = f"api_cost_{self.settings.currency}", sum(cost or 0.0 for _, cost in settled)
+            counts[name] = round(float(counts.get(name, 0.0)) + cost, 8)
+
+    def find_room(self, session: Session, wanted: Usage, cost: float) -> bool:
         """Return whether there is room now; if not, there may be when other calls have been settled.
 
         If there will be none, it raises ``BudgetExhaustedError``.
         """
-        cost = self._price(place.model, wanted) or 0.0
         asked = {"calls": wanted.calls, "tokens": wanted.tokens, "money": cost}
-        room = True
-        for account in self._accounts(session, place.run_id, place.day):
+        room, day = True, self.today()
+        for account in self._accounts(session, day):
             needed = asked[account.unit]
             if account.spent + needed > account.limit + _ROUNDING:
-                raise BudgetExhaustedError(self._describe_end(account, needed, place.day))
+                raise BudgetExhaustedError(self._describe_end(account, needed, day))
             room = room and account.spent + account.held + needed <= account.limit + _ROUNDING
         return room
 
-    def _accounts(self, session: Session, run_id: str, day: str) -> Iterator[_Account]:
+    def _accounts(self, session: Session, day: str) -> Iterator[_Account]:
         """Read what counts against each limit of a run and of a day; calls outside of runs have no budget of a run."""
-        periods = [("run", self.settings.run, "run_id", run_id)] if run_id != OUTSIDE_RUNS else []
+        periods = [("run", self.settings.run, "run_id", self.run_id)] if self.run_id != OUTSIDE_RUNS else []
         for period, budget, column, value in (*periods, ("day", self.settings.day, "day", day)):
             for unit, amount in _UNITS.items():
                 limit = getattr(budget, unit)
@@ -172,7 +129,7 @@ class Spending:
         whole, again = "a run", "to go on"
         if account.period == "day":
             whole = f"the day {day}"
-            again = f"from {date.fromisoformat(day) + timedelta(days=1)} 00:00 {self._zone} on"
+            again = f"from {date.fromisoformat(day) + timedelta(days=1)} 00:00 {self.zone} on"
         return (
             f"the budget of {whole}, {limit} (costs.{account.period}.{account.unit}), is used up: {spent} are used, "
             f"and the next step may need {next_step}; finished work is kept, so run the same command again {again}, or "
@@ -182,24 +139,70 @@ class Spending:
     def _show(self, unit: str, amount: float) -> str:
         return f"{amount:.6g} {self.settings.currency}" if unit == "money" else f"{int(amount):,} {unit}"
 
-    def _price(self, model: str, used: Usage) -> float | None:
-        return estimate_cost(find_price(self.settings, model), used)
-
 
 @dataclass(frozen=True)
-class ModelMeter:
-    """Counts the calls of one model; ``place`` gives where, since runs and days go on."""
+class ModelMeter(CallMeter):
+    """Counts the calls of one model for a purpose such as ``embedding``, and keeps them within the budgets."""
 
     spending: Spending
-    place: Callable[[], Place]
+    purpose: str
+    model: str
 
     def require_room(self, needed: Usage) -> None:
-        """Raise unless calls would be within the budgets now."""
-        self.spending.require_room(self.place(), needed)
+        """Raise ``BudgetExhaustedError`` unless calls would be within the budgets now."""
+        costs = self.spending.settings
+        if any(budget.model_dump(exclude_none=True) for budget in (costs.run, costs.day)):
+            with self.spending.state.begin() as session:
+                self.spending.find_room(session, needed, self._price(needed) or 0.0)
 
     def reserve(self, most: Usage, *, seconds: float) -> Settle:
-        """Reserve what a call may use, before it is sent."""
-        return self.spending.reserve(self.place(), most, seconds=seconds)
+        """Reserve what a call may use; if only the reservations of other calls are in the way, wait for their end."""
+        reservation, state = uuid4().hex, self.spending.state
+        while True:
+            with state.begin() as session:
+                if self.spending.find_room(session, most, self._price(most) or 0.0):
+                    place = self.place()
+                    self.add(session, place, most, reservation=reservation, expires=time.time() + seconds)
+                    break
+            threading.Event().wait(_POLL_SECONDS)
+
+        def settle(used: Usage) -> None:
+            with state.begin() as session:
+                session.execute("DELETE FROM usage WHERE reservation = ?", (reservation,))
+                cost = self.add(session, place, used)
+            if used.calls:
+                self.spending.settled.append((self.model, cost))
+
+        return settle
+
+    def place(self) -> tuple[str, str, str, str]:
+        """Return where calls are counted now: run, day, purpose and model."""
+        return self.spending.run_id, self.spending.today(), self.purpose, self.model
+
+    def add(
+        self,
+        session: Session,
+        place: tuple[str, str, str, str],
+        used: Usage,
+        *,
+        cached: int = 0,
+        reservation: str = "",
+        expires: float = 0.0,
+    ) -> float | None:
+        """Add usage, or that of a reservation, which expires at a time in seconds since 1970; return the cost."""
+        cost = self._price(used)
+        unpriced = used.calls if cost is None else 0
+        counted = {**asdict(used), "cached": cached, "cost": cost or 0.0, "unpriced": unpriced}
+        sums = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in counted)
+        session.execute(
+            f"INSERT INTO usage VALUES ({', '.join('?' * (6 + len(counted)))}) "  # noqa: S608 - names are constants
+            f"ON CONFLICT (run_id, day, purpose, model, reservation) DO UPDATE SET {sums}",
+            (*place, reservation, expires, *counted.values()),
+        )
+        return cost
+
+    def _price(self, used: Usage) -> float | None:
+        return estimate_cost(find_price(self.spending.settings, self.model), used)
 
 
 def find_price(settings: CostSettings, model: str) -> ModelPrice | None:

@@ -10,8 +10,7 @@ import polars as pl
 
 from backstory.base.wording import name_some
 from backstory.pipeline.checks.checks import Check, CheckResult
-from backstory.pipeline.history.history import BY_COMMAND
-from backstory.pipeline.history.record import FAILED, STOPPED, SUCCEEDED, RunEnd
+from backstory.pipeline.history.history import BY_COMMAND, FAILED, STOPPED, SUCCEEDED, RunEnd
 from backstory.pipeline.incremental.report import UNREAD_STATUSES, StageResult
 from backstory.pipeline.run.differences import Differences
 from backstory.pipeline.run.plan import ALL_TABLES

@@ -236,7 +236,7 @@ class Stage:
                 workspace.runs.advance(self.table, group[0], len(made), len(pending))
                 with (
                     observe("partitions", **describe_range(group), count=len(group)),
-                    workspace.runs.pricing(self.counts),
+                    workspace.runs.spending.pricing(self.counts),
                 ):
                     self.make(group)
             except ConflictError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backstory.base.environment import Keys
-from backstory.models.usage import CallMeter, Unmetered
+from backstory.models.usage import CallMeter
 from backstory.settings.writers import SummarySettings
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.summaries.extraction import ExtractiveSummarizer
@@ -13,7 +13,7 @@ from backstory.writing.summaries.request import Summarizer
 def make_summarizer(
     settings: SummarySettings,
     drafts: DraftCache,
-    meter: CallMeter = Unmetered(),  # noqa: B008 - immutable
+    meter: CallMeter = CallMeter(),  # noqa: B008 - immutable
     keys: Keys | None = None,
 ) -> Summarizer:
     """Make the summarizer of the settings.

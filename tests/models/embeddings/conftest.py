@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from backstory.models.embeddings.local_embedder import LocalEmbedder, open_pack
 from backstory.models.embeddings.packs import read_e5_pack, read_granite_pack
 from backstory.models.embeddings.service_embedder import GeminiEmbedder, ServiceEmbedder
-from backstory.models.usage import CallMeter, Unmetered
+from backstory.models.usage import CallMeter
 from backstory.settings.embedding import EmbeddingSettings
 from tests.models.embeddings.local.tiny_e5 import checksum_of, write_tiny_e5
 from tests.models.services.chat_server import ChatServer, run_chat_server
@@ -59,7 +59,7 @@ def vectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
 def connect_openai(vectors: ChatServer, open_service: Callable[..., Any]) -> Callable[..., ServiceEmbedder]:
     """Make embedders that call the loopback server and never wait in real time."""
 
-    def make(*, meter: CallMeter = Unmetered(), **settings: Any) -> ServiceEmbedder:  # noqa: B008 - immutable
+    def make(*, meter: CallMeter = CallMeter(), **settings: Any) -> ServiceEmbedder:  # noqa: B008 - immutable
         defaults = {"provider": "openai", "model": "tiny", "base_url": vectors.url, "dimension": 16}
         given = EmbeddingSettings.model_validate(defaults | settings)
         return ServiceEmbedder(given, open_service(given, meter=meter))

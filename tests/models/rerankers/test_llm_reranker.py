@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from backstory.models.chat_model import ChatModel
 from backstory.models.llm_reranker import LLMReranker
-from backstory.models.usage import Unmetered
+from backstory.models.usage import CallMeter
 from backstory.settings.models import RerankSettings
 from tests.errors import refuses
 from tests.models.rerankers.rerank_requests import answer_of, request_of
@@ -26,7 +26,7 @@ def connect(server: GeminiServer, open_service: Callable[..., Any], api_key: str
         defaults = {"provider": "gemini", "base_url": server.url, "requests_per_minute": 100_000}
         given = RerankSettings.model_validate(defaults | settings)
         model = ChatModel(given, open_service(given, key=SecretStr(api_key)))
-        return LLMReranker(model, threads=given.threads, meter=Unmetered())
+        return LLMReranker(model, threads=given.threads, meter=CallMeter())
 
     return make
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from backstory.base.errors import BudgetExhaustedError, ModelError, ModelSetupError
-from backstory.models.usage import Settle, Usage
+from backstory.models.usage import CallMeter, Settle, Usage
 from tests.errors import raises
 from tests.long_tests import LONG_TESTS, each_of
 from tests.models.known_services import Behaviour, GeminiService, OpenAIService, Service
@@ -224,16 +224,13 @@ def test_every_minute_stays_within_the_limit(
     assert all(sum(start <= moment < start + 60 for moment in moments) <= 3 for start in moments)
 
 
-class Meter:
+class Meter(CallMeter):
     """Allows a number of calls, and notes what each was reserved and used."""
 
     def __init__(self, calls: int) -> None:
         self.left = calls
         self.reserved: list[Usage] = []
         self.used: list[Usage] = []
-
-    def require_room(self, needed: Usage) -> None:
-        """Have room; :meth:`reserve` counts the calls."""
 
     def reserve(self, most: Usage, *, seconds: float) -> Settle:  # noqa: ARG002
         if not self.left:

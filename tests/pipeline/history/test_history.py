@@ -15,11 +15,11 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import ReadError, StoppedError
-from backstory.pipeline.history.history import BY_COMMAND, RunHistory
-from backstory.pipeline.history.record import (
+from backstory.pipeline.history.history import (
+    BY_COMMAND,
     STALLED_SECONDS,
     RunEnd,
-    describe_status,
+    RunHistory,
     find_trouble,
 )
 from backstory.pipeline.run.run import Run
@@ -107,7 +107,7 @@ def test_a_success_without_anything_to_do_clears_a_failure(tmp_path: Path) -> No
     assert history.read() == []
     run_once(history, RunEnd("failed", "hits: ModelError", 1))
     [failed] = find_trouble(history.read())
-    assert "`backstory run`" in describe_status(failed)
+    assert "`backstory run`" in failed.describe()
     run_once(history, RunEnd())
     assert find_trouble(history.read()) == []
     run_once(history, RunEnd())
@@ -147,16 +147,16 @@ def test_a_killed_run_is_lost_and_where_it_stood_is_told(
     [running] = workspace.runs.read()
     assert (running.status, running.process) == ("running", process.pid)
     standing = "at hits, 2025-03-14, 1 of 3 partitions done"
-    assert f"is {standing}, last progress" in describe_status(running)
+    assert f"is {standing}, last progress" in running.describe()
     late = replace(running, heartbeat_at=time.time() - STALLED_SECONDS - 120)
-    assert "no progress for 12 min" in describe_status(late)
+    assert "no progress for 12 min" in late.describe()
     assert find_trouble([running, late]) == [late]
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     [lost] = workspace.runs.read()
     assert lost.status == "lost"
-    assert f"was {standing}, no progress for" in describe_status(lost)
-    assert "`backstory run` resumes" in describe_status(lost)
+    assert f"was {standing}, no progress for" in lost.describe()
+    assert "`backstory run` resumes" in lost.describe()
     run_pipeline(workspace)
     assert sorted(workspace.tables.read("runs")["status"]) == ["lost", "succeeded"]
     assert find_trouble(workspace.runs.read()) == []

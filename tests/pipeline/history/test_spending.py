@@ -12,7 +12,7 @@ import pytest
 
 from backstory.base.errors import BudgetExhaustedError, SettingsError
 from backstory.models.usage import Usage
-from backstory.pipeline.history.spending import OUTSIDE_RUNS, Place, Spending
+from backstory.pipeline.history.spending import OUTSIDE_RUNS, ModelMeter, Spending
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.models import CostSettings
 from tests.caches import open_own_state
@@ -20,17 +20,30 @@ from tests.errors import raises
 from tests.models.services.gemini_server import GeminiServer
 
 pytestmark = pytest.mark.usefixtures("either_storage")
-DAY = "2026-03-29"
-FLASH = Place("run", DAY, "rerank", "gemini-2.5-flash")
 A_MINUTE = 60.0
 
 
-def spend(path: Path, zone: str = "UTC", **settings: Any) -> Spending:
-    return Spending(open_own_state(path), CostSettings.model_validate(settings), zone)
+class OfADay(Spending):
+    """Counts on a day that the test chooses, in the run ``run``."""
+
+    day = "2026-03-29"
+
+    def today(self) -> str:
+        return self.day
 
 
-def use(spending: Spending, used: Usage, *, most: Usage | None = None, place: Place = FLASH) -> None:
-    spending.reserve(place, most or used, seconds=A_MINUTE)(used)
+def spend(path: Path, zone: str = "UTC", **settings: Any) -> OfADay:
+    spending = OfADay(open_own_state(path), CostSettings.model_validate(settings), zone)
+    spending.run_id = "run"
+    return spending
+
+
+def meter(spending: Spending) -> ModelMeter:
+    return ModelMeter(spending, "rerank", "gemini-2.5-flash")
+
+
+def use(spending: Spending, used: Usage) -> None:
+    meter(spending).reserve(used, seconds=A_MINUTE)(used)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +68,8 @@ def test_a_call_beyond_a_budget_is_refused_and_the_sentence_says_when_it_goes_on
         use(spending, used)
     assert words in str(refused.value)
     assert "from 2026-03-30 00:00 Europe/Berlin on" in str(refused.value)
-    other_day = Place("run", "2026-03-30", "rerank", "gemini-2.5-flash")
-    use(spending, used, place=other_day)
+    spending.day = "2026-03-30"
+    use(spending, used)
 
 
 def test_the_budget_of_a_run_is_that_of_one_run_and_not_of_calls_outside(tmp_path: Path) -> None:
@@ -65,17 +78,18 @@ def test_the_budget_of_a_run_is_that_of_one_run_and_not_of_calls_outside(tmp_pat
     with raises(BudgetExhaustedError, None, "costs.run.calls"):
         use(spending, Usage(calls=1))
     for run in ("another", OUTSIDE_RUNS):
-        use(spending, Usage(calls=1), place=Place(run, DAY, "embedding", "gemini-embedding-001"))
+        spending.run_id = run
+        use(spending, Usage(calls=1))
 
 
 def test_a_call_that_alone_exceeds_the_budget_is_told_from_a_used_up_one(tmp_path: Path) -> None:
     with raises(BudgetExhaustedError, None, "costs.day.tokens"):
-        spend(tmp_path, day={"tokens": 500}).require_room(FLASH, Usage(1, 1, 600))
+        meter(spend(tmp_path, day={"tokens": 500})).require_room(Usage(1, 1, 600))
 
 
 def test_a_call_waits_for_what_other_calls_reserved_and_did_not_use(tmp_path: Path) -> None:
     spending = spend(tmp_path, day={"tokens": 100})
-    settle = spending.reserve(FLASH, Usage(1, 1, 90), seconds=A_MINUTE)
+    settle = meter(spending).reserve(Usage(1, 1, 90), seconds=A_MINUTE)
     waiting = threading.Event()
 
     def follow() -> None:
@@ -88,12 +102,12 @@ def test_a_call_waits_for_what_other_calls_reserved_and_did_not_use(tmp_path: Pa
         settle(Usage(1, 1, 20))
         following.result()
     with raises(BudgetExhaustedError, None, "costs.day.tokens"):
-        spending.require_room(FLASH, Usage(1, 1, 1))
+        meter(spending).require_room(Usage(1, 1, 1))
 
 
 def test_a_reservation_that_was_never_settled_counts_in_full(tmp_path: Path) -> None:
     spending = spend(tmp_path, day={"tokens": 100})
-    spending.reserve(FLASH, Usage(1, 1, 90), seconds=0.0)
+    meter(spending).reserve(Usage(1, 1, 90), seconds=0.0)
     with raises(BudgetExhaustedError, None, "costs.day.tokens"):
         use(spending, Usage(1, 1, 11))
 
