@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,9 +34,8 @@ from backstory.ingest.documents.recognition import name_recognition
 from backstory.ingest.documents.rows import (
     DRAFT,
     DocumentSource,
-    Revision,
+    Row,
     describe_served,
-    keep_revisions,
     list_sources,
     update_revisions,
 )
@@ -114,33 +113,39 @@ def read_listed_documents(
     started = time.perf_counter()
     reading = name_reading(settings, readers, timezone)
     reader = _Reader(settings, readers, hashes, timezone)
-    known = _group_revisions(previous)
+    known = conform(previous, Documents) if previous is not None else pl.DataFrame(schema=Documents.schema)
+    is_latest = pl.col("status").is_in(["ok", "error"])
+    # Of a file that became unreadable, the last reading gave the error.
+    latest = {
+        row["uri"]: row
+        for row in known.filter(is_latest).sort("status", descending=True).iter_rows(named=True)
+    }
+    served = dict(known.filter(status="ok").select("uri", "revision").iter_rows())
     sources = [DocumentSource(entry.uri, entry.status, entry.reason) for entry in listing.left_out]
-    rows: list[Revision] = []
+    rows: list[Row] = []
+    kept: set[str] = set()
     for number, file in enumerate(listing.files):
         announce_name(file.uri)
         if progress is not None:
             progress(number, len(listing.files))
-        earlier = known.get(file.uri, {})
+        earlier = latest.get(file.uri)
         try:
-            current, source = reader.read(
-                file, _find_latest(earlier) if reading == previous_reading else None
-            )
+            current, source = reader.read(file, earlier if reading == previous_reading else None)
         except FileNotFoundError:  # the file was removed after the folder was listed
             reader.use(file, _GONE)
             continue
-        sources.append(_mention_served(source, earlier, current))
-        rows.extend(update_revisions(known.pop(file.uri, {}), current))
+        sources.append(_mention_served(source, served.get(file.uri), current))
+        if current is not None and current is earlier:
+            kept.add(file.uri)
+        elif current is not None:
+            rows.append(current)
     reader.use_archives(listing.files)
-    unlisted = frozenset(listing.unlisted)
-    for uri, revisions in known.items():
-        hidden = is_unlisted(uri, unlisted)
-        rows.extend(keep_revisions(revisions) if hidden else update_revisions(revisions, None))
-    rows.sort(key=lambda row: row.uri)
+    unlisted, listed = frozenset(listing.unlisted), {file.uri for file in listing.files}
+    kept.update(uri for uri in known["uri"].unique() if uri not in listed and is_unlisted(uri, unlisted))
     statuses = sorted(Counter(source.status for source in sources).items())
     log_event(logger, "read documents", dict(statuses), seconds=time.perf_counter() - started)
     return DocumentRead(
-        documents=pl.DataFrame([vars(row) for row in rows], schema=Documents.schema),
+        documents=update_revisions(known, pl.DataFrame(rows, schema=Documents.schema), kept),
         sources=list_sources(sources, settings.folder, mentions_undated=mentions_undated),
         reading=reading,
         present=listing.present,
@@ -159,30 +164,13 @@ def name_reading(
     return digest([_REVISION_OF_READING, timezone, *stated, *parsers, *formats])
 
 
-def _group_revisions(previous: pl.DataFrame | None) -> dict[str, dict[str, Revision]]:
-    known: dict[str, dict[str, Revision]] = {}
-    if previous is not None:
-        for row in conform(previous, Documents).iter_rows(named=True):
-            known.setdefault(row["uri"], {})[row["revision"]] = Revision(**row)
-    return known
-
-
-def _find_latest(revisions: Mapping[str, Revision]) -> Revision | None:
-    """Return the revision that the last reading gave; earlier ones may have been read with other settings."""
-    by_status = {revision.status: revision for revision in revisions.values()}
-    return by_status.get("error", by_status.get("ok"))
-
-
-def _mention_served(
-    source: DocumentSource, earlier: Mapping[str, Revision], current: Revision | None
-) -> DocumentSource:
+def _mention_served(source: DocumentSource, served: str | None, current: Row | None) -> DocumentSource:
     """Add a note to an unreadable file that windows still get its last readable revision.
 
     They do not if the file is unchanged, and could be read only by a program or a setting that is gone.
     """
-    unread = None if current is None else current.revision
-    served = any(revision.status == "ok" and name != unread for name, revision in earlier.items())
-    if source.reader is None or source.status not in ("failed", "empty", "needs_ocr") or not served:
+    is_served = served is not None and (current is None or current["revision"] != served)
+    if source.reader is None or source.status not in ("failed", "empty", "needs_ocr") or not is_served:
         return source
     return replace(source, reason=f"{source.reason}; until then its last readable version is served")
 
@@ -207,7 +195,7 @@ class _Reader:
             for path, archive in {file.path: file.archive for file in files if file.archive}.items():
                 self.hashes.use(os.fspath(path), _hash_archive(path, archive, self.hashes))
 
-    def read(self, file: DocumentFile, latest: Revision | None) -> tuple[Revision | None, DocumentSource]:
+    def read(self, file: DocumentFile, latest: Row | None) -> tuple[Row | None, DocumentSource]:
         """Return the current revision of a file, or None if it is not a document, and the file's status.
 
         ``latest``: the revision that an earlier reading of the same kind gave.
@@ -215,9 +203,9 @@ class _Reader:
         format_ = find_reader(file.uri, self.readers)
         if format_ is None:
             return None, self._describe_foreign(file)
-        if latest is not None and _is_whole(latest) and self._is_unchanged(file, latest.content_hash):
-            self.use(file, latest.content_hash)
-            return replace(latest, status="ok"), describe_served(latest, format_)
+        if latest is not None and _is_whole(latest) and self._is_unchanged(file, latest["content_hash"]):
+            self.use(file, latest["content_hash"])
+            return latest, describe_served(latest, format_)
         draft = DocumentSource(file.uri, "ignored", DRAFT, format_)
         if is_in_drafts(file.uri) and not self.settings.drafts:
             return None, draft
@@ -226,8 +214,8 @@ class _Reader:
             content = file.read(most_bytes=_limit(self.settings).most_bytes)
             content_hash = hashlib.sha256(content).hexdigest()
             self.use(file, content_hash)
-            same = latest if latest is not None and latest.content_hash == content_hash else None
-            if same is not None and same.error == WORDLESS:
+            same = latest if latest is not None and latest["content_hash"] == content_hash else None
+            if same is not None and same["error"] == WORDLESS:
                 # Recognising nothing in a photograph again would take seconds.
                 raise ReadError(WORDLESS, code="empty_document")
             if same is None or not _is_whole(same):
@@ -235,14 +223,16 @@ class _Reader:
                 if document.is_draft and not self.settings.drafts:
                     return None, draft
                 same = self._describe(file, content, format_, document)
-            secret = None if file.is_vetted else explain_secret(content) or explain_secret(same.text.encode())
+            secret = (
+                None if file.is_vetted else explain_secret(content) or explain_secret(same["text"].encode())
+            )
             if secret is not None:
                 return None, DocumentSource(file.uri, "ignored", secret, format_)
         except ReadError as error:
             if error.code == UNREADABLE_DRAFT and not self.settings.drafts:
                 return None, draft
             return self._describe_failure(file, content, format_, error)
-        return replace(same, status="ok"), describe_served(same, format_)
+        return same, describe_served(same, format_)
 
     def _is_unchanged(self, file: DocumentFile, content_hash: str) -> bool:
         return (
@@ -262,9 +252,9 @@ class _Reader:
 
     def _describe_failure(
         self, file: DocumentFile, content: bytes | None, format_: DocumentFormat, error: ReadError
-    ) -> tuple[Revision, DocumentSource]:
+    ) -> tuple[Row, DocumentSource]:
         """Build the row of a file that could not be read, with the slug from its name."""
-        unread = replace(self._describe(file, content, format_, None), status="error", error=str(error))
+        unread = self._describe(file, content, format_, None) | {"status": "error", "error": str(error)}
         kind = name_binary_kind(content or b"") if format_.find_encoding is not None else None
         if error.code in ("empty_document", "needs_ocr"):
             status = "empty" if error.code == "empty_document" else error.code
@@ -280,7 +270,7 @@ class _Reader:
         content: bytes | None,
         format_: DocumentFormat,
         document: ParsedDocument | None,
-    ) -> Revision:
+    ) -> Row:
         """Build the revision of a file; without a parsed document, from its name alone."""
         content_hash = "" if content is None else hashlib.sha256(content).hexdigest()
         dated, slug = split_dated_name(file.uri)
@@ -303,38 +293,38 @@ class _Reader:
             encoding = format_.find_encoding(content)
         own_kind = self.settings.kind if file.kind is None else file.kind
         own_tenant = self.settings.tenant if file.tenant is None else file.tenant
-        return Revision(
-            document_id=document_id_of(file.uri),
-            revision=content_hash[:12] or _UNREADABLE,
-            uri=file.uri,
-            title=stated.title or slug,
-            slug=slug,
-            published_at=None if published_at is None else put_in_zone(published_at, self.timezone),
-            date_origin=None if published_at is None else origin,
-            tags=list(stated.tags),
-            kind=stated.kind or own_kind,
-            tenant=stated.tenant or own_tenant,
-            conversation_id=stated.conversation if is_written(file.uri) else None,
-            format=format_.name,
-            size=None if content is None else len(content),
-            encoding=encoding,
-            page_starts=list(stated.page_starts),
-            confidences=list(stated.confidences),
-            chunker=None if document is None else stated.chunker,
-            text=stated.text,
-            content_hash=content_hash,
-            status="ok",
-            error=None,
-            unread=stated.unread,
-        )
+        return {
+            "document_id": document_id_of(file.uri),
+            "revision": content_hash[:12] or _UNREADABLE,
+            "uri": file.uri,
+            "title": stated.title or slug,
+            "slug": slug,
+            "published_at": None if published_at is None else put_in_zone(published_at, self.timezone),
+            "date_origin": None if published_at is None else origin,
+            "tags": list(stated.tags),
+            "kind": stated.kind or own_kind,
+            "tenant": stated.tenant or own_tenant,
+            "conversation_id": stated.conversation if is_written(file.uri) else None,
+            "format": format_.name,
+            "size": None if content is None else len(content),
+            "encoding": encoding,
+            "page_starts": list(stated.page_starts),
+            "confidences": list(stated.confidences),
+            "chunker": None if document is None else stated.chunker,
+            "text": stated.text,
+            "content_hash": content_hash,
+            "status": "ok",
+            "error": None,
+            "unread": stated.unread,
+        }
 
 
 def _limit(settings: DocumentSettings) -> ReadingLimits:
     return ReadingLimits(settings.read_seconds, settings.read_megabytes)
 
 
-def _is_whole(revision: Revision) -> bool:
-    return revision.error is None and bool(revision.text)
+def _is_whole(row: Row) -> bool:
+    return row["error"] is None and bool(row["text"])
 
 
 def _hash_archive(path: Path, archive: Archive, hashes: FileHashes) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
@@ -13,68 +14,40 @@ from backstory.ingest.documents.written import name_source
 from backstory.storage.tables.schemas import Sources
 from backstory.text.encoding import describe_encoding
 
-_STATUS_ORDER = ("ok", "error", "deleted", "superseded")
+Row: TypeAlias = dict[str, Any]
+"""One row of the table ``documents``; see :class:`backstory.storage.tables.schemas.Documents`."""
+_STATUS_ORDER: Final = ("ok", "error", "deleted", "superseded")
 
 
-@dataclass(frozen=True)
-class Revision:
-    """One row of the table ``documents``; see :class:`backstory.storage.tables.schemas.Documents`."""
+def update_revisions(known: pl.DataFrame, current: pl.DataFrame, kept: Collection[str]) -> pl.DataFrame:
+    """Update the statuses of revisions after all files were read.
 
-    document_id: str
-    revision: str
-    uri: str
-    title: str
-    slug: str
-    published_at: datetime | None
-    date_origin: str | None
-    tags: list[str]
-    kind: str
-    tenant: str
-    conversation_id: str | None
-    format: str
-    size: int | None
-    encoding: str | None
-    page_starts: list[int]
-    confidences: list[float | None]
-    chunker: str | None
-    text: str
-    content_hash: str
-    status: str
-    error: str | None
-    unread: str | None
+    A readable content is ``ok`` and supersedes all others of its file. An unreadable content is ``error``, and the
+    ``ok`` revision stays. When a file is gone, its last ``ok`` revision becomes ``deleted``, or the ``error`` revision
+    if there was none, and the texts of all revisions are dropped. So each status except ``superseded`` has at most one
+    revision. ``known`` and ``current`` are tables ``documents``: all earlier revisions, and one for each file that was
+    read. ``kept``: uris of documents whose earlier revisions stay as they are.
 
-
-def update_revisions(known: Mapping[str, Revision], current: Revision | None) -> list[Revision]:
-    """Update the statuses of a document's revisions after its file was read.
-
-    A readable content is ``ok`` and supersedes all others. An unreadable content is ``error``, and the ``ok`` revision
-    is kept. When the file is gone, its last ``ok`` revision becomes ``deleted``, or the ``error`` revision if there was
-    none, and the texts of all revisions are dropped. So each status except ``superseded`` has at most one revision.
-
-    It returns all revisions, ``superseded`` ones last.
+    It returns all revisions by uri, ``superseded`` ones last.
     """
-    updated = {name: replace(revision, status="superseded") for name, revision in known.items()}
-    by_status = {revision.status: revision for revision in known.values()}
-    if current is None:
-        last = next((by_status[status] for status in _STATUS_ORDER if status in by_status), None)
-        if last is not None:
-            updated[last.revision] = replace(last, status="deleted")
-        updated = {name: replace(revision, text="") for name, revision in updated.items()}
-    else:
-        if current.status == "error" and "ok" in by_status:
-            good = by_status["ok"]
-            updated[good.revision] = good
-        updated[current.revision] = current
-    return _in_order(updated.values())
-
-
-def keep_revisions(known: Mapping[str, Revision]) -> list[Revision]:
-    """Return a document's earlier revisions unchanged and in order, for a file that cannot be accessed."""
-    return _in_order(known.values())
-
-
-def _in_order(revisions: Iterable[Revision]) -> list[Revision]:
-    return sorted(revisions, key=lambda row: (_STATUS_ORDER.index(row.status), row.revision))
+    rank = pl.col("status").replace_strict(_STATUS_ORDER, range(len(_STATUS_ORDER)))
+    is_kept, outcome = pl.col("uri").is_in(kept), pl.col("outcome")
+    is_gone = outcome.is_null() & ~is_kept
+    is_last = rank == rank.min().over("uri")
+    status = (
+        pl.when(is_kept | ((outcome == "error") & (pl.col("status") == "ok")))
+        .then("status")
+        .when(is_gone & is_last)
+        .then(pl.lit("deleted"))
+        .otherwise(pl.lit("superseded"))
+    )
+    updated = (
+        known.join(current.select("uri", outcome="status"), on="uri", how="left")
+        .with_columns(status=status, text=pl.when(is_gone).then(pl.lit("")).otherwise("text"))
+        .drop("outcome")
+        .join(current, on=["uri", "revision"], how="anti")
+    )
+    return pl.concat([updated, current]).sort("uri", rank, "revision")
 
 
 UNDATED = "it states no date; `rag: {undated: hide}` keeps such documents from all windows"
@@ -93,11 +66,10 @@ class DocumentSource:
     encoding: str | None = None
 
 
-def describe_served(revision: Revision, reader: DocumentFormat) -> DocumentSource:
+def describe_served(row: Row, reader: DocumentFormat) -> DocumentSource:
     """Describe a file that was read."""
-    date, encoding = revision.published_at, revision.encoding
-    reason = _join_reasons(revision.unread, describe_encoding(encoding))
-    return DocumentSource(revision.uri, "read", reason, reader, date, encoding)
+    reason = _join_reasons(row["unread"], describe_encoding(row["encoding"]))
+    return DocumentSource(row["uri"], "read", reason, reader, row["published_at"], row["encoding"])
 
 
 def list_sources(
