@@ -1,16 +1,17 @@
 """Presentations of PowerPoint.
 
 python-pptx, by which markitdown and docling read, brings Pillow, lxml and a writer of spreadsheets (39 MB) to write
-presentations. Reading takes their texts, lists, tables, notes and the values of charts, a few elements of XML.
+presentations. Reading takes their texts, lists, tables and notes, a few elements of XML.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 from xml.etree.ElementTree import Element
 
+from backstory.base.wording import count
 from backstory.ingest.documents.formats.markup import keep_line
 from backstory.ingest.documents.formats.office.package import (
     Package,
@@ -25,7 +26,6 @@ from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDoc
 _R: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _P: Final = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _A: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-_C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _TITLES: Final = ("title", "ctrTitle")
 _FURNITURE: Final = ("dt", "ftr", "sldNum", "sldImg", "hdr")
 """Placeholders that repeat on every slide."""
@@ -36,16 +36,24 @@ def read_slides(content: bytes, _: str) -> ParsedDocument:
     """Read a presentation since 2007: each slide is a page, hidden ones too, with its notes below it."""
     package = open_package(content, "a presentation (PPTX)")
     related = _list_related(package, _MAIN)
-    slides = [
-        _read_slide(package, _target(related, entry.get(f"{_R}id", "")))
+    names = [
+        _target(related, entry.get(f"{_R}id", ""))
         for entry in package.parse(_MAIN).iterfind(f"{_P}sldIdLst/{_P}sldId")
     ]
+    slides = [_read_slide(package, name) for name in names]
+    charts = sum(kind == "chart" for name in names for kind, _ in _list_related(package, name).values())
+    note = (
+        f"{count(charts, 'chart was', 'charts were')} not read; write the values as a table"
+        if charts
+        else None
+    )
     return compose_document(
         PAGE_BREAK.join(slides),
         package.parse_optional("docProps/core.xml"),
         package.count_images("ppt/media/"),
         title=_find_title(slides),
         starts=find_starts(slides),
+        notes=[note],
     )
 
 
@@ -55,15 +63,10 @@ def _find_title(slides: list[str]) -> str | None:
 
 
 def _read_slide(package: Package, name: str) -> str:
-    charts: dict[str, Element] = {}
-    notes = None
-    for relation, (kind, target) in _list_related(package, name).items():
-        if kind == "chart" and target in package.parts:
-            charts[relation] = package.parse(target)
-        elif kind == "notesSlide" and target in package.parts:
-            notes = package.parse(target)
-    text = _write_slide(package.parse(name), charts)
-    spoken = "" if notes is None else _write_slide(notes, {})
+    related = dict(_list_related(package, name).values())
+    notes = package.parse_optional(related.get("notesSlide", ""))
+    text = _write_slide(package.parse(name))
+    spoken = "" if notes is None else _write_slide(notes)
     return "\n\n".join(filter(None, [text, f"Notes:\n\n{spoken}" if spoken else ""]))
 
 
@@ -89,7 +92,7 @@ def _target(related: dict[str, tuple[str, str]], relation: str) -> str:
     return related[relation][1]
 
 
-def _write_slide(slide: Element, charts: Mapping[str, Element]) -> str:
+def _write_slide(slide: Element) -> str:
     """Write a slide as Markdown: its title as a heading, then its other shapes in the order of the file."""
     titles: list[str] = []
     blocks: list[str] = []
@@ -101,7 +104,7 @@ def _write_slide(slide: Element, charts: Mapping[str, Element]) -> str:
         if kind in _TITLES:
             titles.append(" ".join(text for _, text in _list_paragraphs(shape)))
         else:
-            blocks += _write_shape(shape, charts, is_list=kind == "body")
+            blocks += _write_shape(shape, is_list=kind == "body")
     title = " ".join(" ".join(titles).split())
     return "\n\n".join(filter(None, [f"# {title}" if title else "", *blocks]))
 
@@ -116,16 +119,13 @@ def _list_shapes(tree: Element | None) -> Iterator[Element]:
             yield shape
 
 
-def _write_shape(shape: Element, charts: Mapping[str, Element], *, is_list: bool) -> Iterator[str]:
+def _write_shape(shape: Element, *, is_list: bool) -> Iterator[str]:
     table = shape.find(f".//{_A}tbl")
-    chart = shape.find(f".//{_C}chart")
     if table is not None:
         yield write_table(
             [[" ".join(text for _, text in _list_paragraphs(cell)) for cell in row.iter(f"{_A}tc")]
              for row in table.iter(f"{_A}tr")]
         )  # fmt: skip
-    elif chart is not None and chart.get(f"{_R}id") in charts:
-        yield write_table(_list_values(charts[str(chart.get(f"{_R}id"))]))
     else:
         paragraphs = list(_list_paragraphs(shape))
         if is_list and len(paragraphs) > 1:
@@ -147,28 +147,6 @@ def _list_paragraphs(shape: Element) -> Iterator[tuple[int, str]]:
         text = " ".join("".join(pieces).split())
         if text:
             yield int(level) if level.isdecimal() else 0, text
-
-
-def _list_values(chart: Element) -> list[list[str]]:
-    """List the values of a chart: a row for each category, a column for each series."""
-    header, columns = [""], []
-    categories: list[str] = []
-    for series in chart.iter(f"{_C}ser"):
-        header.append(" ".join(_list_points(series.find(f"{_C}tx"))))
-        own = series.find(f"{_C}cat")
-        categories = categories or _list_points(series.find(f"{_C}xVal") if own is None else own)
-        values = series.find(f"{_C}val")
-        columns.append(_list_points(series.find(f"{_C}yVal") if values is None else values))
-    height = max(map(len, (categories, *columns)), default=0)
-    return [header, *([_at(column, row) for column in (categories, *columns)] for row in range(height))]
-
-
-def _list_points(parent: Element | None) -> list[str]:
-    return [] if parent is None else [value.text or "" for value in parent.iter(f"{_C}v")]
-
-
-def _at(column: list[str], row: int) -> str:
-    return column[row] if row < len(column) else ""
 
 
 PPTX: Final = DocumentFormat("pptx", "PowerPoint", frozenset({".pptx", ".pptm", ".ppsx"}), read_slides, None)
