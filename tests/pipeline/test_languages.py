@@ -103,7 +103,7 @@ def test_the_language_of_every_document_is_told_and_doctor_counts_them(mixed: Wo
     assert not examined.passed
     assert (
         "documents: 6 in English, 1 in Portuguese, 1 in an unclear language; windows: 2 in English, 1 in German. "
-        "hashing:words:256 does not know German, Portuguese:" in examined.detail
+        "The embedding model does not know German (1), Portuguese (1):" in examined.detail
     )
 
 

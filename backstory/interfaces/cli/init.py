@@ -155,7 +155,7 @@ def check(
 
 def print_preview(console: Console, preview: Preview) -> None:
     """Print the preview file by file, and a summary."""
-    from backstory.operations.inspection.inventory import STATUS_WORDS
+    from backstory.operations.inspection.files import STATUS_WORDS
     from backstory.operations.inspection.preview import CHAT
 
     read = [row for row in preview.files if row["status"] == "read"]

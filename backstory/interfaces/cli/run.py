@@ -192,19 +192,16 @@ def describe_sources(made: Run, *, verbose: bool) -> list[str]:
     """
     import polars as pl
 
-    from backstory.operations.inspection.inventory import STATUS_WORDS
+    from backstory.operations.inspection.files import STATUS_WORDS, describe_statuses
 
     lines = []
     sources = made.unfinished if made.fresh else made.sources
     for (folder,), files in sources.group_by("folder", maintain_order=True):
         odd = files.filter((pl.col("status") != "read") | (pl.col("reason").fill_null("") != ""))
         if len(odd) or verbose:
-            counts = dict(files["status"].value_counts().iter_rows())
-            words = ", ".join(
-                f"{counts[key]} {words}" for key, words in STATUS_WORDS.items() if key in counts
-            )
             unit = "messages" if folder == "conversations" else "documents"
-            lines.append(f"Files of {folder}: {words}; {files['rows'].sum():,} {unit}")
+            counted = f"{', '.join(describe_statuses(files))}; {files['rows'].sum():,} {unit}"
+            lines.append(f"Files of {folder}: {counted}")
         told = odd.sort("source").select("source", "status", "reason").iter_rows()
         alike = list_alike((name, f"{STATUS_WORDS[status]}: {why or ''}") for name, status, why in told)
         lines += [f"  {line.rstrip(': ')}" for line in alike]

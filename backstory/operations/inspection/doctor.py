@@ -20,9 +20,8 @@ from backstory.index.calibration import describe_calibration
 from backstory.index.snapshot import current_version
 from backstory.models.embeddings.local_embedder import LocalEmbedder
 from backstory.models.reranker import Candidate, QueryChunk, RerankRequest
-from backstory.operations.inspection.inventory import examine_files
+from backstory.operations.inspection.files import examine_files, note_languages
 from backstory.operations.inspection.probes import PROBES, Examination, Fault, Probe, examine_one
-from backstory.pipeline.checks.checks import LANGUAGE_REMEDY
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.sharing import fetch_snapshot, require_keys
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -31,7 +30,7 @@ from backstory.retrieval.evidence.pair_model import read_pair_model
 from backstory.storage.schema import STATE
 from backstory.storage.state_places import open_state
 from backstory.storage.stores import Bucket
-from backstory.text.languages import english_name, is_known
+from backstory.text.languages import english_name
 
 _STORE_PROBE: Final = "probe of backstory doctor"
 _PACKAGES: Final = (
@@ -190,25 +189,18 @@ def _describe_languages(workspace: Workspace) -> str:
     """Count the files and windows of each language, as "conversations: 1 in English; windows: 2 in German"."""
     files = workspace.tables.read("sources").filter(status="read").select("language", what="folder")
     windows = workspace.tables.read("window_contexts").select("language", what=pl.lit("windows"))
-    counts = pl.concat([files, windows]).group_by("what", "language").agg(count=pl.len())
-    if counts.is_empty():
+    found = pl.concat([files, windows])
+    if found.is_empty():
         return "not known yet; `backstory run` detects them"
-    known = pl.Series([is_known(language, workspace.embedder.languages) for language in counts["language"]])
-    counts = counts.with_columns(
-        english_name(pl.col("language")).fill_null("an unclear language"), known=known
-    )
+    counts = found.group_by("what", "language").agg(count=pl.len())
+    counts = counts.with_columns(english_name(pl.col("language")).fill_null("an unclear language"))
     counts = counts.sort("what", "count", "language", descending=[False, True, False])
     of_each = counts.group_by("what", maintain_order=True).agg(
         pl.format("{} in {}", "count", "language").str.join(", ")
     )
     described = "; ".join(f"{what}: {listed}" for what, listed in of_each.rows())
-    unknown = counts.filter(~pl.col("known"))["language"].unique().sort().to_list()
-    if unknown:
-        return Fault(
-            f"{described}. {workspace.embedder.id} does not know {', '.join(unknown)}: windows in an unknown language "
-            f"get no verdict, and documents in one are rarely found. {LANGUAGE_REMEDY}"
-        )
-    return described
+    unknown = note_languages(found["language"], workspace.embedder.languages)
+    return Fault(f"{described}. {unknown[:1].upper()}{unknown[1:]}") if unknown else described
 
 
 _PROBES: Final = (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path, PurePosixPath
@@ -15,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, computed_field
 from backstory.base.environment import SETTINGS_FILE, WORKSPACE_VARIABLE, find_workspace, read_variable
 from backstory.base.errors import BackstoryError, InputError, WorkspaceError
 from backstory.base.local_times import localize
-from backstory.base.wording import count, inflect, name_some
+from backstory.base.wording import count
 from backstory.index.chunks import cut_document_chunks
 from backstory.ingest.chats.export_files import describe_file
 from backstory.ingest.chats.exports import RAW_SCHEMA, ExportRead, read_exports, read_listed_exports
@@ -35,18 +34,18 @@ from backstory.ingest.privacy.erasure_list import leave_out, leave_out_documents
 from backstory.ingest.sources.listing import list_documents
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
+from backstory.operations.inspection.files import note_documents, note_languages
 from backstory.pipeline.chats.exports_reading import leave_out_opted_out
-from backstory.pipeline.checks.checks import LANGUAGE_REMEDY
 from backstory.pipeline.stages.documents import read_documents as read_stored_documents
 from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.inputs import ChunkSettings, ConversationSettings, DocumentSettings
 from backstory.settings.models import Settings
+from backstory.storage.tables.schemas import Sources
 from backstory.storage.tables.tables import WHOLE
-from backstory.text.languages import detect_language, is_known, name_language
+from backstory.text.languages import detect_language
 
 _DEFAULT_TIMEZONE: Final = ConversationSettings().timezone
-_MOST_NAMES: Final = 10
 _UNREAD: Final = ("set_aside", "failed", "needs_ocr", "unsupported")
 _PLATFORMS: Final = frozenset(chat_format.name for chat_format in CHAT_FORMATS)
 _DATA_FORMATS: Final = frozenset(["csv", "json", "jsonl", "parquet"])
@@ -68,15 +67,10 @@ _NO_DOCUMENT: Final = {"pages": None, "chunks": None}
 
 
 class Preview(BaseModel):
-    """The files that a run would read, and those that it would not.
+    """The files that a run would read, and those that it would not, ordered by name.
 
-    Attributes:
-        settings_file: The settings that apply; None for the defaults.
-        messages: Number of messages of all chats; a message in several exports of a conversation counts once.
-        people: Number of authors of all chats.
-        problems: Errors that concern more than one file.
-        notes: Further hints for the user.
-        files: One row per file (:data:`Row`), ordered by name.
+    ``settings_file`` is None for the defaults. A message in several exports of a conversation counts once in
+    ``messages``, and ``people`` are the authors of all chats. ``problems`` are errors that concern more than one file.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -112,12 +106,12 @@ def preview_run(
 ) -> Preview:
     """Preview what a run would read, with the readers of a run. Nothing is written.
 
-    Files in the folders of a workspace are read as a run reads them. Any other file is classified by its content: it
-    is a chat if a reader of chats accepts it, else a document if a reader of documents does. A file with the suffix of
-    a document is a chat only if every line of it belongs to a message. Plain text, tables and JSON are the forms of
-    most exports, and are chats if a reader of chats finds messages in them.
+    Files in the folders of a workspace are read as a run reads them. Any other file is classified by its content: a
+    chat if a reader of chats accepts it, else a document if a reader of documents does. One with the suffix of a
+    document is a chat only if every line of it belongs to a message, but for the forms of most exports: plain text,
+    tables and JSON.
 
-    Without paths, it is that of the whole workspace, which is by default the one that contains a path, else that of the
+    Without paths, it is that of the whole workspace, by default the one that contains a path, else that of the
     environment or the current folder; without one, the default settings apply, or those of a planned one. It raises
     ``InputError`` if a path does not exist, or the paths belong to several workspaces.
     """
@@ -125,10 +119,9 @@ def preview_run(
         if not path.exists() and not path.is_symlink():
             raise InputError(f"{path} does not exist; name an existing file or folder", code="absent_file")
     opened = None if planned else _open(paths, workspace)
-    settings = planned or Settings()
+    settings = opened.located_settings if opened else planned or Settings()
     loose, readings = list(paths), list[_Reading]()
     if opened is not None:
-        settings = opened.located_settings
         names = {path: _name(opened, path) for path in paths}
         inside = {path: name for path, name in names.items() if name is not None}
         loose = [path for path in paths if path not in inside]
@@ -156,14 +149,12 @@ def _open(paths: Sequence[Path], given: Path | None) -> Workspace | None:
 
 
 def _find_root(path: Path) -> Path | None:
-    """Find the nearest workspace at or above a path, else that of the environment, else the one above this folder."""
-    place, here = path.expanduser().resolve(), Path.cwd()
+    """Find the nearest workspace at or above a path, else that of the environment or of the current folder."""
+    place = path.expanduser().resolve()
     found = next((folder for folder in (place, *place.parents) if (folder / SETTINGS_FILE).is_file()), None)
-    if found is None and read_variable(WORKSPACE_VARIABLE):
+    if found is None and (read_variable(WORKSPACE_VARIABLE) or Path(SETTINGS_FILE).is_file()):
         return find_workspace()
-    return found or next(
-        (folder for folder in (here, *here.parents) if (folder / SETTINGS_FILE).is_file()), None
-    )
+    return found
 
 
 def _name(workspace: Workspace, path: Path) -> PurePosixPath | None:
@@ -198,17 +189,17 @@ def _read_workspace(workspace: Workspace, names: Mapping[Path, PurePosixPath]) -
     else:
         left = leave_out(whole, forgotten, chats.folder)
         read = leave_out_opted_out(workspace, left)
-        rows = _describe_chats(read, chats.folder)
-        sources = [
-            name for name in read.messages["source"].unique() if is_wanted(name_source(chats.folder, name))
-        ]
-        messages = read.messages.filter(pl.col("source").is_in(sources))
-        notes += _describe_forgotten(whole, left, chats.folder, is_wanted)
-        notes += [
-            f"conversations.overrides: entry {entry} names no file and no subfolder of {chats.folder}; compare its "
-            "name with theirs (a file's without its suffix)"
-            for entry in ([] if names else read.unused_overrides)
-        ]
+        rows, messages = _describe_chats(read, chats.folder)
+        chosen = [name for name in messages["source"].unique() if is_wanted(name)]
+        messages = messages.filter(pl.col("source").is_in(chosen))
+        if not names:
+            if dropped := len(whole.messages) - len(left.messages):
+                notes.append(f"{count(dropped, 'message')} forgotten by `backstory forget` would be left out")
+            notes += [
+                f"conversations.overrides: entry {entry} names no file and no subfolder of {chats.folder}; compare its "
+                "name with theirs (a file's without its suffix)"
+                for entry in read.unused_overrides
+            ]
     listing = list_documents(workspace, workspace.list_other_parts())
     found = read_listed_documents(listing, documents, timezone=chats.timezone)
     found = leave_out_documents(found, forgotten, documents.folder)
@@ -257,22 +248,6 @@ def _find_stops(workspace: Workspace) -> list[str]:
     return stops
 
 
-def _describe_forgotten(
-    whole: ExportRead, left: ExportRead, folder: str, is_wanted: Callable[[str], bool]
-) -> list[str]:
-    """Count the forgotten messages in each file; a run reads the rest of it."""
-    passed = set(left.sources.filter(status="ignored")["source"])
-    counts = dict(left.messages["source"].value_counts().iter_rows())
-    notes = []
-    for source, messages in whole.messages["source"].value_counts().sort("source").iter_rows():
-        name, dropped = name_source(folder, source), messages - counts.get(source, 0)
-        if dropped and name not in passed and is_wanted(name):
-            notes.append(
-                f"{name}: {count(dropped, 'message')} forgotten by `backstory forget` would be left out"
-            )
-    return notes
-
-
 def _read_place(folder: Path, members: Sequence[Path] | None, settings: Settings) -> _Reading:
     """Read the files of a folder, or some of them, as chats, and those that are none as documents."""
     chats = settings.conversations.model_copy(update={"folder": folder.as_posix()})
@@ -287,7 +262,8 @@ def _read_place(folder: Path, members: Sequence[Path] | None, settings: Settings
     else:
         read = read_listed_exports([describe_file(path, path.name) for path in members], chats)
         listing = join_listings(*(list_file(path, rules) for path in members))
-    rows = {row["source"]: row for row in _describe_chats(read, chats.folder)}
+    of_chats, messages = _describe_chats(read, chats.folder)
+    rows = {row["source"]: row for row in of_chats}
     others = {name for name, row in rows.items() if not _is_chat(row)}
 
     def is_other(uri: str) -> bool:
@@ -316,10 +292,7 @@ def _read_place(folder: Path, members: Sequence[Path] | None, settings: Settings
     for row in beside:
         if row["format"] or not has_chat or row["source"] not in rows:
             rows[row["source"]] = row
-    names = [
-        name for name in read.messages["source"].unique() if name_source(chats.folder, name) not in others
-    ]
-    messages = read.messages.filter(pl.col("source").is_in(names))
+    messages = messages.filter(~pl.col("source").is_in(list(others)))
     problems = [] if rows else [f"{folder}: there is no file in it"]
     return _Reading([*rows.values()], messages, served, problems, [])
 
@@ -337,36 +310,36 @@ def _is_chat(row: Row) -> bool:
     )
 
 
-def _describe_chats(read: ExportRead, folder: str) -> list[Row]:
-    """Describe the files of a folder of exports, whose name begins those of the files."""
-    counted = read.messages.group_by("source").agg(
+def _describe_chats(read: ExportRead, folder: str) -> tuple[list[Row], pl.DataFrame]:
+    """Describe the files of a folder of exports, and return the messages with the names of their files."""
+    names = {name: name_source(folder, name) for name in read.messages["source"].unique()}
+    messages = read.messages.with_columns(pl.col("source").replace(names))
+    counted = messages.group_by("source").agg(
         rows=pl.len(),
         people=pl.col("author").drop_nulls().n_unique(),
         media=(pl.col("kind") == "media").sum(),
         system=(pl.col("kind") == "system").sum(),
     )
-    figures = {name_source(folder, row.pop("source")): row for row in counted.iter_rows(named=True)}
+    figures = {row.pop("source"): row for row in counted.iter_rows(named=True)}
     nothing = {"rows": 0, "people": 0, "media": 0, "system": 0}
     rows = []
     for row in read.sources.drop("folder").iter_rows(named=True):
         known = figures.get(row["source"], nothing if row["status"] == "read" else _NO_CHAT)
         rows.append({**row, "taken_for": CHAT if row["format"] else None, **known, **_NO_DOCUMENT})
-    return rows
+    return rows, messages
 
 
 def _describe_documents(read: DocumentRead, folder: str) -> tuple[list[Row], pl.DataFrame]:
-    """Describe the files of a folder of documents, and return the documents with ``source``, the names of their files.
-
-    The chunks of the documents are not counted yet.
-    """
+    """Describe the files of a folder of documents but for their chunks, and return the documents with ``source``."""
     served = read.documents.filter(status="ok")
     names = [name_source(folder, uri) for uri in served["uri"]]
     served = served.with_columns(pl.Series("source", names, dtype=pl.String))
     known = {
-        source: {"language": detect_language([title, text]), "pages": len(page_starts) or None}
-        for source, title, text, page_starts in served.select(
-            "source", "title", "text", "page_starts"
-        ).iter_rows()
+        row["source"]: {
+            "language": detect_language([row["title"], row["text"]]),
+            "pages": len(row["page_starts"]) or None,
+        }
+        for row in served.iter_rows(named=True)
     }
     rows = []
     for row in read.sources.drop("folder").iter_rows(named=True):
@@ -378,30 +351,16 @@ def _describe_documents(read: DocumentRead, folder: str) -> tuple[list[Row], pl.
 def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Workspace | None) -> Preview:
     files = {row["source"]: row for reading in readings for row in reading.files}
     ordered = [files[name] for name in sorted(files)]
-    for row in ordered:
-        zone = row["timezone"] or settings.conversations.timezone
-        row |= {name: localize(row[name], zone) for name in ("first", "last") if row[name]}
-    # Conversations of the same name in two folders are different ones, so they are counted per reading.
-    messages = sum(len(assign_message_ids(reading.messages)) for reading in readings)
-    people = {name for reading in readings for name in reading.messages["author"].drop_nulls().unique()}
     notes = [note for reading in readings for note in reading.notes]
-    if settings.conversations.timezone == _DEFAULT_TIMEZONE and any(
-        row["timezone"] == _DEFAULT_TIMEZONE for row in ordered
-    ):
+    problems = [problem for reading in readings for problem in reading.problems]
+    table = pl.DataFrame(ordered, {"taken_for": pl.String, **Sources.schema})
+    if settings.conversations.timezone == _DEFAULT_TIMEZONE and _DEFAULT_TIMEZONE in table["timezone"]:
         notes.append(
             f"clocks that do not state their zone are read in {_DEFAULT_TIMEZONE}; if the phones were elsewhere, "
             "set their zone, such as `conversations: {timezone: Europe/Berlin}`"
         )
-    documents = [row for row in ordered if row["taken_for"] == DOCUMENT]
-    if any(row["rows"] and not row["first"] for row in documents):
-        served = "every window, whatever its time" if settings.rag.undated == "serve" else "no window"
-        notes.append(f"documents without a date are given to {served} (`rag: {{undated: ...}}`)")
-    last = max((row["last"] for row in ordered if row["taken_for"] == CHAT and row["last"]), default=None)
-    late = [row["source"] for row in documents if row["first"] and last and row["first"] > last]
-    if late and settings.rag.as_of:
-        told = f"{count(len(late), 'document is', 'documents are')} newer than the last message, so that no window "
-        notes.append(f"{told}can be given {inflect(len(late), 'it', 'them')}: {name_some(late, _MOST_NAMES)}")
-    problems = [problem for reading in readings for problem in reading.problems]
+    last = table.filter(taken_for=CHAT)["last"]
+    notes += note_documents(table.filter(taken_for=DOCUMENT), last, settings)
     try:
         embedder = make_embedder(settings.embedding)
     except BackstoryError as error:
@@ -409,24 +368,21 @@ def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Work
             f"the embedding model cannot be opened, so its languages and the chunks are unknown: {error}"
         )
     else:
-        languages = Counter(row["language"] for row in ordered if row["language"])
-        unknown = {code: files for code, files in languages.items() if not is_known(code, embedder.languages)}
-        if unknown:
-            counted = ", ".join(f"{name_language(code)} ({files})" for code, files in sorted(unknown.items()))
-            notes.append(
-                f"files in a language that the embedding model does not know: {counted}; windows in it get no verdict, "
-                f"and documents in it are rarely found. {LANGUAGE_REMEDY}"
-            )
+        notes += filter(None, [note_languages(table["language"], embedder.languages)])
         try:
             for reading in readings:
                 _count_chunks(reading, settings.chunks, embedder)
         except BackstoryError as error:
             problems.append(f"a run would stop: the documents cannot be cut into chunks: {error}")
+    for row in ordered:
+        zone = row["timezone"] or settings.conversations.timezone
+        row |= {name: localize(row[name], zone) for name in ("first", "last") if row[name]}
     return Preview(
         settings_file=None if workspace is None else workspace.root / SETTINGS_FILE,
         files=ordered,
-        messages=messages,
-        people=len(people),
+        # Conversations of the same name in two folders are different ones, so they are counted per reading.
+        messages=sum(len(assign_message_ids(reading.messages)) for reading in readings),
+        people=pl.concat([reading.messages["author"] for reading in readings]).drop_nulls().n_unique(),
         problems=problems,
         notes=notes,
     )

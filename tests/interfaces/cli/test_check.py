@@ -8,7 +8,7 @@ from tests.interfaces.cli.invocation import run
 
 
 def lines(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines()]
+    return [line.strip() for line in text.splitlines() if not line.startswith("  note: ")]
 
 
 def test_a_workspace_that_would_be_read_whole(root: Path) -> None:

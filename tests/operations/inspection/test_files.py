@@ -32,8 +32,8 @@ def test_a_workspace_that_was_read_whole_is_well(workspace: Workspace) -> None:
     run_pipeline(workspace)
     found = examined(workspace)
     assert found["files in posts/"] == Examination("files in posts/", True, "in the last run: 6 read")
-    assert found["documents"].detail.startswith("6 served; 1 newer than every window")
-    assert found["documents"].detail.endswith("later.md")
+    assert found["documents"].detail.startswith("6 served; 1 document newer than every window")
+    assert found["documents"].detail.endswith(": posts/later.md")
     assert found["table sources"].passed
     assert all(examination.passed for examination in found.values())
 
@@ -56,19 +56,17 @@ def test_files_that_could_not_be_read_are_listed_with_what_to_do(workspace: Work
     ]
 
 
-def test_undated_documents_and_drafts_are_said(make_workspace: Callable[..., Workspace]) -> None:
+def test_undated_documents_are_said(make_workspace: Callable[..., Workspace]) -> None:
     workspace = make_workspace(SETTINGS.replace("{top_k: 3}", "{top_k: 3, undated: hide}"))
     write(workspace.documents_dir, {f"undated-{number}.md": "Text" for number in range(7)})
-    write(workspace.documents_dir, {"draft.md": "---\npublished: false\n---\nText"})
     run_pipeline(workspace)
     documents = examined(workspace)["documents"]
     assert documents.passed
-    served, undated, late, drafts = documents.detail.split("; ")
+    served, undated, late = documents.detail.split("; ")
     assert served == "13 served"
-    assert undated.startswith("7 without a date, given to no window")
-    assert undated.endswith("undated-0.md, undated-1.md, undated-2.md, undated-3.md, undated-4.md and 2 more")
-    assert late.startswith("1 newer than every window")
-    assert drafts.endswith(": posts/draft.md")
+    assert undated.startswith("7 documents without a date, given to no window")
+    assert undated.endswith("posts/undated-3.md, posts/undated-4.md and 2 more")
+    assert late.startswith("1 document newer than every window")
 
 
 @pytest.mark.parametrize("leave", [True, False])
