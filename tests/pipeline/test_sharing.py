@@ -14,11 +14,10 @@ from pydantic import SecretStr
 
 from backstory import Library, run_pipeline
 from backstory.base.errors import InputError, StateError, WorkspaceError
-from backstory.operations.backup.moving import LOCAL, copy_workspace
-from backstory.operations.backup.restoring import restore_backup, restore_from_store
-from backstory.operations.backup.writing import write_to_store
+from backstory.operations.backup import restore_backup, restore_from_store, write_to_store
 from backstory.operations.forgetting import forget
 from backstory.operations.inspection.doctor import examine
+from backstory.operations.moving import LOCAL, copy_workspace
 from backstory.pipeline import sharing
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.run import Run, RunEvent

@@ -18,7 +18,7 @@ import pytest
 
 from backstory.base.errors import StateError
 from backstory.index.search import open_index
-from backstory.operations.backup.restoring import restore_backup
+from backstory.operations.backup import restore_backup
 from backstory.pipeline.stages.posts import PostsStage
 from backstory.pipeline.workspace import open_workspace
 from backstory.storage.state import close_idle

@@ -233,7 +233,7 @@ def backup(
     A file contains the key of the pseudonyms and, unless left out, chats with real names. Only its owner can read it.
     In s3:// and file://, there are no keys. In a folder and in a store, the file is named for you.
     """
-    from backstory.operations.backup.writing import write_backup, write_to_store
+    from backstory.operations.backup import write_backup, write_to_store
 
     opened = open_workspace(workspace)
     if "://" in destination:
@@ -270,7 +270,7 @@ def restore(
 ) -> None:
     """Restore a workspace from a backup. Every file is verified first."""
     from backstory.base.environment import SETTINGS_FILE
-    from backstory.operations.backup.restoring import restore_backup, restore_from_store
+    from backstory.operations.backup import restore_backup, restore_from_store
     from backstory.settings.yaml_file import read_settings
 
     if "://" in source:
@@ -312,7 +312,7 @@ def copy(
     Files go to a store, state to a database, and both come back to the folder of the workspace with `--to local`. The
     settings stay as they are; the last line says what to change in them.
     """
-    from backstory.operations.backup.moving import LOCAL, copy_workspace
+    from backstory.operations.moving import LOCAL, copy_workspace
     from backstory.settings.storage import DATABASE_SCHEMES
 
     opened = open_workspace(workspace)

@@ -14,7 +14,7 @@ from backstory.base.errors import InputError, RemovalError, SettingsError, Works
 from backstory.ingest.sources.roots import add_source, list_sources, read_record, remove_source
 from backstory.ingest.sources.web_address import make_linker
 from backstory.interfaces.pages.site.state import hash_inputs
-from backstory.operations.backup.writing import write_backup
+from backstory.operations.backup import write_backup
 from backstory.operations.forgetting import forget
 from backstory.operations.inspection.preview import preview_run
 from backstory.pipeline.run.plan import fingerprint_documents

@@ -1,39 +1,49 @@
-"""Writes a backup: one tar file, consistent with the catalog even while a run writes tables."""
+"""Backups of a workspace: one tar file, consistent even while a run writes tables, and its verified restore."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import os
+import shutil
 import tarfile
-from contextlib import closing
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Final
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from backstory.base import VERSION
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import ContractError, InputError, SearchIndexError
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.files.atomic import exclusive_temporary, flush, publish, temporary_path
 from backstory.index.snapshot import CURRENT_FILE, open_current, require_files
 from backstory.ingest.privacy.erasure_list import KEY_SUFFIX
 from backstory.ingest.sources.roots import list_sources
+from backstory.pipeline.history.history import RunHistory
 from backstory.pipeline.workspace import Workspace
+from backstory.settings.models import Settings
+from backstory.settings.paths import STATE_FOLDER
 from backstory.settings.storage import clean_store_address
-from backstory.storage.schema import CATALOG, WORKSPACE_PARTS
+from backstory.storage.schema import CATALOG, STATE, WORKSPACE_PARTS
 from backstory.storage.state import copy_state
 from backstory.storage.state_places import open_state
-from backstory.storage.stores import Store, open_store
+from backstory.storage.stores import Folder, Store, open_store
 from backstory.storage.tables.catalog import Catalog
 from backstory.storage.tables.tables import WHOLE, Tables
+from backstory.storage.tables.views import write_views
 
 FORMAT: Final = 1
 CONTENTS_FILE: Final = ".backstory-backup.json"
 """Name of the list of contents, the last member of a backup. It is not part of a workspace."""
+HEADER: Final = "comment"
+"""The field of the header of a tar file that holds a :class:`Header`."""
 FOLDER: Final = "backups"
 """Folder of a store in which the backups are, each in a folder named for its workspace."""
 ENDING: Final = ".tar.gz"
@@ -41,14 +51,20 @@ ENDING: Final = ".tar.gz"
 _TIME: Final = "%Y-%m-%dT%H-%M-%SZ"
 _OF_BACKSTORY: Final = ("data", "index", "reports", ".backstory", ".dagster")
 """Folders of a workspace with what Backstory wrote, which is added on its own."""
+_DAMAGED: Final = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValidationError)
+
+
+class Header(BaseModel, frozen=True):
+    """What a backup is of. It stands before all else, so that what hinders a restore is known before the work."""
+
+    format: int
+    version: str
+    workspace: str
 
 
 class Contents(BaseModel, frozen=True):
     """What a backup holds: the SHA-256 of each file by its path, and what is missing and why, one sentence each."""
 
-    format: int
-    version: str
-    workspace: str
     files: dict[str, str]
     left_out: tuple[str, ...]
 
@@ -66,6 +82,16 @@ class Backup:
     removed: int = 0
 
 
+@dataclass(frozen=True)
+class Restored:
+    """A restored workspace, where its former content is, if there was any, and what the backup does not hold."""
+
+    root: Path
+    files: int
+    aside: Path | None
+    left_out: tuple[str, ...]
+
+
 def write_backup(workspace: Workspace, place: Path, *, inputs: bool = True, keys: bool = True) -> Backup:
     """Write a backup that only its owner can read, into a file or folder. Runs may continue meanwhile.
 
@@ -74,13 +100,16 @@ def write_backup(workspace: Workspace, place: Path, *, inputs: bool = True, keys
     revisions that nothing else holds.
     """
     path = _choose_path(workspace, place)
+    header = Header(format=FORMAT, version=VERSION, workspace=workspace.root.name).model_dump_json()
     with exclusive_temporary(path) as temporary:
         os.fchmod(temporary.fileno(), 0o600)
         if path.exists():
             what = f"{path} exists; a backup never replaces a file, so name another one, or a folder"
             raise InputError(what, code="already_there")
         # Tables and vectors are hardly compressible.
-        with tarfile.open(fileobj=temporary, mode="w:gz", compresslevel=1) as tar:
+        with tarfile.open(
+            fileobj=temporary, mode="w:gz", compresslevel=1, pax_headers={HEADER: header}
+        ) as tar:
             members = _Members(tar, workspace.root)
             members.add_file(workspace.root / SETTINGS_FILE)
             _add_state(members, workspace, keys=keys, scratch=path.parent)
@@ -89,38 +118,28 @@ def write_backup(workspace: Workspace, place: Path, *, inputs: bool = True, keys
                 _add_inputs(members, workspace)
             else:
                 members.left_out.append("chats and posts; put them back before the first run")
-            contents = Contents(
-                format=FORMAT,
-                version=VERSION,
-                workspace=workspace.root.name,
-                files=members.files,
-                left_out=tuple(members.left_out),
-            )
+            contents = Contents(files=members.files, left_out=tuple(members.left_out))
             members.add_bytes(CONTENTS_FILE, contents.model_dump_json(indent=1).encode("utf-8", "replace"))
         temporary.flush()
         publish(temporary_path(path), path)
-    holds_secret = members.name_of(workspace.secret) in contents.files
-    size, files = path.stat().st_size, len(contents.files)
-    return Backup(str(path), size, files, holds_secret, inputs, contents.left_out)
+    size, holds_secret = path.stat().st_size, members.name_of(workspace.secret) in contents.files
+    return Backup(str(path), size, len(contents.files), holds_secret, inputs, contents.left_out)
 
 
 def write_to_store(workspace: Workspace, address: str, *, inputs: bool, keep: int | None) -> Backup:
-    """Write a backup without keys into a store, such as ``s3://bucket/prefix`` or ``file:///folder``.
-
-    ``keep`` is how many backups of this workspace stay there, this one included; None for all.
-    """
+    """Write a backup without keys into a store; of this workspace, only the latest ``keep`` stay there, if given."""
     store = open_store(clean_store_address(address))
     name = f"{FOLDER}/{workspace.root.name}/{datetime.now(UTC).strftime(_TIME)}{ENDING}"
     with TemporaryDirectory(prefix="backstory-") as folder:
         path = Path(folder) / f"backup{ENDING}"
         done = write_backup(workspace, path, inputs=inputs, keys=False)
         store.write(name, path)
-    earlier = [] if keep is None else list_backups(store, workspace.root.name)[:-keep]
+    earlier = _list_backups(store, workspace.root.name)[:-keep] if keep else []
     store.delete(earlier)
     return replace(done, place=store.locate(name), removed=len(earlier))
 
 
-def list_backups(store: Store, workspace: str = "") -> list[str]:
+def _list_backups(store: Store, workspace: str = "") -> list[str]:
     """List the backups of a store, or those of one workspace, the oldest of each first."""
     names = store.list_names(f"{FOLDER}/{workspace}".rstrip("/"))
     return sorted(name for name in names if name.endswith(ENDING))
@@ -130,14 +149,12 @@ def _choose_path(workspace: Workspace, place: Path) -> Path:
     path = place.expanduser().absolute()
     if path.is_dir():
         path /= f"{workspace.root.name}-{datetime.now(UTC).strftime(_TIME)}{ENDING}"
-    if not path.name.endswith(ENDING):
-        what = f"{path} does not end in {ENDING}; name such a file, or a folder that exists"
-        raise InputError(what, code="other_ending")
+    if not path.name.endswith(ENDING) or not path.parent.is_dir():
+        what = f"{path} is no file ending in {ENDING} in a folder that exists; name such a file, or a folder"
+        raise InputError(what, code="unfit_place")
     if path.resolve().is_relative_to(workspace.root.resolve()):
         what = f"{path} lies in the workspace, and would be lost with it; name another place"
         raise InputError(what, code="inside_workspace")
-    if not path.parent.is_dir():
-        raise InputError(f"{path.parent} does not exist; create it first", code="absent_folder")
     return path
 
 
@@ -145,8 +162,7 @@ class _HashingReader:
     """Reads a file and hashes the same bytes, so one reading serves the archive and the checksum."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.hash = hashlib.sha256()
+        self._file, self.hash = file, hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
         chunk = self._file.read(size)
@@ -287,3 +303,99 @@ def _add_inputs(members: _Members, workspace: Workspace) -> None:
             members.left_out.append(f"{place}, which is not in the workspace; back it up yourself")
         elif place.exists():
             members.add_inputs(place)
+
+
+def restore_backup(path: Path, into: Path | None = None, *, replace: bool = False) -> Restored:
+    """Restore a backup into a folder, by default one in the current folder that is named as the workspace was.
+
+    Everything is extracted and verified beside the folder first. With ``replace``, a folder that is not empty is moved
+    aside. It is never deleted. After an error, it is as before.
+    """
+    with _open_backup(path) as (tar, header):
+        root = (into or Path(Path(header.workspace).name)).expanduser().absolute()
+        is_full = _holds_content(root, replace=replace)
+        building = root.parent / f".{path.name}.restoring"
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir(mode=0o700, parents=True)
+        try:
+            contents = _extract(tar, building)
+            aside = (
+                root.with_name(f"{root.name}.before-{datetime.now(UTC).strftime(_TIME)}") if is_full else None
+            )
+            if aside is not None:
+                root.rename(aside)
+            building.rename(root)
+            flush(root.parent)
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+    if (root / "data").is_dir():
+        tables = Tables(Folder(root / "data"), Catalog(open_state(root / "data", None, CATALOG)))
+        RunHistory(open_state(root / STATE_FOLDER, None, STATE), tables, Settings()).publish()
+        tables.publish()
+        write_views(tables)
+    return Restored(root, len(contents.files), aside, contents.left_out)
+
+
+def restore_from_store(address: str, into: Path | None = None, *, replace: bool = False) -> Restored:
+    """Restore a backup from a store, by its address; or by that of the store, for the last one there."""
+    place, _, name = address.rpartition(f"/{FOLDER}/") if address.endswith(ENDING) else (address, "", "")
+    store = open_store(place.rstrip("/"))
+    names = [one for one in _list_backups(store) if not name or one == f"{FOLDER}/{name}"]
+    if not names:
+        raise InputError(f"{address} holds no backup; compare the address", code="no_backup")
+    latest = max(names, key=lambda one: one.rpartition("/")[2])
+    with TemporaryDirectory(prefix="backstory-") as folder:
+        path = Path(folder) / latest.rpartition("/")[2]
+        store.fetch(latest, path)
+        return restore_backup(path, into, replace=replace)
+
+
+@contextmanager
+def _open_backup(path: Path) -> Iterator[tuple[tarfile.TarFile, Header]]:
+    """Open a backup to read it; what shows that it is none, or not whole, is one error."""
+    if not path.is_file():
+        raise InputError(f"there is no file {path}", code="absent_file")
+    try:
+        with tarfile.open(path) as tar:
+            header = Header.model_validate_json(tar.pax_headers.get(HEADER, ""))
+            if header.format != FORMAT:
+                what = f"{path} is of another format; install Backstory {header.version} to restore it"
+                raise InputError(what, code="other_format")
+            yield tar, header
+    except _DAMAGED as error:
+        what = f"{path} is not a whole backup ({error}); nothing was restored"
+        raise InputError(what, code="damaged_backup") from error
+
+
+def _holds_content(root: Path, *, replace: bool) -> bool:
+    """Return whether a folder holds something, which a restore may then move aside."""
+    if root.exists() and not root.is_dir():
+        raise InputError(f"{root} is a file; name a folder with --into", code="file_in_the_way")
+    is_full = root.exists() and any(root.iterdir())
+    if is_full and not replace:
+        what = f"{root} is not empty; name another folder with --into, or move its content aside by --replace"
+        raise InputError(what, code="not_empty")
+    return is_full
+
+
+def _extract(tar: tarfile.TarFile, folder: Path) -> Contents:
+    """Extract a backup, and nothing outside of the folder, and compare every file with its checksum."""
+    tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python before 3.11.4 has none
+    for member in tar:
+        place, is_link = folder / member.name, member.issym() or member.islnk()
+        beside = place.parent if member.issym() else folder
+        reached = (place, beside / member.linkname) if is_link else (place,)
+        is_inside = all(one.resolve().is_relative_to(folder.resolve()) for one in reached)
+        if not is_inside or not (member.isfile() or member.isdir() or is_link):
+            raise tarfile.ReadError(f"{member.name} leads out of it, or is no file")
+        tar.extract(member, folder)
+    listed = folder / CONTENTS_FILE
+    contents = Contents.model_validate_json(listed.read_bytes() if listed.is_file() else b"")
+    listed.unlink()
+    for name, checksum in contents.files.items():
+        if not (folder / name).is_file():
+            raise tarfile.ReadError(f"{name} is absent")
+        with (folder / name).open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != checksum:
+                raise tarfile.ReadError(f"{name} differs from its checksum")
+    return contents
