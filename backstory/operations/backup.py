@@ -44,10 +44,9 @@ CONTENTS_FILE: Final = ".backstory-backup.json"
 """Name of the list of contents, the last member of a backup. It is not part of a workspace."""
 HEADER: Final = "comment"
 """The field of the header of a tar file that holds a :class:`Header`."""
-FOLDER: Final = "backups"
-"""Folder of a store in which the backups are, each in a folder named for its workspace."""
-ENDING: Final = ".tar.gz"
 
+_FOLDER: Final = "backups"
+_ENDING: Final = ".tar.gz"
 _TIME: Final = "%Y-%m-%dT%H-%M-%SZ"
 _OF_BACKSTORY: Final = ("data", "index", "reports", ".backstory", ".dagster")
 """Folders of a workspace with what Backstory wrote, which is added on its own."""
@@ -129,9 +128,9 @@ def write_backup(workspace: Workspace, place: Path, *, inputs: bool = True, keys
 def write_to_store(workspace: Workspace, address: str, *, inputs: bool, keep: int | None) -> Backup:
     """Write a backup without keys into a store; of this workspace, only the latest ``keep`` stay there, if given."""
     store = open_store(clean_store_address(address))
-    name = f"{FOLDER}/{workspace.root.name}/{datetime.now(UTC).strftime(_TIME)}{ENDING}"
+    name = f"{_FOLDER}/{workspace.root.name}/{datetime.now(UTC).strftime(_TIME)}{_ENDING}"
     with TemporaryDirectory(prefix="backstory-") as folder:
-        path = Path(folder) / f"backup{ENDING}"
+        path = Path(folder) / f"backup{_ENDING}"
         done = write_backup(workspace, path, inputs=inputs, keys=False)
         store.write(name, path)
     earlier = _list_backups(store, workspace.root.name)[:-keep] if keep else []
@@ -140,17 +139,17 @@ def write_to_store(workspace: Workspace, address: str, *, inputs: bool, keep: in
 
 
 def _list_backups(store: Store, workspace: str = "") -> list[str]:
-    """List the backups of a store, or those of one workspace, the oldest of each first."""
-    names = store.list_names(f"{FOLDER}/{workspace}".rstrip("/"))
-    return sorted(name for name in names if name.endswith(ENDING))
+    """List the backups of a store, each in a folder named for its workspace, the oldest of each first."""
+    names = store.list_names(f"{_FOLDER}/{workspace}".rstrip("/"))
+    return sorted(name for name in names if name.endswith(_ENDING))
 
 
 def _choose_path(workspace: Workspace, place: Path) -> Path:
     path = place.expanduser().absolute()
     if path.is_dir():
-        path /= f"{workspace.root.name}-{datetime.now(UTC).strftime(_TIME)}{ENDING}"
-    if not path.name.endswith(ENDING) or not path.parent.is_dir():
-        what = f"{path} is no file ending in {ENDING} in a folder that exists; name such a file, or a folder"
+        path /= f"{workspace.root.name}-{datetime.now(UTC).strftime(_TIME)}{_ENDING}"
+    if not path.name.endswith(_ENDING) or not path.parent.is_dir():
+        what = f"{path} is no file ending in {_ENDING} in a folder that exists; name such a file, or a folder"
         raise InputError(what, code="unfit_place")
     if path.resolve().is_relative_to(workspace.root.resolve()):
         what = f"{path} lies in the workspace, and would be lost with it; name another place"
@@ -338,9 +337,9 @@ def restore_backup(path: Path, into: Path | None = None, *, replace: bool = Fals
 
 def restore_from_store(address: str, into: Path | None = None, *, replace: bool = False) -> Restored:
     """Restore a backup from a store, by its address; or by that of the store, for the last one there."""
-    place, _, name = address.rpartition(f"/{FOLDER}/") if address.endswith(ENDING) else (address, "", "")
+    place, _, name = address.rpartition(f"/{_FOLDER}/") if address.endswith(_ENDING) else (address, "", "")
     store = open_store(place.rstrip("/"))
-    names = [one for one in _list_backups(store) if not name or one == f"{FOLDER}/{name}"]
+    names = [one for one in _list_backups(store) if not name or one == f"{_FOLDER}/{name}"]
     if not names:
         raise InputError(f"{address} holds no backup; compare the address", code="no_backup")
     latest = max(names, key=lambda one: one.rpartition("/")[2])
