@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-import polars as pl
 from pydantic import BaseModel, Field, SecretStr
 
 from backstory.base import VERSION
@@ -42,7 +41,7 @@ logger = logging.getLogger(__name__)
 Kind: TypeAlias = Literal["failure", "warning", "set_aside"]
 """A failed run or blocking check, cases of any other check, or a file that is not read; ``alerts.on`` chooses."""
 Event: TypeAlias = Literal["problems", "reminder", "resolved", "test"]
-Payload: TypeAlias = Mapping[str, Any]
+Payload: TypeAlias = dict[str, Any]
 Send: TypeAlias = Callable[[Payload], None]
 """Delivers an alert, or raises :class:`BackstoryError`."""
 
@@ -81,46 +80,48 @@ class Problem(BaseModel, frozen=True):
     tables: tuple[str, ...] = ()
 
 
-Problems: TypeAlias = Mapping[str, Problem]
-"""Problems by identity. The identity of a check has no count, and that of a failure no digits."""
-
-
 class SentAlerts(BaseModel):
-    """What a hook was told: the problems that are open in its last alert, and the time of it."""
+    """What a hook was told: the problems that are open in its last alert, by identity, and the time of it."""
 
     problems: dict[str, Problem] = Field(default_factory=dict)
-    time: str | None = None
+    time: datetime | None = None
 
 
-def find_problems(run: Run, kinds: Collection[Kind], now: str, hide: Callable[[str], str] = str) -> Problems:
-    """List the problems of some kinds that a run found at a time; ``hide`` leaves out of failures what is private."""
+def find_problems(
+    run: Run, kinds: Collection[Kind], now: str, hide: Callable[[str], str] = str
+) -> dict[str, Problem]:
+    """List the problems of some kinds that a run found, by identity; ``hide`` leaves out of failures what is private.
+
+    The identity of a check has no count, and that of a failure no digits.
+    """
     found: dict[str, Problem] = {}
-
-    def add(identity: str, kind: Kind, sentence: str, **fields: Any) -> None:
-        if kind in kinds:
-            found[identity] = Problem(kind=kind, sentence=sentence, since=now, **fields)
-
-    about = {**describe_range(run.partitions), "tables": tuple(sorted(run.tables & ALL_TABLES))}
     cases = {check: len(result.cases) for check, result in run.found.items() if len(result.cases)}
     # The sentence of a check quotes examples of its cases, so the check stands for it.
     told_by_check = tuple(f"{check.table}, check {check.name}:" for check in cases if check.blocking)
+    about = {**describe_range(run.partitions), "tables": sorted(run.tables & ALL_TABLES)}
     for sentence in map(hide, (one for one in run.troubles if not one.startswith(told_by_check))):
-        add(f"failure {digest([re.sub(r'[0-9]+', '', sentence)])}", "failure", sentence, **about)
+        identity = f"failure {digest([re.sub(r'[0-9]+', '', sentence)])}"
+        found[identity] = Problem(kind="failure", sentence=sentence, since=now, **about)
     for check, number in cases.items():
-        identity = f"check {check.table} {check.name}"
-        if identity != "check sources unread_files":  # each of these files is a problem of its own
-            remedy = "" if "{" in check.remedy else f". {check.remedy}"
-            sentence = f"{check.table}: {number} {check.name} ({check.what}){remedy}"
-            about = {"table": check.table, "check": check.name, "blocking": check.blocking, "count": number}
-            add(identity, "failure" if check.blocking else "warning", sentence, **about)
-    if _looks_at_files(run):
-        unread = run.unfinished.select("source", "status", pl.col("reason").fill_null("")).sort("source")
-        for source, status, reason in unread.iter_rows():
-            add(f"file {source} {status}", "set_aside", f"{source}: {reason}", file=source)
-    return found
+        remedy = "" if "{" in check.remedy else f". {check.remedy}"
+        found[f"check {check.table} {check.name}"] = Problem(
+            kind="failure" if check.blocking else "warning",
+            sentence=f"{check.table}: {number} {check.name} ({check.what}){remedy}",
+            since=now,
+            table=check.table,
+            check=check.name,
+            blocking=check.blocking,
+            count=number,
+        )
+    found.pop("check sources unread_files", None)  # each of these files is a problem of its own
+    unread = run.unfinished.sort("source") if _looks_at_files(run) else run.unfinished.clear()
+    for file, status, reason in unread.select("source", "status", "reason").iter_rows():
+        sentence = f"{file}: {reason or ''}"
+        found[f"file {file} {status}"] = Problem(kind="set_aside", sentence=sentence, since=now, file=file)
+    return {identity: problem for identity, problem in found.items() if problem.kind in kinds}
 
 
-def update_open(before: Problems, found: Problems, run: Run) -> dict[str, Problem]:
+def update_open(before: Mapping[str, Problem], found: Mapping[str, Problem], run: Run) -> dict[str, Problem]:
     """Return the problems that are open after a run, the oldest first, from those before it and those that it found.
 
     A problem stays open until a run looks at it again: a check until it passes, a file until the files are read, a
@@ -139,10 +140,9 @@ def _is_settled(problem: Problem, run: Run) -> bool:
         return _looks_at_files(run)
     if problem.check is not None:
         return any((check.table, check.name) == (problem.table, problem.check) for check in run.found)
-    if run.troubles or not run.tables.issuperset(problem.tables):
-        return False
     days = run.partitions
-    return not problem.first or (bool(days) and days[0] <= problem.first <= problem.last <= days[-1])
+    is_covered = not problem.first or (bool(days) and days[0] <= problem.first <= problem.last <= days[-1])
+    return run.finished and run.tables.issuperset(problem.tables) and is_covered
 
 
 def _looks_at_files(run: Run) -> bool:
@@ -159,20 +159,20 @@ def send_alerts(workspace: Workspace, run: Run, error: Exception | None = None) 
     hooks = list_hooks(workspace)
     if not hooks:
         return []
-    if isinstance(error, BackstoryError):
-        run = replace(run, errors=[str(error)])
-    elif error is not None:  # it may quote an input
-        run = replace(run, errors=[f"{type(error).__name__}, see the log of the run"])
-    settings, now, told = workspace.settings.alerts, datetime.now(UTC), []
-    moment, state = now.isoformat(timespec="seconds"), workspace.state
-    found = find_problems(run, settings.on, moment, partial(hide_chats, workspace))
+    if error is not None:  # one of others may quote an input
+        is_own = isinstance(error, BackstoryError)
+        run = replace(
+            run, errors=[str(error) if is_own else f"{type(error).__name__}, see the log of the run"]
+        )
+    settings, state, told = workspace.settings.alerts, workspace.state, []
+    now, repeat = datetime.now(UTC).replace(microsecond=0), timedelta(hours=settings.repeat_hours)
+    found = find_problems(run, settings.on, now.isoformat(), partial(hide_chats, workspace))
     try:
         with state.lock("alerts"):
             for name, before in read_sent(workspace).items():
                 sent = SentAlerts(problems=update_open(before.problems, found, run), time=before.time)
-                event = choose_event(before, sent.problems, now, timedelta(hours=settings.repeat_hours))
-                if event is not None:
-                    sent.time = moment
+                if event := choose_event(before, sent.problems, now, repeat):
+                    sent.time = now
                     payload = _write_payload(event, workspace.root.name, before, sent, run)
                     sentence, was_sent = _try(name, hooks[name], payload)
                     told.append(sentence)
@@ -181,25 +181,26 @@ def send_alerts(workspace: Workspace, run: Run, error: Exception | None = None) 
                 with state.begin() as session:
                     row = (name, sent.model_dump_json(exclude_defaults=True))
                     state.upsert(session, ALERTS, [row])
-    except StateError as error:
-        log_event(logger, "alerts not sent", level=logging.WARNING, cause=error, extra=PRINTED)
-        told.append(f"Alerts not sent: {error}")
+    except StateError as away:
+        log_event(logger, "alerts not sent", level=logging.WARNING, cause=away, extra=PRINTED)
+        told.append(f"Alerts not sent: {away}")
     return told
 
 
-def choose_event(sent: SentAlerts, problems: Problems, now: datetime, repeat: timedelta) -> Event | None:
+def choose_event(
+    sent: SentAlerts, problems: Collection[str], now: datetime, repeat: timedelta
+) -> Event | None:
     """Choose the event to send to a hook; None if no alert is due. Without ``repeat``, nothing is sent again."""
-    if problems.keys() - sent.problems.keys():
+    if not sent.problems.keys() >= set(problems):
         return "problems"
     if not problems:
         return "resolved" if sent.problems else None
-    is_due = sent.time is not None and now - datetime.fromisoformat(sent.time) >= repeat
-    return "reminder" if repeat and is_due else None
+    return "reminder" if repeat and sent.time and now - sent.time >= repeat else None
 
 
 def send_test(workspace: Workspace) -> list[str]:
     """Send a test alert to every hook, and return a sentence for each; the error of failed hooks names each."""
-    sent = SentAlerts(time=datetime.now(UTC).isoformat(timespec="seconds"))
+    sent = SentAlerts(time=datetime.now(UTC).replace(microsecond=0))
     payload = _write_payload("test", workspace.root.name, sent, sent, Run((), frozenset()))
     tried = [_try(name, send, payload) for name, send in list_hooks(workspace).items()]
     if not tried:
@@ -257,6 +258,7 @@ def _write_payload(event: Event, workspace: str, before: SentAlerts, sent: SentA
     lists: dict[str, list[Problem]] = {name: [] for name in _SHOWN}
     for problem in sent.problems.values():
         lists["files" if problem.file else "findings" if problem.check else "failures"].append(problem)
+    resolved = [problem.sentence for key, problem in before.problems.items() if key not in sent.problems]
     text = f"Backstory, {workspace}: {event}"
     if sent.problems:
         counted = ", ".join(f"{name}: {len(part)}" for name, part in lists.items() if part)
@@ -267,20 +269,15 @@ def _write_payload(event: Event, workspace: str, before: SentAlerts, sent: SentA
         "event": event,
         "text": text,
         "workspace": workspace,
-        "time": sent.time,
+        "time": sent.time and sent.time.isoformat(),
         "run_id": run.id or None,
         "status": "failed" if run.troubles else "warned" if is_warned else "ended_well",
         "partitions": {**describe_range(run.partitions), "count": len(run.partitions)},
         "seconds": round(run.seconds, 1) or None,
         "cost": {name: run.total(name) for name in _COST},
-        **{
-            name: [one.model_dump(include=_SHOWN[name]) for one in part[:_MOST]]
-            for name, part in lists.items()
-        },
+        **{name: [one.model_dump(include=_SHOWN[name]) for one in lists[name][:_MOST]] for name in _SHOWN},
         "left_out": sum(max(0, len(part) - _MOST) for part in lists.values()),
-        "resolved": [one.sentence for key, one in before.problems.items() if key not in sent.problems][
-            :_MOST
-        ],
+        "resolved": resolved[:_MOST],
         "what_to_do": _WHAT_TO_DO if sent.problems else "Nothing.",
     }
 
