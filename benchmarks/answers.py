@@ -19,7 +19,7 @@ import polars as pl
 
 from backstory.interfaces.library.evaluation import LabelledQuestion, ask_all, score_answers
 from backstory.interfaces.library.library import Library
-from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
+from backstory.operations.evaluation import LabelledSet, read_labelled_set
 
 WITH_EVIDENCE = "with evidence"
 WITHOUT_EVIDENCE = "without evidence"

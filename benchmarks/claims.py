@@ -25,9 +25,14 @@ from backstory.index.search import SearchIndex
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.embeddings.protocol import Embedder, Vectors
-from backstory.operations.evaluation.comparison import embed_windows, index_documents
-from backstory.operations.evaluation.labelled_set import LabelledSet, make_windows, read_labelled_set
-from backstory.operations.evaluation.scoring import resample_windows
+from backstory.operations.evaluation import (
+    LabelledSet,
+    embed_windows,
+    index_documents,
+    make_windows,
+    read_labelled_set,
+)
+from backstory.operations.scoring import resample_windows
 from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.assessment import evaluate_retrieval, judge_parts

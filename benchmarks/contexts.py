@@ -18,9 +18,14 @@ import polars as pl
 from backstory.base.environment import cache_folder
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.embed import EmbeddingCache
-from backstory.operations.evaluation.comparison import ask_windows, embed_windows, index_documents
-from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
-from backstory.operations.evaluation.scoring import score_runs
+from backstory.operations.evaluation import (
+    LabelledSet,
+    ask_windows,
+    embed_windows,
+    index_documents,
+    read_labelled_set,
+)
+from backstory.operations.scoring import score_runs
 from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.assembly import Retrieval
 from backstory.settings.models import Settings
@@ -88,7 +93,7 @@ def assess_windows(
     """Assess contexts without labels, and score them by the labels.
 
     The result has the columns of :func:`backstory.evaluate_retrieval`, ``group``, and the metrics of
-    :func:`backstory.operations.evaluation.scoring.score_runs` over the context's documents.
+    :func:`backstory.operations.scoring.score_runs` over the context's documents.
     """
     _, assessments = retrieval.assess(labelled.windows, chunks, decisions, known_languages)
     documents = contexts.unique(["window_id", "document_id"], keep="first", maintain_order=True).select(

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from backstory.operations.evaluation.labelled_set import LabelledSet
-from backstory.operations.evaluation.scoring import compare_methods, name_group
+from backstory.operations.evaluation import LabelledSet
+from backstory.operations.scoring import compare_methods, name_group
 from backstory.retrieval.assembly import Retrieval
 from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.prompts.entries import cut_snippet

@@ -24,9 +24,8 @@ from backstory.base.ids import digest
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.reranker import RATING, Judgements, RerankRequest, Topic
-from backstory.operations.evaluation.comparison import embed_windows, index_documents
-from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
-from backstory.operations.evaluation.scoring import name_group, score_runs
+from backstory.operations.evaluation import LabelledSet, embed_windows, index_documents, read_labelled_set
+from backstory.operations.scoring import name_group, score_runs
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.hits import plan_queries
 from backstory.settings.models import RerankSettings, Settings
@@ -111,7 +110,7 @@ def judge_set(labelled: LabelledSet, settings: Settings) -> pl.DataFrame:
         settings: Settings of retrieval, embedder and number of candidates.
 
     Returns:
-        The columns of :func:`backstory.operations.evaluation.scoring.score_runs` for every window and method, and
+        The columns of :func:`backstory.operations.scoring.score_runs` for every window and method, and
         ``documents``, the number of documents in the context.
     """
     embedder = make_embedder(settings.embedding)

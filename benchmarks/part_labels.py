@@ -9,7 +9,7 @@ import polars as pl
 
 from backstory.base.ids import digest
 from backstory.models.embeddings.protocol import Vectors
-from backstory.operations.evaluation.labelled_set import LabelledSet
+from backstory.operations.evaluation import LabelledSet
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.hits import Queries, plan_queries
 

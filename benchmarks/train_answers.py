@@ -30,7 +30,7 @@ from backstory.interfaces.library.evaluation import (
 )
 from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.snapshots import Snapshots
-from backstory.operations.evaluation.scoring import area_under_curve
+from backstory.operations.scoring import area_under_curve
 from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.evidence.logistic import LogisticModel
 from backstory.retrieval.evidence.shared_words import Values

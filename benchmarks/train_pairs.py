@@ -28,9 +28,8 @@ from backstory.index.search import SearchIndex
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.embed import EmbeddingCache
 from backstory.models.embeddings.protocol import Vectors
-from backstory.operations.evaluation.comparison import embed_windows, index_documents
-from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
-from backstory.operations.evaluation.scoring import area_under_curve, name_group
+from backstory.operations.evaluation import LabelledSet, embed_windows, index_documents, read_labelled_set
+from backstory.operations.scoring import area_under_curve, name_group
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.evidence.asking_parts import find_small_talk_parts
 from backstory.retrieval.evidence.logistic import LogisticModel

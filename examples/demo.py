@@ -28,7 +28,7 @@ from backstory.interfaces.cli.run import run_and_print
 from backstory.interfaces.cli.terminal import plain, plain_line, print_table
 from backstory.interfaces.pages.site.build import Site, build_site
 from backstory.models.embeddings.embed import embed_texts
-from backstory.operations.evaluation.comparison import ask_once, rank_distinct
+from backstory.operations.evaluation import ask_once, rank_distinct
 from backstory.operations.inspection.windows import list_windows
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.hits import mean_vectors

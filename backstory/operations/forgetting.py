@@ -31,7 +31,7 @@ from backstory.ingest.privacy.erasure_list import (
 from backstory.ingest.privacy.names import normalize_name
 from backstory.ingest.privacy.pseudonyms import Pseudonyms
 from backstory.ingest.sources.roots import locate_document
-from backstory.operations.learning.corrections import keep_corrections
+from backstory.operations.corrections import keep_corrections
 from backstory.pipeline.chats.copies import find_holding_posts, find_stale_copies, pick_parts
 from backstory.pipeline.chats.exports_reading import put_as_stored, read_chats
 from backstory.pipeline.history.history import BY_LIBRARY

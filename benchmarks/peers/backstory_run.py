@@ -9,7 +9,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from backstory.operations.evaluation.comparison import (
+from backstory.operations.evaluation import (
     ask_windows,
     embed_windows,
     index_documents,

@@ -13,9 +13,8 @@ from backstory.base.progress import show_progress
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
 from backstory.models.embeddings.protocol import Embedder, Task
-from backstory.operations.evaluation.comparison import embed_windows, index_documents
-from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
-from backstory.operations.evaluation.scoring import name_group
+from backstory.operations.evaluation import LabelledSet, embed_windows, index_documents, read_labelled_set
+from backstory.operations.scoring import name_group
 from backstory.settings.models import Settings
 from backstory.storage.schema import CACHE
 from backstory.storage.state_places import open_state

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from backstory.operations.evaluation.scoring import compare_methods, score_runs
+from backstory.operations.scoring import compare_methods, score_runs
 
 ALL = "all"
 OWN = "backstory"

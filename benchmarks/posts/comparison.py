@@ -16,9 +16,8 @@ from backstory.base.environment import cache_folder
 from backstory.base.errors import InputError
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.embed import EmbeddingCache, embed_texts
-from backstory.operations.evaluation.comparison import embed_windows, index_documents
-from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
-from backstory.operations.evaluation.scoring import compare_methods, name_group
+from backstory.operations.evaluation import LabelledSet, embed_windows, index_documents, read_labelled_set
+from backstory.operations.scoring import compare_methods, name_group
 from backstory.retrieval.assembly import Retrieval
 from backstory.settings.models import Settings
 from backstory.storage.schema import CACHE
@@ -53,7 +52,7 @@ class PostComparison:
         name: Name of the set.
         writer: Writer and its version.
         scores: One row per context and window.
-        table: From :func:`backstory.operations.evaluation.scoring.compare_methods`.
+        table: From :func:`backstory.operations.scoring.compare_methods`.
     """
 
     name: str

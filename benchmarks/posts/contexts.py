@@ -10,7 +10,7 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.models.embeddings.protocol import Vectors
-from backstory.operations.evaluation.labelled_set import LabelledSet
+from backstory.operations.evaluation import LabelledSet
 from backstory.retrieval.assembly import Retrieval
 from backstory.text.languages import detect_languages
 from backstory.writing.material import ContextMaterial, WindowMaterial, gather_context, gather_windows

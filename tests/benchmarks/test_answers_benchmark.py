@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.operations.evaluation.labelled_set import LabelledSet, read_labelled_set
+from backstory.operations.evaluation import LabelledSet, read_labelled_set
 from benchmarks.answers import WITH_EVIDENCE, WITHOUT_EVIDENCE, choose_claims, name_files, write_workspace
 
 

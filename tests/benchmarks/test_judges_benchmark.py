@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.operations.evaluation.labelled_set import read_labelled_set
+from backstory.operations.evaluation import read_labelled_set
 from backstory.settings.models import Settings
 from benchmarks.judges import cover_most, judge_set, keep_groups, tabulate
 from tests.interfaces.cli.test_evaluation import labelled_set

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from backstory.operations.evaluation.scoring import area_under_curve
+from backstory.operations.scoring import area_under_curve
 from backstory.retrieval.evidence.logistic import fit_logistic
 from backstory.retrieval.evidence.pair_model import PairModel, read_pair_model
 from benchmarks import train_pairs

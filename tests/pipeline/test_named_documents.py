@@ -14,7 +14,7 @@ from backstory.interfaces.pages.site.addresses import address_post
 from backstory.interfaces.pages.site.links import collect_links
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.operations.forgetting import forget
-from backstory.operations.learning.labels import Places
+from backstory.operations.labels import Places
 from backstory.pipeline.chats.leaks import find_leaks, make_discretion
 from backstory.pipeline.chats.name_view import NameView
 from backstory.pipeline.chats.named_documents import (

@@ -15,9 +15,9 @@ from backstory.interfaces.cli.terminal import plain_line, print_lines, print_rec
 
 if TYPE_CHECKING:
     from backstory.interfaces.library.evaluation import AnswerScores
-    from backstory.operations.evaluation.comparison import Comparison
-    from backstory.operations.learning.labels import Labels
-    from backstory.operations.learning.learn import Lesson
+    from backstory.operations.evaluation import Comparison
+    from backstory.operations.labels import Labels
+    from backstory.operations.learn import Lesson
 
 
 def evaluate(
@@ -48,7 +48,7 @@ def evaluate(
         _evaluate_answers(labelled, workspace, as_json=as_json)
         return
     from backstory.interfaces.pages.report.comparison import write_comparison_page
-    from backstory.operations.evaluation.comparison import evaluate_folder
+    from backstory.operations.evaluation import evaluate_folder
     from backstory.settings.models import Settings
 
     settings = open_workspace(workspace).located_settings if workspace is not None else Settings()
@@ -65,7 +65,7 @@ def evaluate(
 
 def _print_comparison(console: Console, comparison: Comparison) -> None:
     """Print the scores of each group with their intervals, and the gain over each baseline."""
-    from backstory.operations.evaluation.scoring import METRICS
+    from backstory.operations.scoring import METRICS
 
     for (group,), of_group in comparison.table.group_by("group", maintain_order=True):
         console.print(plain_line(f"{group}: {count(of_group['windows'][0], 'window')}", "bold"))
@@ -132,8 +132,8 @@ def learn(
     a person has edited labels the post's window with what it cites. `backstory explain --should-be` labels a window,
     too. `backstory run` rebuilds what a fit changes.
     """
-    from backstory.operations.learning.learn import learn as learn_links
-    from backstory.operations.learning.learn import unlearn
+    from backstory.operations.learn import learn as learn_links
+    from backstory.operations.learn import unlearn
 
     opened = open_workspace(workspace)
     if undo:
@@ -166,7 +166,7 @@ def _describe_labels(labels: Labels) -> list[str]:
 
 def _describe_trial(lesson: Lesson) -> list[str]:
     """Describe what the trial gained, and what has changed."""
-    from backstory.operations.learning.learn import LEAST_DAYS
+    from backstory.operations.learn import LEAST_DAYS
 
     trial = lesson.trial
     if trial is None:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Answer
-from backstory.operations.evaluation.scoring import bound_area, bound_mean
+from backstory.operations.scoring import bound_area, bound_mean
 from backstory.writing.answers.answer import Citation, Kind, Turn
 
 ALL: Final = "all"

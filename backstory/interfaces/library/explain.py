@@ -11,8 +11,8 @@ from backstory.base.errors import InputError
 from backstory.base.ids import is_written
 from backstory.interfaces.library.corpus import Corpus
 from backstory.interfaces.library.results import DocumentEntry, ExplainedDocument, Explanation, ShouldBe
+from backstory.operations.corrections import PLACES, read_corrections, record_correction
 from backstory.operations.inspection.windows import CAUSES, find_window, read_window_context
-from backstory.operations.learning.corrections import PLACES, read_corrections, record_correction
 from backstory.pipeline.incremental.visible_documents import read_visible
 from backstory.pipeline.workspace import Workspace
 from backstory.text.prompts.entries import cut_line

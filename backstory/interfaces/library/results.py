@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from backstory.operations.learning.corrections import Place
+from backstory.operations.corrections import Place
 from backstory.retrieval.found import Hit, NamedDocument, PagedSpan, Result, Span
 from backstory.writing.answers.answer import Citation, Claim, Kind, Refusal
 

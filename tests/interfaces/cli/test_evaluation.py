@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import InputError
-from backstory.operations.evaluation.labelled_set import read_labelled_set
+from backstory.operations.evaluation import read_labelled_set
 from tests.errors import raises
 from tests.interfaces.cli.invocation import exit_code, run
 from tests.models.rerankers.tiny_cross_encoder import write_cross_encoder

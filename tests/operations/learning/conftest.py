@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.operations.learning.learn import learn
+from backstory.operations.learn import learn
 from backstory.pipeline.workspace import Workspace
 from tests.builders.communities import DAYS, write_community
 from tests.workspaces import copy_made

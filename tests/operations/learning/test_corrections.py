@@ -8,14 +8,9 @@ import pytest
 from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import ShouldBe
+from backstory.operations.corrections import Place, keep_corrections, read_corrections, record_correction
 from backstory.operations.forgetting import forget
-from backstory.operations.learning.corrections import (
-    Place,
-    keep_corrections,
-    read_corrections,
-    record_correction,
-)
-from backstory.operations.learning.labels import LINKED, SAID_ABSENT, SAID_HERE, Labels, gather_labels
+from backstory.operations.labels import LINKED, SAID_ABSENT, SAID_HERE, Labels, gather_labels
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.builders.communities import FIRST, write_community
 from tests.builders.communities import LINKED as LINKS

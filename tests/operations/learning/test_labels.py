@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from backstory.operations.learning.labels import (
+from backstory.operations.labels import (
     ADDED,
     KEPT,
     LINKED,

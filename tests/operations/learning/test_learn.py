@@ -12,7 +12,7 @@ from backstory.interfaces.pages.report.window_page import render_window_page
 from backstory.interfaces.pages.report.window_reading import read_window_report
 from backstory.operations.inspection.doctor import examine
 from backstory.operations.inspection.probes import Examination
-from backstory.operations.learning.learn import learn, unlearn
+from backstory.operations.learn import learn, unlearn
 from backstory.pipeline.incremental.inputs import hash_dependencies
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from backstory.operations.learning.labels import Places
+from backstory.operations.labels import Places
 
 PLACES = Places.of_documents(
     pl.DataFrame(

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from backstory.interfaces.pages.report.page import render_page, write_page
-from backstory.operations.evaluation.comparison import Comparison
-from backstory.operations.evaluation.scoring import METRICS
+from backstory.operations.evaluation import Comparison
+from backstory.operations.scoring import METRICS
 
 _MAIN = "ncov@5"
 
@@ -75,7 +75,7 @@ def render_comparison_page(comparison: Comparison) -> str:
     """Render a comparison of methods.
 
     Args:
-        comparison: From :func:`backstory.operations.evaluation.comparison.evaluate_folder`.
+        comparison: From :func:`backstory.operations.evaluation.evaluate_folder`.
 
     Returns:
         The HTML document: a chart of ``ncov@5`` with the paired gains, and a table of every metric.

@@ -11,8 +11,8 @@ import pytest
 from backstory.interfaces.pages.report.comparison import render_comparison_page
 from backstory.interfaces.pages.report.window_page import render_window_page
 from backstory.interfaces.pages.report.window_tables import WindowTables, make_window_report
-from backstory.operations.evaluation.comparison import Comparison
-from backstory.operations.evaluation.scoring import compare_methods
+from backstory.operations.evaluation import Comparison
+from backstory.operations.scoring import compare_methods
 from tests import browser
 
 MakeTables = Callable[..., WindowTables]

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from backstory.interfaces.pages.report.comparison import render_comparison_page
-from backstory.operations.evaluation.comparison import Comparison
-from backstory.operations.evaluation.scoring import compare_methods
+from backstory.operations.evaluation import Comparison
+from backstory.operations.scoring import compare_methods
 
 
 def compare(values: dict[str, list[float]], name: str = "set") -> Comparison:

@@ -5,7 +5,7 @@ import math
 import polars as pl
 import pytest
 
-from backstory.operations.evaluation.scoring import METRICS, compare_methods, name_group, score_runs
+from backstory.operations.scoring import METRICS, compare_methods, name_group, score_runs
 
 QRELS = pl.DataFrame(
     {

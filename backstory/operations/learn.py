@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from backstory.base.errors import InputError, SearchIndexError
 from backstory.base.local_times import read_clocks
 from backstory.models.embeddings.embed import embed_texts
-from backstory.operations.evaluation.comparison import OWN, rank_documents
-from backstory.operations.evaluation.scoring import bound_mean, score_runs
-from backstory.operations.learning.labels import Labels, gather_labels
+from backstory.operations.evaluation import OWN, rank_documents
+from backstory.operations.labels import Labels, gather_labels
+from backstory.operations.scoring import bound_mean, score_runs
 from backstory.pipeline.query_index import open_for_queries
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.assembly import Retrieval

@@ -17,7 +17,7 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.local_times import read_clocks
 from backstory.ingest.documents.written import locate
 from backstory.ingest.sources.web_address import make_linker
-from backstory.operations.learning.corrections import Place, read_corrections
+from backstory.operations.corrections import Place, read_corrections
 from backstory.pipeline.workspace import Workspace
 from backstory.writing.citations import find_links
 from backstory.writing.post_files import draft_path, inspect_file

@@ -1,1 +1,0 @@
-"""Quality of retrieval and of posts against labelled data."""

@@ -1,1 +1,0 @@
-"""Learns which documents a community names from the links that its people have set."""
