@@ -1,18 +1,27 @@
-"""Language detection for texts, windows, conversations and documents."""
+"""Language detection for texts, windows, conversations and documents, by py3langid."""
 
 from __future__ import annotations
 
+import hashlib
+import lzma
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
-from operator import itemgetter
-from typing import Final
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from backstory.base.environment import cache_folder
+from backstory.base.errors import ModelSetupError
+from backstory.base.files.atomic import require_built_file
 from backstory.base.wording import LANGUAGE_NAMES
-from backstory.text.language_detector import LanguageDetector, load_detector
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 # Languages so similar in writing that the detector often splits a chat between them. Each group counts as one.
 _ALIKE: Final = (frozenset({"bs", "hr", "sr"}), frozenset({"id", "ms"}), frozenset({"nn", "no"}))
@@ -33,8 +42,8 @@ _FOREIGN_MATTER: Final = re.compile(
 # The detector often errs on a single short message, but rarely on a run of this many bytes. The unit is bytes of
 # UTF-8, since a Japanese character carries about as much as three Latin letters.
 _RUN_BYTES: Final = 80
-# Characters of a run in which no blank is. No paragraph is as long, even in a language that is written without blanks.
-_LONGEST_WORD: Final = 10_000
+# A run of more characters without a blank is cut. No paragraph is as long, even in a language written without blanks.
+_WORD: Final = re.compile(r"\S{1,10000}")
 # More of a long text would cost time without changing the result.
 _MOST_TEXTS: Final = 2000
 _MOST_RUNS: Final = 250
@@ -42,15 +51,13 @@ _MOST_RUNS: Final = 250
 _LEAST_SHARE: Final = 0.5
 
 
-@dataclass(frozen=True)
-class LanguageShare:
+class LanguageShare(NamedTuple):
     """The main language of some texts, and its share of them.
 
-    Attributes:
-        language: ISO 639-1 code. None if the language cannot be detected: too little text, no language with a share
-            of one half, or nothing but addresses, numbers and emoji.
-        share: Share of the text in this language or a similar one, 0 to 1, weighted by bytes and the detector's
-            certainty. If ``language`` is None, the share of the most probable language.
+    ``language`` is an ISO 639-1 code; None if the language cannot be detected: too little text, no language with a
+    share of one half, or nothing but addresses, numbers and emoji. ``share`` is the share of the text in this language
+    or a similar one, 0 to 1, weighted by bytes and the detector's certainty; without a language, that of the most
+    probable one.
     """
 
     language: str | None
@@ -63,31 +70,28 @@ def measure_language(texts: Iterable[str | None]) -> LanguageShare:
     Addresses, mentions, code, tags and media placeholders are skipped. Of long texts, an evenly spaced sample is
     read. The same texts always give the same result.
     """
-    runs = _thin(list(_cut_runs(texts)), _MOST_RUNS)
-    if not runs:
-        return LanguageShare(None, 0.0)
-    detector = _load_detector()
-    certainties = detector.measure(runs)
-    is_said = certainties.argmax(axis=1) != detector.labels.index(_NO_LANGUAGE)
-    sizes = np.array([_count_bytes(run) for run in runs])[is_said]
-    total = int(sizes.sum())
+    weights: defaultdict[str, float] = defaultdict(float)
+    total = 0
+    for run in _thin(list(_cut_runs(texts)), _MOST_RUNS):
+        (first, _), *_ = ranked = _load_detector().rank(run)
+        if first == _NO_LANGUAGE:
+            continue
+        size = _count_bytes(run)
+        total += size
+        for language, certainty in ranked:
+            weights[language] += size * certainty
     if not total:
         return LanguageShare(None, 0.0)
-    weighted = sizes[:, np.newaxis] * certainties[is_said].astype(np.float64)
-    weights = dict(zip(detector.labels, weighted.cumsum(axis=0)[-1].tolist(), strict=True))
     together = dict(weights)
     for group in _ALIKE:
         together |= dict.fromkeys(group, sum(weights[each] for each in group))
-    main = max(LANGUAGE_NAMES, key=lambda code: (together.get(code, 0.0), weights[code]))
+    main = max(LANGUAGE_NAMES, key=lambda code: (together[code], weights[code]))
     share = together[main] / total
     return LanguageShare(main if share >= _LEAST_SHARE else None, share)
 
 
 def detect_language(texts: Iterable[str | None]) -> str | None:
-    """Find the main language of texts that belong together, by :func:`measure_language`.
-
-    It returns the ISO 639-1 code, or None if the language cannot be detected.
-    """
+    """Find the ISO 639-1 code of the main language of texts that belong together; None if it cannot be detected."""
     return measure_language(texts).language
 
 
@@ -98,11 +102,7 @@ def rank_languages(text: str) -> list[tuple[str, float]]:
     of the text is in a language.
     """
     said = _FOREIGN_MATTER.sub(" ", text).strip()
-    if not said:
-        return []
-    detector = _load_detector()
-    shares = zip(detector.labels, detector.measure([said])[0].tolist(), strict=True)
-    ranked = sorted(shares, key=itemgetter(1), reverse=True)
+    ranked = _load_detector().rank(said) if said else []
     return [(language, share) for language, share in ranked if language != _NO_LANGUAGE]
 
 
@@ -114,20 +114,16 @@ def detect_languages(rows: pl.DataFrame, *, by: str, text: str = "text") -> pl.D
     """
     groups = rows.group_by(by, maintain_order=True).agg(pl.col(text))
     found = [measure_language(texts) for texts in groups[text]]
-    return groups.select(
-        by,
-        language=pl.Series([each.language for each in found], dtype=pl.String),
-        share=pl.Series([each.share for each in found], dtype=pl.Float64),
-    )
+    shares = pl.DataFrame(found, {"language": pl.String, "share": pl.Float64}, orient="row")
+    return groups.select(by).hstack(shares)
 
 
 def is_known(language: str | None, known: Collection[str] | None) -> bool:
-    """Return whether a model knows a language.
-
-    It returns False only if the language was detected, the model states its languages, and neither this language nor a
-    similar one is among them.
-    """
-    return language is None or known is None or not _alike(language).isdisjoint(known)
+    """Return whether a model knows a language or a similar one, as is assumed of a model that states no languages."""
+    if language is None or known is None:
+        return True
+    alike = next((group for group in _ALIKE if language in group), {language})
+    return not alike.isdisjoint(known)
 
 
 def name_language(code: str) -> str:
@@ -140,13 +136,31 @@ def english_name(code: pl.Expr) -> pl.Expr:
     return code.replace_strict(dict(LANGUAGE_NAMES), default=None, return_dtype=pl.String)
 
 
-def _load_detector() -> LanguageDetector:
-    return load_detector((*LANGUAGE_NAMES, _NO_LANGUAGE))
+@cache
+def _load_detector() -> LanguageIdentifier:
+    """Load the detector of the languages that have a name, once in a process.
 
+    The library unpacks its model in each process, which takes half a second of a core. Here a user's first process does
+    so for all.
+    """
+    from py3langid.langid import MODEL_DIR, MODEL_FILE, LanguageIdentifier
 
-def _alike(code: str) -> frozenset[str]:
-    """Return the group of similar languages that this language belongs to, itself included."""
-    return next((group for group in _ALIKE if code in group), frozenset({code}))
+    packed = (MODEL_DIR / MODEL_FILE).read_bytes()
+    unpacked: Path | BytesIO
+    try:
+        unpacked = (
+            cache_folder() / "models" / f"py3langid-{hashlib.sha256(packed).hexdigest()[:12]}" / "model.npz"
+        )
+        require_built_file(unpacked, lambda: lzma.decompress(packed))
+    except (ModelSetupError, OSError, RuntimeError):  # the last one where there is no home
+        unpacked = BytesIO(lzma.decompress(packed))
+    with np.load(unpacked) as model:
+        detector = LanguageIdentifier(
+            model["ptc"], model["pc"], model["classes"].tolist(), model["nextmove"].data, model["out_feat"].tolist(),
+            norm_probs=True, tk_row=model["nextmove_row"].tolist(),
+        )  # fmt: skip
+    detector.set_languages([*LANGUAGE_NAMES, _NO_LANGUAGE])
+    return detector
 
 
 def _cut_runs(texts: Iterable[str | None]) -> Iterator[str]:
@@ -154,7 +168,7 @@ def _cut_runs(texts: Iterable[str | None]) -> Iterator[str]:
     words: list[str] = []
     size = 0
     for text in _thin([text for text in texts if text], _MOST_TEXTS):
-        for word in _cut_long(_FOREIGN_MATTER.sub(" ", text).split()):
+        for word in _WORD.findall(_FOREIGN_MATTER.sub(" ", text)):
             words.append(word)
             size += _count_bytes(word)
             if size >= _RUN_BYTES:
@@ -162,12 +176,6 @@ def _cut_runs(texts: Iterable[str | None]) -> Iterator[str]:
                 words, size = [], 0
     if words:
         yield " ".join(words)
-
-
-def _cut_long(words: Iterable[str]) -> Iterator[str]:
-    for word in words:
-        for start in range(0, len(word), _LONGEST_WORD):
-            yield word[start : start + _LONGEST_WORD]
 
 
 def _count_bytes(text: str) -> int:
