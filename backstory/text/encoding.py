@@ -4,39 +4,16 @@ from __future__ import annotations
 
 import codecs
 import re
+from operator import attrgetter, itemgetter
 from typing import Final
 
 from charset_normalizer import from_bytes
 
-_SWITCH: Final = re.compile(rb"\x1b(?:\$[@AB]|\$\([CDOPQ]|\([IJ])")
-"""Escape sequences that switch to other letters. Terminals use others, such as ``ESC ( B``."""
-
-
-_ISO_2022: Final = ("iso2022_jp", "iso2022_jp_ext", "iso2022_jp_2004", "iso2022_jp_2")
-"""From the usual one to those that know more letters."""
-
-
-def find_iso_2022(content: bytes) -> str | None:
-    """Detect ISO-2022-JP in a text of ASCII alone; None if it is not.
-
-    It counts as such if it switches to other letters, even if it is damaged, so that it is not taken for ASCII.
-    """
-    if b"\x1b" not in content or not content.isascii() or _SWITCH.search(content) is None:
-        return None
-    return next((name for name in _ISO_2022 if _is_valid(content, name)), _ISO_2022[0])
-
-
-def _is_valid(content: bytes, encoding: str) -> bool:
-    """Return whether bytes are text in an encoding, or its beginning."""
-    try:
-        codecs.getincrementaldecoder(encoding)().decode(content)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 UTF8: Final = "utf-8"
-
+_SWITCH: Final = re.compile(rb"\x1b(?:\$[@AB]|\$\([CDOPQ]|\([IJ])")
+"""Escape sequences by which ISO-2022-JP switches to other letters. Terminals use others, such as ``ESC ( B``."""
+_ISO_2022: Final = "iso2022_jp_ext"
+"""Reads all that usual ISO-2022-JP holds, and more."""
 _MARKS: Final = (
     (codecs.BOM_UTF8, UTF8),
     (codecs.BOM_UTF32_LE, "utf-32"),  # checked before UTF-16, whose mark is a prefix of this one
@@ -64,11 +41,11 @@ If two fit equally well, the first one is used: Turkish is likelier than Iceland
 
 _USUAL: Final = "cp1252"
 _PUNCTUATION: Final = frozenset("“”„‘’‚«»‹›–—…·•¿¡°§€£¥¢©®™ªº²³½×")
-_MULTIBYTE: Final = ("cp932", "cp949", "gb18030", "big5")
-_OTHERS: Final = ("cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp1258", "koi8_r")
-
+_OTHERS: Final = (
+    "cp932", "cp949", "gb18030", "big5", "cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp1258", "koi8_r",
+)  # fmt: skip
+"""Code pages of other scripts than Latin; of two that fit equally well the first one is used."""
 _CALM: Final = 0.05
-_MULTIBYTE_BONUS: Final = 0.2  # single-byte text is rarely valid in a multi-byte encoding
 _MIXED: Final = 0.9
 _LEAST_FIT: Final = 0.8
 _MOST_FOREIGN_IN_LATIN: Final = 0.45
@@ -84,6 +61,12 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def find_iso_2022(content: bytes) -> str | None:
+    """Detect ISO-2022-JP, which may be damaged, in a text of ASCII alone; None if it is not."""
+    is_escaped = b"\x1b" in content and content.isascii() and _SWITCH.search(content)
+    return _ISO_2022 if is_escaped else None
 
 
 def find_encoding(content: bytes) -> str:
@@ -119,10 +102,7 @@ def find_encoding(content: bytes) -> str:
 
 
 def describe_encoding(encoding: str | None) -> str | None:
-    """Describe that a file is in an encoding other than Unicode's, and what to do if that is wrong.
-
-    It returns one sentence; None for the Unicode encodings, which are certain.
-    """
+    """Describe that a file is in an encoding other than Unicode's, and what to do if that is wrong; else None."""
     if encoding is None or encoding in _CERTAIN:
         return None
     return f"it is not UTF-8 and was read as {encoding}; save it as UTF-8 if names or texts look wrong"
@@ -141,23 +121,18 @@ def _guess_encoding(sample: bytes) -> str:
     """Detect a code page by the letters; UTF-8 if none makes sense, so that the lines are reported as damaged."""
     foreign = sum(byte >= 0x80 for byte in sample)
     if foreign <= _MOST_FOREIGN_IN_LATIN * (foreign + sum(bytes((byte,)).isalpha() for byte in sample)):
-        shares = {name: _share_in_alphabet(sample, name) for name in _ALPHABETS}
-        best = max(shares, key=lambda name: shares[name])
-        if shares[best] < _LEAST_FIT:
+        share, best = max(
+            ((_share_in_alphabet(sample, name), name) for name in _ALPHABETS), key=itemgetter(0)
+        )
+        if share < _LEAST_FIT:
             return UTF8
-        return next(name for name in (_USUAL, best) if _reads_alike(sample, name, best))
-    matches = list(from_bytes(sample, cp_isolation=[*_MULTIBYTE, *_OTHERS], enable_fallback=False))
-    calm = min((match.chaos for match in matches), default=0.0) + _CALM
-    likely: dict[str, float] = {}
-    for match in matches:
-        for name in {match.encoding, *match.could_be_from_charset} & {*_MULTIBYTE, *_OTHERS}:
-            bonus = _MULTIBYTE_BONUS if name in _MULTIBYTE else 0.0
-            likely[name] = match.coherence + bonus if match.chaos <= calm else 0.0
-    return max((*_MULTIBYTE, *_OTHERS), key=lambda name: likely.get(name, -1.0)) if likely else UTF8
-
-
-def _reads_alike(sample: bytes, encoding: str, other: str) -> bool:
-    return sample.decode(encoding, "replace") == sample.decode(other, "replace")
+        reads_alike = sample.decode(_USUAL, "replace") == sample.decode(best, "replace")
+        return _USUAL if reads_alike else best
+    matches = from_bytes(sample, cp_isolation=[*_OTHERS], enable_fallback=False)
+    most = min((match.chaos for match in matches), default=0.0) + _CALM
+    ordered = sorted(matches, key=lambda match: _OTHERS.index(match.encoding))
+    likely = max((m for m in ordered if m.chaos <= most), key=attrgetter("coherence"), default=None)
+    return likely.encoding if likely else UTF8
 
 
 def _share_in_alphabet(sample: bytes, encoding: str) -> float:

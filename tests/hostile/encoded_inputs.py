@@ -114,7 +114,7 @@ ENCODED: Final = (
             write(page(GERMAN, "x-unknown"))),
     Hostile("posts", "escapes.txt", "text in ISO-2022-JP", "read", "was read as iso2022_jp",
             write(JAPANESE.encode("iso2022_jp")), holds=JAPANESE[:40]),
-    Hostile("posts", "broken-escapes.txt", "text in ISO-2022-JP, damaged", "failed", "not iso2022_jp text",
+    Hostile("posts", "broken-escapes.txt", "text in ISO-2022-JP, damaged", "failed", "not iso2022_jp_ext text",
             write(JAPANESE.encode("iso2022_jp")[:-3] + b"\x1b(Z")),
     Hostile("chats", "escapes.txt", "chat in ISO-2022-JP", "read", "was read as iso2022_jp",
             write(chat_lines(JAPANESE).encode("iso2022_jp"))),
