@@ -186,8 +186,8 @@ def _outline(text: TitledText) -> Outline:
     outline = text.chunker.outline(text.text, text.pages.split(len(text.text)))
     if text.chunker.has_whole_headings:
         return outline
-    headings = [_shorten(heading, _HEADING_BYTES, _HEADING_SEPARATOR) for heading in outline.headings]
-    return replace(outline, headings=headings)
+    short = {each: _shorten(each, _HEADING_BYTES, _HEADING_SEPARATOR) for each in {*outline.headings}}
+    return replace(outline, headings=[short[heading] for heading in outline.headings])
 
 
 def _shorten(text: str, limit: int, separator: str) -> str:

@@ -10,26 +10,33 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import accumulate, pairwise
-from typing import Final
+from itertools import accumulate
+from typing import Final, TypeAlias
 
 import numpy as np
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 from backstory.text.chunking.tokens import Offsets
 from backstory.text.chunking.units import Range
 
 # Every heading, fence and HTML block contains one of these. The parser is much slower than this search, and most chat
 # messages contain none of them.
-_STRUCTURE = re.compile(r"[#<]|`{3}|~{3}|^ {0,3}(?:=+|-+)[ \t]*$", re.MULTILINE)
+_STRUCTURE: Final = re.compile(r"[#<]|`{3}|~{3}|^ {0,3}(?:=+|-+)[ \t]*$", re.MULTILINE)
+_HEADING: Final = re.compile(r"(#{1,6})(?:[ \t][^>]*)?\Z")
+"""A heading that stands alone, unless it lies in code or HTML, neither of which it ends."""
 _SHORT: Final = 65_536
 """Characters of a text whose outline is kept for a while."""
-_BLANK_LINES = re.compile(r"\s*[\n\r]")
-_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+_BLANK_LINES: Final = re.compile(r"\s*[\n\r]")
+_LINE_ENDS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+
+
+_Lines: TypeAlias = tuple[int, int]
+"""The first line of a block, and the line after its last."""
+_Heading: TypeAlias = tuple[int, int, str]
+"""The first line, the level and the title of a heading."""
 
 
 @dataclass(frozen=True)
@@ -82,41 +89,22 @@ class Outline:
         return [(start, end) for start, end in zip(starts, ends, strict=True) if text[start:end].strip()]
 
 
-@dataclass(frozen=True)
-class _Blocks:
-    """The blocks found by the parser.
-
-    Attributes:
-        fences: First line of each fenced code block, and the line after its last.
-        headings: First line, level and title of each heading.
-    """
-
-    fences: Sequence[tuple[int, int]] = ()
-    headings: Sequence[tuple[int, int, str]] = ()
-
-
 def outline_markdown(text: str) -> Outline:
     """Find the paragraphs and headings of a text; they cover every character but whitespace between paragraphs."""
-    return _outline_short(text) if len(text) <= _SHORT else _outline(text)
+    return _outline(text) if len(text) <= _SHORT else _outline.__wrapped__(text)
 
 
-@lru_cache(maxsize=128)
-def _outline_short(text: str) -> Outline:
-    # A text is read for its title and to be cut, one time soon after the other.
-    return _outline(text)
-
-
+@lru_cache(maxsize=128)  # a text is read for its title and to be cut, one time soon after the other
 def _outline(text: str) -> Outline:
     lines = text.splitlines(keepends=True)
-    blocks = _find_blocks(lines)
-    levels = [level for _, level, _ in blocks.headings]
-    starts, ends, offsets = _find_paragraphs(lines, blocks.fences)
+    fences, headings = _find_blocks(lines)
+    starts, ends, offsets = _find_paragraphs(lines, fences)
     return Outline(
         starts,
         ends,
-        heading_starts=[offsets[line] for line, _, _ in blocks.headings],
-        headings=_join_paths(levels, [title for _, _, title in blocks.headings]),
-        heading_levels=levels,
+        heading_starts=[offsets[line] for line, _, _ in headings],
+        headings=_join_paths(headings),
+        heading_levels=[level for _, level, _ in headings],
         parts=[Part(0, len(text))],
     )
 
@@ -127,10 +115,10 @@ def outline_paragraphs(text: str) -> Outline:
     return Outline(starts, ends, (), (), (), [Part(0, len(text))])
 
 
-def _join_paths(levels: Sequence[int], titles: Sequence[str]) -> list[str]:
+def _join_paths(headings: Iterable[_Heading]) -> list[str]:
     paths = []
     above: list[tuple[int, str]] = []
-    for level, title in zip(levels, titles, strict=True):
+    for _, level, title in headings:
         while above and above[-1][0] >= level:
             above.pop()
         outer = above[-1][1] if above else ""
@@ -140,33 +128,41 @@ def _join_paths(levels: Sequence[int], titles: Sequence[str]) -> list[str]:
     return paths
 
 
-def _find_blocks(lines: Sequence[str]) -> _Blocks:
-    # One line feed per line, so that the parser's line numbers match `lines`.
-    source = "\n".join(line.rstrip(_LINE_ENDS) if line.strip() else "" for line in lines)
-    if not _STRUCTURE.search(source):
-        return _Blocks()
-    tokens = _parser().parse(source)
-    return _Blocks(
-        fences=[
-            (first, stop)
-            for first, stop in (_lines_of(token, lines) for token in tokens if token.type == "fence")
+def _find_blocks(lines: Sequence[str]) -> tuple[list[_Lines], list[_Heading]]:
+    """Find the blocks of fenced code, and the headings outside of lists and quotes."""
+    source = [line.rstrip(_LINE_ENDS) if line.strip() else "" for line in lines]
+    marked = [line.startswith("#") and _HEADING.match(line) is not None for line in source]
+    # Of neighbouring headings the parser, which is slow, reads the first: all of them lie in the same block.
+    read = [line for line in range(len(lines)) if not (line and marked[line] and marked[line - 1])]
+    markdown = "\n".join(source[line] for line in read)
+    tokens = _parser().parse(markdown) if _STRUCTURE.search(markdown) else []
+    read.append(len(lines))
+    fences: list[_Lines] = []
+    headings: list[_Heading] = []
+    for place, token in enumerate(tokens):
+        if token.map is None or token.type not in ("fence", "heading_open"):
+            continue
+        first, stop = (read[line] for line in token.map)
+        while stop > first and not source[stop - 1]:  # an unclosed block ends with blank lines
+            stop -= 1
+        if token.type == "fence":
             # Code in a quote needs no entry: no line of a quote is blank, so the code is never split.
-            if not lines[first].lstrip().startswith(">")
-        ],
-        headings=[
-            (_lines_of(opening, lines)[0], int(opening.tag[1]), " ".join(inline.content.split()))
-            for opening, inline in pairwise(tokens)
-            if opening.type == "heading_open" and _is_title(opening, lines)
-        ],
-    )
+            if not source[first].lstrip().startswith(">"):
+                fences.append((first, stop))
+        elif not token.level and marked[first]:
+            headings += [(line, *_read_heading(source[line])) for line in range(first, stop)]
+        elif not token.level and (
+            token.markup.startswith("#") or (stop - first == 2 and not (first and source[first - 1]))
+        ):
+            headings.append((first, int(token.tag[1]), " ".join(tokens[place + 1].content.split())))
+    return fences, headings
 
 
-def _is_title(heading: Token, lines: Sequence[str]) -> bool:
-    if heading.level:
-        return False
-    first, stop = _lines_of(heading, lines)
-    is_underlined = not heading.markup.startswith("#")
-    return not is_underlined or (stop - first == 2 and not (first and lines[first - 1].strip()))
+def _read_heading(line: str) -> tuple[int, str]:
+    """Return the level and the title of a heading."""
+    mark, *words = line.split()
+    is_closed = bool(words) and not words[-1].strip("#")
+    return len(mark), " ".join(words[:-1] if is_closed else words)
 
 
 @cache
@@ -177,33 +173,16 @@ def _parser() -> MarkdownIt:
     return parser
 
 
-def _lines_of(token: Token, lines: Sequence[str]) -> tuple[int, int]:
-    """Return the line range of a block, without the trailing blank lines of an unclosed block."""
-    first, stop = token.map or (0, 0)
-    while stop > first and not lines[stop - 1].strip():
-        stop -= 1
-    return first, stop
-
-
-def _find_paragraphs(
-    lines: Sequence[str], fences: Sequence[tuple[int, int]]
-) -> tuple[Offsets, Offsets, Sequence[int]]:
+def _find_paragraphs(lines: Sequence[str], fences: Iterable[_Lines]) -> tuple[Offsets, Offsets, list[int]]:
     """Return the start and the end of each paragraph, and the offset of every line."""
     offsets = [0, *accumulate(map(len, lines))]
-    filled = [bool(line.strip()) for line in lines]
+    filled = np.array([False, *(bool(line.strip()) for line in lines), False])
+    divided = np.zeros(len(lines) + 1, bool)
     for first, stop in fences:
-        filled[first:stop] = [True] * (stop - first)
-    # A paragraph must not cross the boundary of a code block.
-    divisions = {line for fence in fences for line in fence}
-    firsts: list[int] = []
-    lasts: list[int] = []
-    for line in range(len(lines)):
-        if not filled[line]:
-            continue
-        if firsts and lasts[-1] == line - 1 and line not in divisions:
-            lasts[-1] = line
-        else:
-            firsts.append(line)
-            lasts.append(line)
-    ends = [offsets[line] + len(lines[line].rstrip(_LINE_ENDS)) for line in lasts]
-    return np.array([offsets[line] for line in firsts], np.int64), np.array(ends, np.int64), offsets
+        filled[first + 1 : stop + 1] = True
+        divided[[first, stop]] = True  # a paragraph must not cross the boundary of a code block
+    edges = divided | (filled[1:] != filled[:-1])
+    firsts = np.flatnonzero(filled[1:] & edges)
+    lasts = np.flatnonzero(filled[:-1] & edges) - 1
+    ends = [offsets[line] + len(lines[line].rstrip(_LINE_ENDS)) for line in lasts.tolist()]
+    return np.array(offsets, np.int64)[firsts], np.array(ends, np.int64), offsets

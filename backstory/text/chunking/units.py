@@ -21,6 +21,7 @@ Range: TypeAlias = tuple[int, int]
 
 _WORD = re.compile(r"\S+")
 _WORD_START = re.compile(r"(?<!\S)\S")
+_BODY = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _GRAPHEME = regex.compile(r"\X")
 _LINE_ENDS = "\n\r\v\f\x85\u2028\u2029"
 _SENTENCE_BREAK = re.compile(
@@ -111,12 +112,5 @@ def _find_graphemes(text: str, start: int, end: int) -> Sequence[int]:
 
 
 def _strip(text: str, start: int, end: int, cuts: Iterable[int]) -> list[Range]:
-    edges = sorted({start, *cuts, end})
-    ranges = []
-    for left, right in pairwise(edges):
-        body = text[left:right]
-        stripped = body.strip()
-        if stripped:
-            offset = left + len(body) - len(body.lstrip())
-            ranges.append((offset, offset + len(stripped)))
-    return ranges
+    bodies = (_BODY.search(text, *edges) for edges in pairwise(sorted({start, *cuts, end})))
+    return [body.span() for body in bodies if body]
