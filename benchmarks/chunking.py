@@ -23,8 +23,8 @@ from backstory.models.onnx_text import TextTokenizer
 from backstory.settings.inputs import ChunkerName, ChunkSettings
 from backstory.text.chunking.chunkers import choose_chunker
 from backstory.text.chunking.cut import Span, TitledText, cut_chunks, cut_titled_texts
-from backstory.text.chunking.pages import Pages
 from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter
+from backstory.text.chunking.units import Pages
 
 MAX_TOKENS = 1800
 OVERLAP_TOKENS = 150

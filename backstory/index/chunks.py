@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from backstory.storage.tables.contracts import conform, empty
 from backstory.storage.tables.schemas import DocumentChunks
 from backstory.text.chunking.chunkers import Chunker, choose_chunker
 from backstory.text.chunking.cut import Span, TitledText, cut_titled_texts, introduce
-from backstory.text.chunking.pages import Pages, find_line_ends
 from backstory.text.chunking.tokens import TokenCounter
+from backstory.text.chunking.units import Pages
 
 logger = logging.getLogger(__name__)
 
@@ -137,7 +138,7 @@ def _take_over(previous: pl.DataFrame | None, sources: Sequence[_Source]) -> pl.
 
 def _describe_chunks(source: _Source, spans: Sequence[Span]) -> Iterator[tuple[object, ...]]:
     text, pages = source.titled.text, source.titled.pages
-    line_ends = find_line_ends(text).tolist()
+    line_ends = [match.start() for match in re.finditer("\n", text)]
     for index, span in enumerate(spans):
         first, last = pages.find(span.start, span.end) or (None, None)
         confidence = None if first is None or last is None else pages.find_confidence(first, last)

@@ -17,8 +17,8 @@ from backstory.ingest.documents.reader import READERS, find_reader, read_documen
 from backstory.settings.inputs import ChunkSettings, DocumentSettings
 from backstory.text.chunking.chunkers import choose_chunker
 from backstory.text.chunking.cut import TitledText, cut_titled_texts
-from backstory.text.chunking.pages import Pages
 from backstory.text.chunking.tokens import ESTIMATED_TOKENS
+from backstory.text.chunking.units import Pages
 from backstory.text.languages import detect_language
 from tests.hostile.damage import EXAMPLES, damage, fuzz
 from tests.ingest.documents.office_files import (

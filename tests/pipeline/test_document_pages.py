@@ -1,6 +1,7 @@
 """Pages, lines, confidences and chunkers of stored chunks."""
 
 from collections.abc import Sequence
+from typing import get_args
 
 import polars as pl
 import pytest
@@ -13,14 +14,13 @@ from backstory.index.chunks import cut_document_chunks, embedding_texts
 from backstory.settings.inputs import ChunkerName, ChunkSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import DocumentChunks
-from backstory.text.chunking.chunkers import CHUNKERS
 from backstory.text.chunking.code import CODE_LANGUAGES
 from backstory.text.chunking.tokens import ESTIMATED_TOKENS, estimate_tokens
 from tests.errors import refuses
 from tests.index.test_chunks import document, documents
 from tests.long_tests import some
 
-OFFERED = [name for name in CHUNKERS if name not in CODE_LANGUAGES]
+OFFERED = [name for name in get_args(ChunkerName) if name not in CODE_LANGUAGES]
 """The chunkers that need no extra."""
 PAGES = (
     "# Tomatoes\n\nThey want sun and water.\n",

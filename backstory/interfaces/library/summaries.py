@@ -10,7 +10,7 @@ from backstory.interfaces.library.names import PlacedText
 from backstory.interfaces.library.results import DocumentEntry, SectionSummary, Style, Summary
 from backstory.pipeline.chats.name_view import NameView
 from backstory.retrieval.found import cite
-from backstory.text.chunking.pages import Pages
+from backstory.text.chunking.units import Pages
 from backstory.writing.summaries.prompt import list_pages
 from backstory.writing.summaries.request import STYLES, Source
 from backstory.writing.summaries.summarizing import SectionOutcome, name_section, summarize

@@ -5,14 +5,12 @@ The ceiling of the embedder holds for every chunker.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from statistics import median
-from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
@@ -22,14 +20,10 @@ from backstory.text.chunking.code import CODE_LANGUAGES, outline_code
 from backstory.text.chunking.outline import Outline, Part, outline_markdown
 from backstory.text.chunking.units import Range, join_wrapped, split_sentences
 
-OutlineText: TypeAlias = Callable[[str, Sequence[Range]], Outline]
-"""Finds what is kept whole and apart in a text, given its pages."""
-
 _LEAST_SECTIONS: Final = 4
 _LONGEST_MEDIAN: Final = 200
 """Characters of a section with its heading. The sections of an article are longer, and build on each other. At 400, the
 releases of rustblog are cut, too, which costs .037 of its ncov@5."""
-_HEADING: Final = re.compile(r"^ {0,3}(?:#{1,6}[ \t]|=+[ \t]*$|-+[ \t]*$)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -38,21 +32,26 @@ class Chunker:
 
     Attributes:
         name: Its name in the settings and in the ids of its chunks.
-        outline: Finds what it keeps whole and apart, and its headings.
         max_tokens: The ceiling of its chunks, title and headings included.
         overlap_tokens: Most tokens that a chunk repeats.
         characters: Most characters of a chunk and of what it repeats, if they say where to cut.
-        has_whole_headings: Whether a heading loses its use when it is shortened.
-        fingerprint: Hash of everything that decides its chunks besides texts and tokenizer.
     """
 
     name: ChunkerName
-    outline: OutlineText
     max_tokens: int
     overlap_tokens: int
-    characters: tuple[int, int] | None
-    has_whole_headings: bool
-    fingerprint: str
+    characters: tuple[int, int] | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything that decides its chunks besides texts and tokenizer."""
+        sizes = (self.max_tokens, self.overlap_tokens, *(self.characters or ()))
+        return digest([self.name, *map(str, sizes)])
+
+    def outline(self, text: str, pages: Sequence[Range]) -> Outline:
+        """Find what it keeps whole and apart in a text, and the headings."""
+        outline = _OUTLINES[self.name]
+        return _outline_pages(text, pages, outline) if self.name in ("page", "rows") else outline(text)
 
 
 def choose_chunker(name: ChunkerName, settings: ChunkSettings, *, max_tokens: int) -> Chunker:
@@ -65,22 +64,10 @@ def choose_chunker(name: ChunkerName, settings: ChunkSettings, *, max_tokens: in
     ceiling = min(wanted, max_tokens)
     overlap = min(repeated, ceiling - 1)
     characters = (settings.max_characters, settings.overlap_characters) if name == "character" else None
-    return Chunker(
-        name=name,
-        outline=CHUNKERS[name],
-        max_tokens=ceiling,
-        overlap_tokens=overlap,
-        characters=characters,
-        has_whole_headings=name == "rows",
-        fingerprint=digest([name, *map(str, (ceiling, overlap, *(characters or ())))]),
-    )
+    return Chunker(name, ceiling, overlap, characters)
 
 
-def _outline_whole(text: str, pages: Sequence[Range]) -> Outline:  # noqa: ARG001 - the signature of OutlineText
-    return outline_markdown(text)
-
-
-def _outline_sentences(text: str, pages: Sequence[Range]) -> Outline:  # noqa: ARG001 - the signature of OutlineText
+def _outline_sentences(text: str) -> Outline:
     """Find the sentences, list items and headings of a text; a sentence that goes on in the next line is one."""
     outline = outline_markdown(text)
     ranges: list[Range] = []
@@ -90,13 +77,13 @@ def _outline_sentences(text: str, pages: Sequence[Range]) -> Outline:  # noqa: A
     return replace(outline, starts=bounds[:, 0], ends=bounds[:, 1])
 
 
-def _outline_sections(text: str, pages: Sequence[Range] = ()) -> Outline:  # noqa: ARG001 - the signature of OutlineText
+def _outline_sections(text: str) -> Outline:
     """Find the paragraphs of a text, and keep the sections of a list of short answers apart.
 
     Several answers in one chunk average away in its vector, and the words of the others dilute its keywords.
     """
     outline = outline_markdown(text)
-    if len(_HEADING.findall(text)) < _LEAST_SECTIONS:
+    if len(outline.heading_starts) < _LEAST_SECTIONS:
         return outline
     bounds = [0]
     has_body = False
@@ -115,20 +102,20 @@ def _outline_sections(text: str, pages: Sequence[Range] = ()) -> Outline:  # noq
 
 def _outline_pages(text: str, pages: Sequence[Range], outline_page: Callable[[str], Outline]) -> Outline:
     """Outline each page by itself, so that no chunk holds text of two."""
-    outlines = [(start, outline_page(text[start:end])) for start, end in pages]
-    starts, ends = (
-        np.concatenate([np.zeros(0, np.int64), *(start + getattr(page, name) for start, page in outlines)])
-        for name in ("starts", "ends")
-    )
-    headings = [
-        (start + place, heading)
-        for start, page in outlines
-        for place, heading in zip((0, *page.heading_starts), ("", *page.headings), strict=True)
-    ]
-    parts = [Part(start + part.start, start + part.end) for start, page in outlines for part in page.parts]
-    return Outline(
-        starts, ends, [place for place, _ in headings], [heading for _, heading in headings], (), parts
-    )
+    starts, ends = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    headings: list[tuple[int, str]] = []
+    parts: list[Part] = []
+    for start, end in pages:
+        page = outline_page(text[start:end])
+        starts.append(start + page.starts)
+        ends.append(start + page.ends)
+        headings += [
+            (start, ""),
+            *zip((start + place for place in page.heading_starts), page.headings, strict=True),
+        ]
+        parts += [Part(start + part.start, start + part.end) for part in page.parts]
+    places, names = [place for place, _ in headings], [name for _, name in headings]
+    return Outline(np.concatenate(starts), np.concatenate(ends), places, names, (), parts)
 
 
 def _outline_rows(text: str) -> Outline:
@@ -140,14 +127,11 @@ def _outline_rows(text: str) -> Outline:
     return Outline(starts[filled], ends[filled], [0], [lines[0].strip()], (), [Part(0, len(text))])
 
 
-CHUNKERS: Final[Mapping[ChunkerName, OutlineText]] = MappingProxyType(
-    {
-        "markdown": _outline_sections,
-        "sentence": _outline_sentences,
-        "character": _outline_whole,
-        "page": partial(_outline_pages, outline_page=_outline_sections),
-        "rows": partial(_outline_pages, outline_page=_outline_rows),
-        **{language: partial(outline_code, language=language) for language in CODE_LANGUAGES},
-    }
-)
-"""What each chunker keeps whole and apart, by its name."""
+_OUTLINES: Final[dict[ChunkerName, Callable[[str], Outline]]] = {
+    "markdown": _outline_sections,
+    "page": _outline_sections,
+    "sentence": _outline_sentences,
+    "character": outline_markdown,
+    "rows": _outline_rows,
+    **{language: partial(outline_code, language=language) for language in CODE_LANGUAGES},
+}

@@ -22,7 +22,6 @@ from backstory.base.errors import InputError
 from backstory.base.extras import require_extra
 from backstory.text.chunking.outline import Outline, Part, outline_paragraphs
 from backstory.text.chunking.tokens import Offsets
-from backstory.text.chunking.units import Range
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
@@ -94,7 +93,7 @@ class Definition(NamedTuple):
     parts: Sequence[Definition]
 
 
-def outline_code(text: str, pages: Sequence[Range], *, language: CodeLanguage) -> Outline:  # noqa: ARG001 - code has none
+def outline_code(text: str, language: CodeLanguage) -> Outline:
     """Keep apart the outermost definitions and the code between them, and in each the definitions in it.
 
     A heading names a definition with those around it, such as ``"Class > method"``; it is empty between definitions.

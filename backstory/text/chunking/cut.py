@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from itertools import accumulate, chain, groupby, islice, repeat
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -18,10 +18,10 @@ import numpy as np
 
 from backstory.base.errors import InputError
 from backstory.text.chunking.chunkers import Chunker
-from backstory.text.chunking.outline import Outline, Part, outline_markdown
-from backstory.text.chunking.pages import Pages
+from backstory.text.chunking.outline import Outline, Part
 from backstory.text.chunking.tokens import Offsets, TokenCounter
 from backstory.text.chunking.units import (
+    Pages,
     Range,
     find_sentence_starts,
     find_word_starts,
@@ -39,13 +39,10 @@ _HEADING_SEPARATOR: Final = " > "
 
 
 class Span(NamedTuple):
-    """One chunk: characters ``start`` to ``end`` of its text.
+    """One chunk: characters ``start`` to ``end`` of its text, which begin with the overlap with the previous chunk.
 
-    Attributes:
-        start: Offset of the first character, the overlap with the previous chunk included.
-        end: Offset after the last character.
-        token_count: Tokens of the slice within its text, and the special tokens around it.
-        heading: Headings above ``start`` that are embedded with the chunk, outermost first, as ``"A > B"``.
+    ``token_count`` counts the tokens of the slice within its text, and the special tokens around it. ``heading`` holds
+    the headings above ``start`` that are embedded with the chunk, outermost first, as ``"A > B"``.
     """
 
     start: int
@@ -56,44 +53,26 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class TitledText:
-    """A text to cut.
+    """A text to cut, with its pages.
 
-    Attributes:
-        name: What errors call it.
-        title: Title, which is embedded with every chunk.
-        text: The text.
-        pages: Its pages.
-        chunker: How it is cut.
+    Errors call it by its ``name``. The ``title`` and the headings are embedded with every chunk; neither is if the
+    title is None.
     """
 
     name: str
-    title: str
+    title: str | None
     text: str
     pages: Pages
     chunker: Chunker
 
 
-@dataclass(frozen=True)
-class _Task:
-    """A text to cut.
+class _Task(NamedTuple):
+    """A text to cut into slices of at most ``room`` tokens that repeat at most ``overlap`` tokens."""
 
-    Attributes:
-        text: The text.
-        outline: Its units, its parts, and the headings that are embedded.
-        ceiling: Most tokens of a chunk as it is embedded.
-        room: Most tokens of its slice.
-        overlap: Most tokens that it repeats.
-        title: What is embedded before the headings.
-        characters: Most characters of a chunk and of what it repeats, if they and not the tokens say where to cut.
-    """
-
-    text: str
+    source: TitledText
     outline: Outline
-    ceiling: int
     room: int
     overlap: int
-    title: str = ""
-    characters: tuple[int, int] | None = None
 
 
 class _Draft(NamedTuple):
@@ -108,59 +87,34 @@ class _Draft(NamedTuple):
 def cut_chunks(
     texts: Sequence[str], *, max_tokens: int, overlap_tokens: int, counter: TokenCounter
 ) -> list[list[Span]]:
-    """Cut many Markdown or plain texts into chunks at once.
+    """Cut many Markdown or plain texts without titles into chunks at once, each by its paragraphs.
 
-    Paragraphs stay whole if they fit. A paragraph over the ceiling is cut at sentences and lines, then at words,
-    then between grapheme clusters. A chunk repeats the last whole paragraphs of the previous chunk, else its last
-    sentences, else its last words: as many as fit ``overlap_tokens`` and the ceiling, but never the whole chunk.
-    The overlap is limited to half of the ceiling.
-
-    It returns the chunks of each text in order. Together they contain everything but whitespace between paragraphs. It
-    raises ``InputError`` if the limits contradict each other, or a single character is over the ceiling.
+    It raises ``InputError`` if the limits contradict each other, or a single character is over the ceiling.
     """
     if max_tokens < 1 or overlap_tokens < 0:
         limits = f"max_tokens is {max_tokens} and overlap_tokens {overlap_tokens}"
         raise InputError(f"{limits}; give at least 1 and 0", code="out_of_range")
-    around = int(counter.count_tokens([""])[0])
-    room, overlap = max_tokens - around, overlap_tokens - around
-    outlines = ((text, outline_markdown(text).without_headings()) for text in texts)
-    return _cut_groups(
-        (_Task(text, outline, max_tokens, room, overlap) for text, outline in outlines), counter
-    )
+    chunker = Chunker("character", max_tokens, overlap_tokens)
+    return cut_titled_texts([TitledText("", None, text, Pages(), chunker) for text in texts], counter)
 
 
 def cut_titled_texts(texts: Sequence[TitledText], counter: TokenCounter) -> list[list[Span]]:
     """Cut every text with room for its title and the longest of its headings.
 
-    It returns the chunks of each text in order. Their ``heading`` is empty for a text whose title and headings would
-    take half of the ceiling. It raises ``InputError`` if the title of a text leaves no room for text below the
-    ceiling.
+    Units, such as paragraphs, stay whole if they fit. One over the ceiling is cut at sentences and lines, then at
+    words, then between grapheme clusters. A chunk repeats the last whole units of the previous chunk, else its last
+    sentences, else its last words: as many as fit the overlap and the ceiling, but never the whole chunk. The overlap
+    is limited to half of the ceiling.
+
+    It returns the chunks of each text in order. Together they contain everything but whitespace between units. Their
+    ``heading`` is empty for a text whose title and headings would take half of the ceiling. It raises ``InputError`` if
+    the title of a text leaves no room for text below the ceiling.
     """
-    outlines = [_outline(text) for text in texts]
-    introductions = [
-        [introduce(text.title, heading, "") for heading in ("", *sorted(set(outline.headings)))]
-        for text, outline in zip(texts, outlines, strict=True)
-    ]
-    around, *counts = counter.count_tokens(["", *chain.from_iterable(introductions)]).tolist()
-    counted = iter(counts)
-    tasks = []
-    for text, outline, written in zip(texts, outlines, introductions, strict=True):
-        title, *others = (next(counted) for _ in written)
-        ceiling = text.chunker.max_tokens
-        longest = max(title, *others, 0)
-        has_headings = longest <= ceiling // 2
-        room = ceiling - (longest if has_headings else title)
-        if room + around < _LEAST_TEXT_TOKENS:
-            raise InputError(
-                f"document {text.name} ({_shorten(text.title, _TITLE_BYTES, ' ')!r}): a chunk of {ceiling} tokens that "
-                f"begins with the title has room for {max(room + around, 0)} tokens of text; raise chunks.max_tokens, "
-                "or shorten the title",
-                code="no_room",
-            )
-        outline = outline if has_headings else outline.without_headings()
-        overlap = text.chunker.overlap_tokens - around
-        tasks.append(_Task(text.text, outline, ceiling, room, overlap, text.title, text.chunker.characters))
-    return _cut_groups(tasks, counter)
+    sizes = accumulate(len(text.text) for text in texts)
+    spans: list[list[Span]] = []
+    for _, group in groupby(zip(sizes, texts, strict=True), key=lambda pair: pair[0] // _GROUP_CHARACTERS):
+        spans += _cut_group(list(_plan([text for _, text in group], counter)), counter)
+    return spans
 
 
 def introduce(title: str, heading: str, text: str) -> str:
@@ -168,23 +122,52 @@ def introduce(title: str, heading: str, text: str) -> str:
 
     A heading that repeats the title is omitted. The last heading is omitted if the text begins with it.
     """
-    name = _shorten(" ".join(title.split()), _TITLE_BYTES, " ")
+    folded = " ".join(title.split())
     headings = heading.split(_HEADING_SEPARATOR) if heading else []
-    if headings and headings[0] == " ".join(title.split()):
+    if headings and headings[0] == folded:
         headings = headings[1:]
     first_line = text.lstrip("# ").split("\n", 1)[0].rstrip("# \r") if text.lstrip().startswith("#") else ""
     if headings and headings[-1] == first_line:
         headings = headings[:-1]
     if heading and heading == text.split("\n", 1)[0]:
         headings = []
+    name = _shorten(folded, _TITLE_BYTES, " ")
     lines = [line for line in (name, _HEADING_SEPARATOR.join(headings)) if line]
     return "\n".join(lines) + "\n\n" if lines else ""
+
+
+def _plan(texts: Sequence[TitledText], counter: TokenCounter) -> Iterator[_Task]:
+    """Outline texts, and find how many tokens their titles and headings leave."""
+    outlines = [_outline(text) for text in texts]
+    introductions = [
+        [introduce(text.title or "", heading, "") for heading in ("", *sorted({*outline.headings}))]
+        for text, outline in zip(texts, outlines, strict=True)
+    ]
+    around, *counts = counter.count_tokens(["", *chain.from_iterable(introductions)]).tolist()
+    counted = iter(counts)
+    for text, outline, written in zip(texts, outlines, introductions, strict=True):
+        title, *headings = islice(counted, len(written))
+        ceiling = text.chunker.max_tokens
+        longest = max([title, *headings])
+        has_headings = longest <= ceiling // 2
+        room = ceiling - (longest if has_headings else title)
+        if text.title is not None and room + around < _LEAST_TEXT_TOKENS:
+            raise InputError(
+                f"document {text.name} ({_shorten(text.title, _TITLE_BYTES, ' ')!r}): a chunk of {ceiling} tokens that "
+                f"begins with the title has room for {max(room + around, 0)} tokens of text; raise chunks.max_tokens, "
+                "or shorten the title",
+                code="no_room",
+            )
+        kept = outline if has_headings else outline.without_headings()
+        yield _Task(text, kept, room, text.chunker.overlap_tokens - around)
 
 
 def _outline(text: TitledText) -> Outline:
     """Outline a text, with headings that are short enough to be embedded."""
     outline = text.chunker.outline(text.text, text.pages.split(len(text.text)))
-    if text.chunker.has_whole_headings:
+    if text.title is None:
+        return outline.without_headings()
+    if text.chunker.name == "rows":  # the names of columns lose their use when they are shortened
         return outline
     short = {each: _shorten(each, _HEADING_BYTES, _HEADING_SEPARATOR) for each in {*outline.headings}}
     return replace(outline, headings=[short[heading] for heading in outline.headings])
@@ -202,42 +185,35 @@ def _shorten(text: str, limit: int, separator: str) -> str:
     return fitting.rpartition(separator)[0] or fitting
 
 
-def _cut_groups(tasks: Iterable[_Task], counter: TokenCounter) -> list[list[Span]]:
-    spans: list[list[Span]] = []
-    group: list[_Task] = []
-    size = 0
-    for task in tasks:
-        group.append(task)
-        size += len(task.text)
-        if size >= _GROUP_CHARACTERS:
-            spans += _cut_group(group, counter)
-            group, size = [], 0
-    return spans + _cut_group(group, counter)
-
-
 def _cut_group(tasks: Sequence[_Task], counter: TokenCounter) -> list[list[Span]]:
     """Cut texts, count their chunks as they are embedded, and cut those over the ceiling again."""
-    found = counter.find_token_ends([task.text for task in tasks])
+    found = counter.find_token_ends([task.source.text for task in tasks])
     pending: list[_Draft] = []
     for number, (task, ends) in enumerate(zip(tasks, found, strict=True)):
-        by_character = np.arange(1, len(task.text) + 1) if task.characters else ends
-        room, overlap = task.characters or (task.room, task.overlap)
-        pending += _pack(number, task, task.outline.parts, by_character, room, overlap)
+        characters = task.source.chunker.characters
+        by_character = np.arange(1, len(task.source.text) + 1) if characters else ends
+        pending += _pack(
+            number, task, task.outline.parts, by_character, *(characters or (task.room, task.overlap))
+        )
     drafts: list[list[_Draft]] = [[] for _ in tasks]
     while pending:
-        slices = [tasks[draft.task].text[draft.start : draft.end] for draft in pending]
-        introductions = [
-            introduce(tasks[draft.task].title, tasks[draft.task].outline.heading_at(draft.start), text)
-            for draft, text in zip(pending, slices, strict=True)
-        ]
-        embedded = [before + text for before, text in zip(introductions, slices, strict=True)]
+        introductions, embedded = [], []
+        for draft in pending:
+            source, outline, *_ = tasks[draft.task]
+            text = source.text[draft.start : draft.end]
+            introductions.append(introduce(source.title or "", outline.heading_at(draft.start), text))
+            embedded.append(introductions[-1] + text)
         counts = counter.count_tokens(embedded).tolist()
-        over = [place for place, count in enumerate(counts) if count > tasks[pending[place].task].ceiling]
-        for place in sorted({*range(len(pending))} - {*over}):
-            drafts[pending[place].task].append(pending[place])
-        measured = counter.find_token_ends([embedded[place] for place in over])
+        over: list[int] = []
+        for place, (draft, count) in enumerate(zip(pending, counts, strict=True)):
+            if count > tasks[draft.task].source.chunker.max_tokens:
+                over.append(place)
+            else:
+                drafts[draft.task].append(draft)
         again: list[_Draft] = []
-        for place, ends in zip(over, measured, strict=True):
+        for place, ends in zip(
+            over, counter.find_token_ends([embedded[place] for place in over]), strict=True
+        ):
             number, start, body, end = pending[place]
             before = len(introductions[place])
             # Half of what it has is below the ceiling however the counts of parts add up.
@@ -263,18 +239,18 @@ def _pack(
     number: int, task: _Task, parts: Iterable[Part], ends: Offsets, room: int, overlap: int
 ) -> Iterator[_Draft]:
     """Pack the units of each part into chunks of at most ``room`` tokens, of which some repeat the previous chunk."""
-    text = task.text
+    text = task.source.text
     overlap = max(0, min(overlap, room // 2))
     for part in _divide_parts(parts, ends, room):
-        units, before = _divide_units(text, task.outline.list_units(text, part), ends, room)
+        units, before, after = _divide_units(text, task.outline.list_units(text, part), ends, room)
         starts = [start for start, _ in units]
         first, previous = 0, None
         while first < len(units):
             budget = room if previous is None else room - overlap
-            last = max(first, bisect_right(before[1], before[0][first] + budget, first) - 1)
+            last = max(first, bisect_right(after, before[first] + budget, first) - 1)
             start = starts[first]
             if previous is not None and overlap:
-                least = max(before[1][first - 1] - overlap, before[1][last] - room)
+                least = max(after[first - 1] - overlap, after[last] - room)
                 earliest = max(int(ends[least - 1]) if least else 0, starts[previous] + 1)
                 start = _reach_back(text, starts, earliest, first, units[first - 1][1])
             yield _Draft(number, start, starts[first], units[last][1])
@@ -287,8 +263,7 @@ def _reach_back(text: str, starts: Sequence[int], earliest: int, first: int, end
     if unit < first:
         return starts[unit]
     sentences = (place for place in find_sentence_starts(text, earliest, end) if place < end)
-    words = find_word_starts(text, earliest, end)
-    return next(chain(sentences, words), starts[first])
+    return next(chain(sentences, find_word_starts(text, earliest, end)), starts[first])
 
 
 def _divide_parts(parts: Iterable[Part], ends: Offsets, room: int) -> Iterator[Part]:
@@ -302,30 +277,24 @@ def _divide_parts(parts: Iterable[Part], ends: Offsets, room: int) -> Iterator[P
 
 def _divide_units(
     text: str, units: list[Range], ends: Offsets, room: int
-) -> tuple[list[Range], tuple[list[int], list[int]]]:
+) -> tuple[list[Range], list[int], list[int]]:
     """Divide units over the room into sentences, sentences over it into words, and words into grapheme clusters.
 
     It returns the units, and the tokens before the start and before the end of each.
     """
     for split in chain([split_sentences, split_words], repeat(None)):
-        bounds = np.array(units, np.int64).reshape(-1, 2)
-        before = ends.searchsorted(bounds, "right")
-        tokens = before[:, 1] - before[:, 0]
-        over = (tokens > room).tolist()
-        if not any(over):
+        before, after = ends.searchsorted(np.array(units, np.int64).reshape(-1, 2), "right").T
+        tokens = (after - before).tolist()
+        if max(tokens, default=0) <= room:
             break
-        units = [
-            piece
-            for unit, count, is_over in zip(units, tokens.tolist(), over, strict=True)
-            for piece in (
-                [unit]
-                if not is_over
-                else split(text, *unit)
-                if split
-                else _split_word(text, *unit, count, room)
-            )
-        ]
-    return units, (before[:, 0].tolist(), before[:, 1].tolist())
+        divided: list[Range] = []
+        for unit, count in zip(units, tokens, strict=True):
+            if count <= room:
+                divided.append(unit)
+            else:
+                divided += split(text, *unit) if split else _split_word(text, *unit, count, room)
+        units = divided
+    return units, before.tolist(), after.tolist()
 
 
 def _split_word(text: str, start: int, end: int, tokens: int, room: int) -> list[Range]:

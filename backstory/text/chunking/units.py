@@ -1,15 +1,16 @@
-"""Sentences, words and grapheme clusters of a text, as character offsets.
+"""Pages, sentences, words and grapheme clusters of a text, as character offsets.
 
-Every function takes a range of a text and returns the ranges of its units in order. Only whitespace between the
-units is omitted.
+What splits takes a range of a text and returns the ranges of its units in order. Only whitespace between the units is
+omitted.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -41,6 +42,38 @@ _BEGINS_A_LINE = re.compile(r"[-+*•>|]|\d{1,9}[.)]\s|#{1,6}\s|`{3}|~{3}")
 
 _ROW: Final = re.compile(r"[^\n:;|]{1,80}: [^\n;]*; [^\n:;]{1,80}: |[^\n|]*[^\s|] \| [^\s|]")
 """Beginning of a row of a table, as CSV and JSON (``name: Ann; city: Riga``) or a sheet (``Ann | Riga``) are read."""
+
+
+@dataclass(frozen=True)
+class Pages:
+    """The pages of one text.
+
+    Attributes:
+        starts: Offset at which each page begins, the first at 0; a page without text begins where the next one does.
+            Empty for a text without pages.
+        confidences: Confidence of each page whose text was recognised in an image, else None; empty if none was.
+    """
+
+    starts: Sequence[int] = ()
+    confidences: Sequence[float | None] = ()
+
+    def split(self, length: int) -> list[Range]:
+        """Return start and end of every page of a text of some length; of the whole text if it has no pages."""
+        return list(pairwise([0, *self.starts[1:], length]))
+
+    def find(self, start: int, end: int) -> tuple[int, int] | None:
+        """Find the pages of the characters from ``start`` to ``end``.
+
+        It returns the first and the last page, from 1; None without pages.
+        """
+        if not self.starts:
+            return None
+        return bisect_right(self.starts, start), bisect_right(self.starts, max(start, end - 1))
+
+    def find_confidence(self, first: int, last: int) -> float | None:
+        """Return the least confidence of the pages ``first`` to ``last``, from 1; None if none was recognised."""
+        known = [value for value in self.confidences[first - 1 : last] if value is not None]
+        return min(known, default=None)
 
 
 def split_sentences(text: str, start: int, end: int) -> list[Range]:

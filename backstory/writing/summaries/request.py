@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias, get_args
 
-from backstory.text.chunking.pages import Pages
+from backstory.text.chunking.units import Pages
 from backstory.writing.summaries.sections import Section
 
 Style: TypeAlias = Literal["brief", "detailed", "bullets"]

@@ -11,8 +11,7 @@ from typing import Final
 import regex
 
 from backstory.text.chunking.outline import Outline, outline_markdown
-from backstory.text.chunking.pages import Pages
-from backstory.text.chunking.units import Range, join_wrapped, split_sentences
+from backstory.text.chunking.units import Pages, Range, join_wrapped, split_sentences
 
 # A character of a script without spaces is a word of its own, or else a whole page of Chinese would be a few words.
 _UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.text.chunking.pages import Pages
+from backstory.text.chunking.units import Pages
 from backstory.writing.summaries.sections import count_words, divide_sections
 from tests.writing.summaries.texts import TEXTS, make_paged
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from backstory.text.chunking.pages import Pages
+from backstory.text.chunking.units import Pages
 from backstory.writing.summaries.request import SectionRequest, Source, Style
 from backstory.writing.summaries.sections import divide_sections
 
