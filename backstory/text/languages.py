@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import lzma
 import re
+import zipfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
@@ -12,11 +13,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
 import polars as pl
 
 from backstory.base.environment import cache_folder
 from backstory.base.errors import ModelSetupError
+from backstory.base.files.arrays import view_array
 from backstory.base.files.atomic import require_built_file
 from backstory.base.wording import LANGUAGE_NAMES
 
@@ -28,6 +29,11 @@ _ALIKE: Final = (frozenset({"bs", "hr", "sr"}), frozenset({"id", "ms"}), frozens
 
 # The detector's label for numbers, markup and other text that is in no language.
 _NO_LANGUAGE: Final = "zxx"
+
+_ARRAYS: Final = {
+    "ptc": "<f2", "pc": "<f4", "classes": "<U3", "nextmove": "<u4", "nextmove_row": "<u2", "out_feat": "<i4",
+}  # fmt: skip
+"""The arrays of the detector's model and their numbers."""
 
 # Text that is the same in every language, or that nobody typed. An address is sought only where a word begins: from
 # each letter of a text without blanks, such as a Chinese one, the search would read the whole text.
@@ -154,11 +160,13 @@ def _load_detector() -> LanguageIdentifier:
         require_built_file(unpacked, lambda: lzma.decompress(packed))
     except (ModelSetupError, OSError, RuntimeError):  # the last one where there is no home
         unpacked = BytesIO(lzma.decompress(packed))
-    with np.load(unpacked) as model:
-        detector = LanguageIdentifier(
-            model["ptc"], model["pc"], model["classes"].tolist(), model["nextmove"].data, model["out_feat"].tolist(),
-            norm_probs=True, tk_row=model["nextmove_row"].tolist(),
-        )  # fmt: skip
+    with zipfile.ZipFile(unpacked) as model:
+        arrays = [view_array(model.read(f"{name}.npy"), dtype) for name, dtype in _ARRAYS.items()]
+    weights, priors, labels, moves, rows, features = arrays
+    detector = LanguageIdentifier(
+        weights.reshape(-1, len(priors)), priors, labels.tolist(), moves.data, features.tolist(),
+        norm_probs=True, tk_row=rows.tolist(),
+    )  # fmt: skip
     detector.set_languages([*LANGUAGE_NAMES, _NO_LANGUAGE])
     return detector
 
