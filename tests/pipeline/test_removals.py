@@ -15,8 +15,7 @@ from backstory import run_pipeline
 from backstory.base.errors import RemovalError, WorkspaceError
 from backstory.index.snapshot import current_version
 from backstory.ingest.chats.archive import read_archive
-from backstory.pipeline.chats.removals import find_missing
-from backstory.pipeline.chats.stored_messages import PARTITIONED
+from backstory.pipeline.chats.stored_messages import PARTITIONED, find_missing
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace

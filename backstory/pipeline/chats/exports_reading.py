@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -41,13 +42,10 @@ EXPORT_SOURCES: Final = "conversations"
 class Reading:
     """What was ``read`` of the exports, and the rows of ``messages``, ``sources`` and ``quarantine`` made of it.
 
-    Attributes:
-        origins: ``file`` (path below the folder of exports) and ``conversation``, with real names, and the ``source``
-            and ``conversation_id`` of its messages in the table; one row per pair.
-        names: Real names of people; empty if the tables hold real names.
-        opted_out: As :func:`~backstory.ingest.privacy.opt_outs.name_opted_out` gives it.
-        kept: All messages of the conversations of which none may be lost, for the archive.
-        emptied: Conversations of which the archive holds messages, and is to hold none, such as those kept no more.
+    ``origins`` has ``file`` and ``conversation`` with real names, and ``source`` and ``conversation_id`` as the table
+    names them; ``names`` are real ones, none if the tables hold them; ``opted_out`` is as
+    :func:`~backstory.ingest.privacy.opt_outs.name_opted_out` gives it. ``kept`` are all messages of the conversations
+    of which none may be lost, for the archive, and ``emptied`` those conversations of which it is to hold none.
     """
 
     read: ExportRead
@@ -171,10 +169,8 @@ def _pseudonymize(read: ExportRead, secret: bytes) -> tuple[pl.DataFrame, pl.Dat
 
 def put_local_times(messages: pl.DataFrame, zones: Mapping[str, str], zone: str) -> pl.DataFrame:
     """Return the table ``messages``, with times by the clock of each conversation."""
-    name = pl.col("conversation_id")
-    placed = messages.with_columns(
-        timezone=name.replace_strict(zones, default=zone, return_dtype=pl.String) if zones else pl.lit(zone)
-    )
+    of_chat = pl.col("conversation_id").replace_strict(zones, default=zone, return_dtype=pl.String)
+    placed = messages.with_columns(timezone=of_chat if zones else pl.lit(zone))
     return conform(placed.with_columns(local_time=read_clocks(placed, "timestamp")), Messages)
 
 
@@ -189,13 +185,9 @@ def find_zones(workspace: Workspace, origins: pl.DataFrame) -> dict[str, str]:
     named = {name: one.timezone for name, one in settings.overrides.items() if one.timezone is not None}
     if not named or workspace.shares_posts:
         return {}
-    found: dict[str, set[str]] = {}
+    found: dict[str, set[str]] = defaultdict(set)
     for conversation, name, file in origins.select("conversation_id", "conversation", "file").iter_rows():
         keys = (conversation, name, conversation_of(file))
-        zone = next((named[key] for key in keys if key in named), settings.timezone)
-        found.setdefault(conversation, set()).add(zone)
-    # Of these, no export may be left.
-    zones = {name: {zone} for name, zone in named.items()} | found
-    return {
-        name: next(iter(one)) for name, one in zones.items() if len(one) == 1 and one != {settings.timezone}
-    }
+        found[conversation].add(next((named[key] for key in keys if key in named), settings.timezone))
+    # An entry also counts for a conversation of which no export is left.
+    return named | {name: one.pop() if len(one) == 1 else settings.timezone for name, one in found.items()}

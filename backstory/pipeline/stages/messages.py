@@ -29,13 +29,13 @@ from backstory.pipeline.chats.exports_reading import (
 )
 from backstory.pipeline.chats.leaks import find_former_names, record_opted_out
 from backstory.pipeline.chats.people import find_people, read_people, record_people
-from backstory.pipeline.chats.removals import (
+from backstory.pipeline.chats.stored_messages import (
+    PARTITIONED,
     forget_changed,
     keep_lost,
     record_files,
     refuse_removals,
 )
-from backstory.pipeline.chats.stored_messages import PARTITIONED
 from backstory.pipeline.incremental.inputs import split_by_partition
 from backstory.pipeline.incremental.report import CLEARED, log_unread
 from backstory.pipeline.stages.stage import Stage
@@ -64,16 +64,16 @@ def find_partitions(workspace: Workspace, exports: Sequence[ExportFile] | None =
     made = [*chain(*(table.items() for table in workspace.catalog.read_all(PARTITIONED).values()))]
     stored = {key for key, entry in made if entry.rows}
     known = workspace.catalog.read(_EXTENT).get(_EXPORTS)
-    if known is None or known.inputs != _fingerprint_extent(workspace, exports):
+    admitted = str(settings.allow_timestamp_outliers)
+    if known is None or known.inputs != digest([fingerprint_messages(workspace, exports), admitted]):
         reading = read_messages(workspace)
         if not settings.allow_timestamp_outliers:
             _require_no_timestamp_outliers(reading)
         found = partition_keys(reading.messages, settings.grain).unique().sort()
         if found.is_empty() and not stored:
-            raise WorkspaceError(_describe_nothing(workspace, reading.read), code="no_messages")
-        known = Entry(
-            _fingerprint_extent(workspace, reading.read.files), " ".join(found), len(reading.messages)
-        )
+            raise _find_nothing(workspace, reading.read)
+        inputs = digest([fingerprint_messages(workspace, reading.read.files), admitted])
+        known = Entry(inputs, " ".join(found), len(reading.messages))
         if workspace.writes and len(found):
             workspace.catalog.record(_EXTENT, {_EXPORTS: known})
     days = known.content.split()
@@ -198,7 +198,10 @@ class MessagesStage(Stage):
         record_people(workspace, people)
         write_archive(workspace.archive, reading.kept)
         drop_archived(workspace.archive, reading.emptied)
-        _store_opt_outs(workspace, read)
+        # Later exports may have lost the command by which somebody opted out.
+        opt_outs = read_opt_outs(workspace.opt_outs)
+        if (now := opt_outs.update(read.commands)).moments != opt_outs.moments:
+            write_opt_outs(workspace.opt_outs, now)
         forget_changed(workspace, read.files)
         self.fingerprint = fingerprint_messages(workspace, read.files)  # now with the archive
         self.inputs = dict.fromkeys(self.partitions, self.fingerprint)
@@ -210,12 +213,11 @@ class MessagesStage(Stage):
         workspace.tables.commit(made)
         log_unread(sources)
         if messages.is_empty() and not had_messages and len(sources.filter(pl.col("status") != "ignored")):
-            raise WorkspaceError(_describe_nothing(workspace, read), code="no_messages")
-        _warn_of_unused_entries(workspace, read)
+            raise _find_nothing(workspace, read)
+        _warn_of_unused_entries(read, workspace.settings.conversations.folder)
         record_opted_out(workspace, reading.opted_out)
-        self.counts |= {"messages": len(messages)}
-        if opted_out := int(reading.opted_out["messages"].sum()):
-            self.counts["opted_out"] = opted_out
+        opted_out = int(reading.opted_out["messages"].sum())
+        self.counts |= {"messages": len(messages)} | ({"opted_out": opted_out} if opted_out else {})
         self.counts |= {"quarantined": len(quarantine), "sources": len(sources)}
         self.counts |= dict(sources["status"].value_counts().sort("status").iter_rows())
         if cleared := ". ".join(filter(None, (dropped, hidden))):
@@ -225,20 +227,12 @@ class MessagesStage(Stage):
         return self._reading
 
 
-def _store_opt_outs(workspace: Workspace, read: ExportRead) -> None:
-    """Remember who opted out by a command, since later exports may have lost it."""
-    known = read_opt_outs(workspace.opt_outs)
-    now = known.update(read.commands)
-    if now.moments != known.moments:
-        write_opt_outs(workspace.opt_outs, now)
-
-
-def _warn_of_unused_entries(workspace: Workspace, read: ExportRead) -> None:
+def _warn_of_unused_entries(read: ExportRead, folder: str) -> None:
     for entry in read.unused_overrides:
         logger.warning(
             "conversations.overrides: entry %d names no file and no subfolder of %s (without suffixes)",
             entry,
-            workspace.settings.conversations.folder,
+            folder,
         )
     for entry in read.unknown_people:
         logger.warning(
@@ -246,11 +240,6 @@ def _warn_of_unused_entries(workspace: Workspace, read: ExportRead) -> None:
             "archived messages. Write the name as the exports do, or the pseudonym as the tables do",
             entry,
         )
-
-
-def _fingerprint_extent(workspace: Workspace, files: Sequence[ExportFile]) -> str:
-    admitted = str(workspace.settings.partitions.allow_timestamp_outliers)
-    return digest([fingerprint_messages(workspace, files), admitted])
 
 
 def _as_key(key: str, grain: Grain) -> str:
@@ -286,12 +275,11 @@ def find_lone_messages(messages: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([ordered.head(head), ordered.slice(tail)])
 
 
-def _describe_nothing(workspace: Workspace, read: ExportRead) -> str:
+def _find_nothing(workspace: Workspace, read: ExportRead) -> WorkspaceError:
     files = read.sources.filter(pl.col("status") != "ignored").select("source", "status", "reason")
-    if files.is_empty():
-        return (
-            f"no message in {workspace.chats_dir}; put a chat export there (WhatsApp .txt or .zip, "
-            "Telegram .json, Slack .zip or folder, Parquet, CSV or JSONL), or index only documents by `backstory add`"
-        )
     listed = "".join(f"\n- {source} ({status}): {reason}" for source, status, reason in files.iter_rows())
-    return f"no message could be read from the files in {workspace.chats_dir}:{listed}"
+    return WorkspaceError(
+        f"no message could be read in {workspace.chats_dir}; put a chat export there (WhatsApp .txt or .zip, Telegram "
+        f".json, Slack .zip or folder, Parquet, CSV or JSONL), or index only documents by `backstory add`{listed}",
+        code="no_messages",
+    )
