@@ -1,14 +1,17 @@
 """Folds text to its letters: without case, accents, apostrophes, hyphens and spaces.
 
-Names are compared by their letters alone, so ``O'Brien``, ``O’Brien`` and ``OBRIEN`` are equal. :func:`find_words`
-finds the boundaries of words separately.
+Names are compared by their letters alone, so ``O'Brien``, ``O’Brien`` and ``OBRIEN`` are equal. :func:`contract` makes
+``Müller`` and ``Mueller`` equal, too. :func:`find_words` finds the boundaries of words separately.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from functools import lru_cache
 from typing import Final
 
+import polars as pl
 import regex
 
 from backstory.text.words import PLAIN_LETTERS
@@ -21,8 +24,10 @@ UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{K
 
 _INSIDE: Final = r"[\p{M}\p{Cf}]*+"
 _RUN: Final = "{1,1000}"  # longer ones are cut, since the engine keeps every turn of a loop in memory
+_ESCAPED_SPACE: Final = "%20"
 _WORD: Final = regex.compile(
-    r"[@＠﹫]\p{Cf}*+(?:~[\s\p{Cf}]*+)?"
+    rf"{_ESCAPED_SPACE}"
+    r"|[@＠﹫]\p{Cf}*+(?:~[\s\p{Cf}]*+)?"
     rf"|(?=[{UNSPACED}])\X"
     rf"|(?:\p{{Lu}}{_INSIDE})?(?:\p{{Ll}}{_INSIDE}){_RUN}+"
     rf"|(?:\p{{Lu}}{_INSIDE}){_RUN}(?!\p{{Ll}})"
@@ -32,7 +37,7 @@ _WORD: Final = regex.compile(
     r"|[\p{M}\p{Cf}]++"
 )
 _WHOLLY_UNSPACED: Final = regex.compile(rf"[{UNSPACED}]+")
-_GRAPHEME: Final = regex.compile(r"\X")
+_DIGRAPH: Final = "([aou])e|(a)a"
 _OTHER_ASCII: Final = bytes(point for point in range(128) if not chr(point).isalnum() and chr(point) != "@")
 _SMALL_ASCII: Final = bytes(range(256)).lower()
 
@@ -40,17 +45,32 @@ Word = tuple[int, int, str]
 """Start and end of a word in its text, and the word as written."""
 
 
-def fold(text: str, *, keep_case: bool = False) -> str:
+def fold(text: str) -> str:
     """Keep the letters, digits, emoji and ``@`` of a text, in one spelling.
 
     It returns the letters without case, accents, spaces, punctuation and invisible characters. Folding the parts of a
     text gives the same letters as folding the whole.
     """
+    text = text.replace(_ESCAPED_SPACE, " ")
     if text.isascii():
-        if text.isalnum():  # a word, of which a text has many
-            return text if keep_case else text.lower()
-        return text.encode().translate(None if keep_case else _SMALL_ASCII, _OTHER_ASCII).decode()
-    return unicodedata.normalize("NFC", text).translate(_TABLES[keep_case])
+        return text.encode().translate(_SMALL_ASCII, _OTHER_ASCII).decode()
+    return unicodedata.normalize("NFC", text).translate(_LETTERS)
+
+
+def contract(letters: str) -> str:
+    """Return folded letters with one for each that may stand for an umlaut or a ring: ``a`` for ``ae`` and ``aa``."""
+    return re.sub(_DIGRAPH, r"\1\2", letters)
+
+
+def contract_all(letters: pl.Series) -> pl.Series:
+    """Contract many letters at once."""
+    return letters.str.replace_all(_DIGRAPH, "${1}${2}")
+
+
+@lru_cache(maxsize=1 << 16)
+def fold_word(word: str) -> str:
+    """Return the contracted letters of a word."""
+    return contract(fold(word))
 
 
 def find_words(text: str) -> list[Word]:
@@ -62,16 +82,6 @@ def find_words(text: str) -> list[Word]:
     return [(match.start(), match.end(), match.group()) for match in _WORD.finditer(text)]
 
 
-def places_of_letters(word: Word) -> list[tuple[int, int]]:
-    """Return the start and end in the text of each folded letter of a word."""
-    start, _, written = word
-    return [
-        (start + match.start(), start + match.end())
-        for match in _GRAPHEME.finditer(written)
-        for _ in fold(match.group())
-    ]
-
-
 def is_unspaced(text: str) -> bool:
     """Return whether a text is written wholly in scripts that put no spaces between words."""
     return _WHOLLY_UNSPACED.fullmatch(text) is not None
@@ -79,10 +89,6 @@ def is_unspaced(text: str) -> bool:
 
 class _Letters(dict[int, str]):
     """The folded form of each character, for ``str.translate``; filled on demand."""
-
-    def __init__(self, *, keep_case: bool) -> None:
-        super().__init__()
-        self._keep_case = keep_case
 
     def __missing__(self, point: int) -> str:
         self[point] = self._spell(chr(point))
@@ -94,8 +100,8 @@ class _Letters(dict[int, str]):
         spelled = PLAIN_LETTERS.get(character) or unicodedata.normalize("NFKD", character)
         if unicodedata.category(character) == "So" and len(spelled) > 1:
             return character
-        cased = spelled if self._keep_case else unicodedata.normalize("NFKD", spelled.casefold())
-        return "".join(PLAIN_LETTERS.get(part, part) for part in map(_digit, cased) if _is_significant(part))
+        small = map(_digit, unicodedata.normalize("NFKD", spelled.casefold()))
+        return "".join(PLAIN_LETTERS.get(part, part) for part in small if _is_significant(part))
 
 
 def _digit(character: str) -> str:
@@ -113,4 +119,4 @@ def _is_invisible(character: str) -> bool:
     return regex.match(r"\p{Default_Ignorable_Code_Point}", character) is not None
 
 
-_TABLES: Final = {keep_case: _Letters(keep_case=keep_case) for keep_case in (False, True)}
+_LETTERS: Final = _Letters()

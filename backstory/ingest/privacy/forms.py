@@ -1,41 +1,39 @@
-"""Forms of a name: in which spellings, orders and abbreviations people write it, each with its conditions.
+"""Forms of a name: in which orders and abbreviations people write it, and where their letters are that name.
 
-An umlaut matches both stripped and written out (``Müller``: ``Muller``, ``Mueller``), and a name that writes it out
-matches with the umlaut. Of a name of several words, other orders (``Lind, Anna``) and initials (``A. Lind``,
-``alind``) are forms, too, where capitals, a dot or the length tell them from ordinary words (``how long will it``).
+Of a name of several words, other orders (``Lind, Anna``) and initials (``A. Lind``, ``alind``) are forms, too, where
+capitals, a dot or the length tell them from ordinary words (``how long will it``). An initial between two words of a
+name (``Anna M. Lind``) is passed over.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import regex
 
-from backstory.ingest.privacy.folding import Word, fold, is_unspaced, places_of_letters
+from backstory.ingest.privacy.folding import Word, contract, find_words, fold, fold_word, is_unspaced
 
-LEAST_HANDLE_LETTERS: Final = 8
+_LEAST_HANDLE_LETTERS: Final = 8
 """Shorter joined forms with an initial or in another order are often ordinary words (``Amy Cross``: ``across``), and
 are found only in a mention or an address."""
 
-_LEAST_JOINED_LETTERS = 6
+_LEAST_JOINED_LETTERS: Final = 6
 """Shorter names of several words are often an ordinary word when written as one (``Al So``)."""
-_LEAST_UNDOTTED_LETTERS = 6
+_LEAST_UNDOTTED_LETTERS: Final = 6
 """Shorter surnames are often ordinary words behind an initial that is one (``A Long Way``)."""
-_MOST_SPELLINGS = 32
-_COMPARED_LETTERS = 128
+_COMPARED_LETTERS: Final = 128
 
 _BETWEEN_PARTS: Final = re.compile(r"[\s_.\u00b7\u2022\u30fb]+")
 _FULL_NAME: Final = regex.compile(r"[\p{Han}\p{Hangul}]{3,}")
-_LONG: Final = {
+_UMLAUTS: Final = str.maketrans({
     "ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "Å": "Aa", "Ø": "Oe",
-}  # fmt: skip
-_DIGRAPH: Final = re.compile(r"[aou]e|aa", re.IGNORECASE)
+})  # fmt: skip
 _SIBILANT: Final = ("s", "x", "z", "ch", "sh")
 PARTICLES: Final = frozenset(
     re.findall(
@@ -46,108 +44,105 @@ PARTICLES: Final = frozenset(
 )
 """Words that begin a surname of several words."""
 
+_GAP: Final = "[ \u00a0._-]"
+_CONSONANT: Final = "[b-df-hj-np-tv-xz]"
+INITIAL: Final = (
+    rf"[\p{{L}}\p{{M}}]{_GAP}{{1,2}}(?:\p{{L}}[._-]|\p{{Lu}}[ \u00a0]\p{{Lu}}|{_CONSONANT}[ \u00a0]\p{{L}})"
+)
+"""Pattern of texts that may hold an initial between two words."""
+_PASSED: Final = regex.compile(
+    rf"(?<={_GAP})(?:\p{{L}}[._-]{{1,2}}[ \u00a0]?|\p{{Lu}}[ \u00a0](?=\p{{Lu}})|{_CONSONANT}[ \u00a0])(?=\p{{L}})"
+)
+"""An initial between two words: with a dot or the like, a capital before another one, or a consonant."""
+_MOST_PASSED: Final = 3
+_APART: Final = regex.compile(r"[\s<>]")
+_MENTION: Final = regex.compile(r"[@＠﹫~][\p{Cf}\p{Mn}]*$")
+_HANDLE: Final = regex.compile(r"[\p{Cf}\p{Mn}]*[@＠﹫]")
+
 
 class Condition(NamedTuple):
-    """Conditions for a match, beyond equal letters. Letters are counted from 0.
+    """Conditions for a match, beyond equal letters.
 
     Attributes:
         joints: Numbers of letters after which a word must end.
-        ending: Length of an ending such as the s of a genitive, which must not be a word by itself.
-        capitals: Letters that must be capitals.
+        capitals: Numbers of letters after which a word must begin with a capital.
         dot: Number of letters after which a dot must follow.
-        is_joined: Whether no space may be inside.
+        ending: Length of an ending such as the s of a genitive, which must not be a word by itself.
+        is_joined: Whether no space and no tag may be inside.
         is_handle: Whether it must stand in a mention or an address (``@alind``, ``alind@example.org``).
-        has_accent: Whether it must hold a letter beyond ASCII.
-        cased: The letters with their case, for names of one word in lines of the app.
+        spellings: The folded spellings that need no accent; empty for any.
     """
 
     joints: frozenset[int] = frozenset()
-    ending: int = 0
     capitals: frozenset[int] = frozenset()
     dot: int | None = None
+    ending: int = 0
     is_joined: bool = False
     is_handle: bool = False
-    has_accent: bool = False
-    cased: str | None = None
+    spellings: frozenset[str] = frozenset()
 
     def is_met(self, text: str, words: Sequence[Word]) -> bool:
-        """Return whether the letters in some words of a text meet the conditions."""
-        if self == _ALWAYS:
-            return True
-        places = [place for word in words for place in places_of_letters(word)]
-        ends = set(itertools.accumulate(len(fold(word)) for _, _, word in words))
-        start, end = places[0][0], places[-1][1]
+        """Return whether some words of a text meet the conditions."""
+        start, end = words[0][0], words[-1][1]
         written = text[start:end]
-        return (
-            self.joints <= ends
-            and not (self.ending and len(places) - self.ending in ends)
-            and all(unicodedata.category(text[places[at][0]]) in ("Lu", "Lt") for at in self.capitals)
-            and (self.dot is None or "." in _between(text, places, self.dot))
-            and not (self.is_joined and any(map(str.isspace, written)))
-            and (not self.is_handle or _is_handle(text, start, end))
-            and (not self.has_accent or any(map(_has_accent, written)))
-            and self.cased in (None, fold(written, keep_case=True))
-        )
+        ends = list(accumulate(len(fold_word(word)) for _, _, word in words))
+        begins = {at: word for at, (_, _, word) in zip([0, *ends], words, strict=False)}
+        if not self.joints.issubset(ends) or (self.ending and ends[-1] - self.ending in ends):
+            return False
+        if not all(at in begins and begins[at][0].isupper() for at in self.capitals):
+            return False
+        if self.dot is not None and not _is_followed_by_dot(text, words, ends, self.dot):
+            return False
+        if (self.is_joined and _APART.search(written)) or (
+            self.is_handle and not _is_handle(text, start, end)
+        ):
+            return False
+        return not self.spellings or fold(written).removeprefix("@") in self.spellings or _has_accent(written)
 
 
-_ALWAYS: Final = Condition()
-
-
-def _between(text: str, places: Sequence[tuple[int, int]], count: int) -> str:
-    """Return the text between a number of letters and the next letter, or what follows the last letter."""
-    start = places[count - 1][1]
-    return text[start : places[count][0]] if count < len(places) else _next(text, start)
-
-
-def _is_handle(text: str, start: int, end: int) -> bool:
-    while start and _is_unseen(text[start - 1]):
-        start -= 1
-    return (start > 0 and text[start - 1] in "@＠﹫~") or _next(text, end) in ("@", "＠", "﹫")
-
-
-def _next(text: str, end: int) -> str:
-    while end < len(text) and _is_unseen(text[end]):
-        end += 1
-    return text[end : end + 1]
+def _is_followed_by_dot(text: str, words: Sequence[Word], ends: Sequence[int], count: int) -> bool:
+    end = words[ends.index(count)][1]
+    behind = (word[0] for word, letters in zip(words, ends, strict=True) if letters > count)
+    return "." in text[end : next(behind, end + 1)]
 
 
 Form = tuple[str, Condition]
-"""Folded letters of a name, and when they are the name."""
+"""Contracted letters of a name, and when they are the name."""
 
 
-def spell(name: str, *, keep_case: bool = False, contracted: bool = False) -> set[str]:
-    """Return the folded spellings of a name.
+def spell(name: str) -> frozenset[str]:
+    """Return the folded letters of a name, without the ``@`` of a mention, with umlauts stripped and written out."""
+    composed = unicodedata.normalize("NFC", name.removeprefix("@"))
+    return frozenset({fold(composed), fold(composed.translate(_UMLAUTS))})
 
-    ``name``: a name, without or with the ``@`` of a mention. ``contracted``: whether ``ae``, ``oe``, ``ue`` and ``aa``
-    may each be one letter with an accent. It returns its letters without spaces and accents, with each umlaut both
-    stripped and written out.
+
+def fold_name(name: str) -> str:
+    """Return the letters of a name as its words in a text have them."""
+    return "".join(fold_word(word) for _, _, word in find_words(name))
+
+
+def form_of_word(name: str, *, keep_capitals: bool = False) -> Form:
+    """Return the form of a name that is found where a name must stand, as in a mention.
+
+    `Mueller` may be written `Müller`; without an accent it would be another name (`Michael`, `Michal`).
     """
-    words = name.removeprefix("@").split(" ")
-    return {"".join(spelled) for spelled in _spell_words(words, keep_case=keep_case, contracted=contracted)}
-
-
-def list_forms_of_word(name: str, *, keep_case: bool = False) -> Iterator[Form]:
-    """Yield the spellings of a name that is found where a name must stand, as in a mention."""
-    usual = spell(name, keep_case=keep_case)
-    for letters in sorted(usual):
-        yield letters, Condition()
-    # `Mueller` written `Müller`; without an accent it would be another name (`Michael`, `Michal`).
-    for letters in sorted(spell(name, keep_case=keep_case, contracted=True) - usual):
-        yield letters, Condition(has_accent=True)
+    name = name.removeprefix("@")
+    words = [word for _, _, word in find_words(name)]
+    begins = zip([0, *accumulate(len(fold_word(word)) for word in words)], words, strict=False)
+    capitals = frozenset(at for at, word in begins if keep_capitals and word[0].isupper())
+    return fold_name(name), Condition(capitals=capitals, spellings=spell(name))
 
 
 @lru_cache(maxsize=1 << 12)
 def list_forms(name: str) -> tuple[Form, ...]:
     """List the forms of a name of several words, in which it is found in any text."""
     words = [word for word in _BETWEEN_PARTS.split(name) if fold(word)]
+    letters = [fold_name(word) for word in words]
     is_cased = all(word[0].lower() != word[0].upper() for word in words)
-    forms: dict[Form, None] = {}
-    for spelled in _spell_words(words, contracted=True):
-        forms.update(dict.fromkeys(_with_endings(_full(spelled), is_cased=is_cased)))
-        if is_cased and len(words) > 1:
-            forms.update(dict.fromkeys(_in_other_order(words, spelled)))
-            forms.update(dict.fromkeys(_with_initials(words, spelled)))
-    return tuple(forms)
+    forms = [*_with_endings(_full(letters), is_cased=is_cased)]
+    if is_cased and len(words) > 1:
+        forms += [*_in_other_order(words, letters), *_with_initials(words, letters)]
+    return tuple(dict.fromkeys(forms))
 
 
 def is_full_name(name: str) -> bool:
@@ -165,40 +160,10 @@ def is_phone(name: str) -> bool:
     return name.startswith("+") and name[1:].isdigit()
 
 
-def _spell_words(
-    words: Sequence[str], *, keep_case: bool = False, contracted: bool = False
-) -> list[tuple[str, ...]]:
-    units = [list(_spell_letters(word, keep_case=keep_case, contracted=contracted)) for word in words]
-    choices = [unit for word in units for unit in word if len(unit) > 1]
-    if 2 ** len(choices) > _MOST_SPELLINGS:
-        return [tuple("".join(unit[at] for unit in word) for word in units) for at in (0, -1)]
-    by_word = [["".join(spelled) for spelled in itertools.product(*word)] for word in units]
-    return list(itertools.product(*by_word))
-
-
-def _spell_letters(word: str, *, keep_case: bool, contracted: bool) -> Iterator[tuple[str, ...]]:
-    """Yield the short and the long spelling of each letter that has two, and all others as they are."""
-    if word.isascii() and not (contracted and _DIGRAPH.search(word)):
-        yield (fold(word, keep_case=keep_case),)
-        return
-    word, at = unicodedata.normalize("NFC", word), 0
-    while at < len(word):
-        if contracted and (digraph := _DIGRAPH.match(word, at)):
-            long = fold(digraph.group(), keep_case=keep_case)
-            yield long[:1], long
-            at += len(long)
-            continue
-        short, written_out = fold(word[at], keep_case=keep_case), _LONG.get(word[at])
-        yield (short, fold(written_out, keep_case=keep_case)) if written_out else (short,)
-        at += 1
-
-
-def _full(spelled: Sequence[str]) -> Form:
-    letters = "".join(spelled)
-    is_short = len(letters) < _LEAST_JOINED_LETTERS and not is_unspaced(letters)
-    return letters, Condition(
-        joints=frozenset(itertools.accumulate(map(len, spelled))) if is_short else frozenset()
-    )
+def _full(letters: Sequence[str]) -> Form:
+    joined = "".join(letters)
+    is_short = len(joined) < _LEAST_JOINED_LETTERS and not is_unspaced(joined)
+    return joined, Condition(joints=frozenset(accumulate(map(len, letters))) if is_short else frozenset())
 
 
 def _with_endings(form: Form, *, is_cased: bool = True) -> Iterator[Form]:
@@ -210,56 +175,43 @@ def _with_endings(form: Form, *, is_cased: bool = True) -> Iterator[Form]:
             yield letters + ending, condition._replace(joints=joints, ending=len(ending))
 
 
-def _in_other_order(words: Sequence[str], spelled: Sequence[str]) -> Iterator[Form]:
+def _in_other_order(words: Sequence[str], letters: Sequence[str]) -> Iterator[Form]:
     for cut in range(1, len(words)):
-        turned = [*spelled[cut:], *spelled[:cut]]
-        ends = list(itertools.accumulate(map(len, turned)))
-        begins = zip([0, *ends], [*words[cut:], *words[:cut]], strict=False)
+        turned = [*letters[cut:], *letters[:cut]]
+        begins = zip([0, *accumulate(map(len, turned))], [*words[cut:], *words[:cut]], strict=False)
         capitals = frozenset(at for at, word in begins if word.lower() not in PARTICLES)
-        letters = "".join(turned)
-        yield letters, Condition(joints=frozenset(ends), capitals=capitals)
-        yield letters, Condition(is_joined=True, is_handle=len(letters) < LEAST_HANDLE_LETTERS)
+        yield "".join(turned), Condition(joints=frozenset(accumulate(map(len, turned))), capitals=capitals)
+        yield _joined("".join(turned))
 
 
-def _with_initials(words: Sequence[str], spelled: Sequence[str]) -> Iterator[Form]:
+def _with_initials(words: Sequence[str], letters: Sequence[str]) -> Iterator[Form]:
     cut = len(words) - 1
     while cut > 1 and words[cut - 1].lower() in PARTICLES:
         cut -= 1
-    surname, main = "".join(spelled[cut:]), sum(map(len, spelled[cut:-1]))
-    by_word = ["".join(fold(part)[:1] for part in re.split(r"[-\u2010\u2011]", word)) for word in words[:cut]]
-    for initials in {by_word[0][:1], "".join(by_word)}:
-        yield from _with_initials_before(initials, surname, main)
-        yield from _with_initials_behind(initials, surname, main)
-    if cut > 1:  # `Anna M. Lind` and `Anna Lind`, of `Anna Maria Lind`
-        first, others = spelled[0], "".join(by_word[1:])
-        begins = [0, *range(len(first), len(first) + len(others)), len(first) + len(others) + main]
-        short = Condition(joints=frozenset([len(first), begins[-1] - main]), capitals=frozenset(begins))
-        yield from _with_endings((first + others + surname, short))
-        yield from _with_endings(_full([first, surname]))
+    surname, main = "".join(letters[cut:]), sum(map(len, letters[cut:-1]))
+    first, end = letters[0][:1], len(surname)
+    spaced = Condition(joints=frozenset([1]), capitals=frozenset([0, 1 + main]))
+    yield from _with_endings(
+        (first + surname, spaced if end >= _LEAST_UNDOTTED_LETTERS else spaced._replace(dot=1))
+    )
+    yield surname + first, Condition(frozenset([end]), frozenset([main, end]), dot=end + 1)
+    for initials in {first, "".join(word[:1] for word in letters[:cut])}:
+        yield _joined(initials + surname)
+        yield _joined(surname + initials, is_handle=initials == "s")  # `carpenters`
+    if cut > 1:  # `Anna Lind`, of `Anna Maria Lind`
+        yield from _with_endings(_full([letters[0], surname]))
 
 
-def _with_initials_before(initials: str, surname: str, main: int) -> Iterator[Form]:
-    count, letters = len(initials), initials + surname
-    spaced = Condition(joints=frozenset([count]), capitals=frozenset([*range(count), count + main]))
-    is_plain = len(surname) >= _LEAST_UNDOTTED_LETTERS
-    yield from _with_endings((letters, spaced if is_plain else spaced._replace(dot=count)))
-    yield letters, Condition(is_joined=True, is_handle=len(letters) < LEAST_HANDLE_LETTERS)
+def _joined(letters: str, *, is_handle: bool = False) -> Form:
+    return letters, Condition(is_joined=True, is_handle=is_handle or len(letters) < _LEAST_HANDLE_LETTERS)
 
 
-def _with_initials_behind(initials: str, surname: str, main: int) -> Iterator[Form]:
-    count, letters = len(surname), surname + initials
-    capitals = frozenset([main, *range(count, len(letters))])
-    yield letters, Condition(joints=frozenset([count]), capitals=capitals, dot=len(letters))
-    is_plural = initials == "s"  # `carpenters`
-    yield letters, Condition(is_joined=True, is_handle=is_plural or len(letters) < LEAST_HANDLE_LETTERS)
+def _is_handle(text: str, start: int, end: int) -> bool:
+    return bool(_HANDLE.match(text, end) or _MENTION.search(text[max(start - 4, 0) : start]))
 
 
-def _has_accent(character: str) -> bool:
-    return not character.isascii() and unicodedata.category(character)[0] in "LM"
-
-
-def _is_unseen(character: str) -> bool:
-    return unicodedata.category(character) in ("Cf", "Mn")
+def _has_accent(written: str) -> bool:
+    return any(not letter.isascii() and unicodedata.category(letter)[0] in "LM" for letter in written)
 
 
 class Match(NamedTuple):
@@ -278,10 +230,8 @@ class Vocabulary:
         for letters, condition in forms:
             if letters:
                 self.names[letters].add(condition)
-
-    @cached_property
-    def _beginnings(self) -> set[str]:
-        return {
+                self.names[contract(letters)].add(condition)  # as one word (`lindaek`)
+        self._beginnings = {
             letters[:end]
             for letters in self.names
             for end in range(1, min(len(letters), _COMPARED_LETTERS) + 1)
@@ -289,25 +239,36 @@ class Vocabulary:
 
     def find(self, text: str, words: Sequence[Word]) -> Iterator[Match]:
         """Find the names in the words of a text: the longest at each position."""
-        letters = [fold(word) for _, _, word in words]
-        names, beginnings = self.names, self._beginnings
+        letters = [fold_word(word) for _, _, word in words]
+        passed = {match.start() for match in _PASSED.finditer(text)}
         next_free = 0
         for first, beginning in enumerate(letters):
-            if first < next_free or not beginning or beginning[:_COMPARED_LETTERS] not in beginnings:
+            if first < next_free or not beginning or beginning[:_COMPARED_LETTERS] not in self._beginnings:
                 continue
-            joined, longest = "", None
-            for at in range(first, len(letters)):
-                if joined == "@" and words[at][0] != words[at - 1][1]:
-                    break
-                joined += letters[at]
-                if joined[:_COMPARED_LETTERS] not in beginnings:
-                    break
-                if (
-                    joined in names
-                    and letters[at]
-                    and any(condition.is_met(text, words[first : at + 1]) for condition in names[joined])
-                ):
-                    longest = Match(first, at, joined)
+            longest = self._find_longest(text, words, letters, passed, first)
             if longest is not None:
                 yield longest
                 next_free = longest.last + 1
+
+    def _find_longest(
+        self, text: str, words: Sequence[Word], letters: Sequence[str], passed: set[int], first: int
+    ) -> Match | None:
+        longest = None
+        # The letters so far, with the words that they are of: with each initial, or without.
+        paths: dict[str, tuple[int, ...]] = {"": ()}
+        for at in range(first, len(words)):
+            if letters[first] == "@" and at == first + 1 and words[at][0] != words[first][1]:
+                break
+            grown = {joined + letters[at]: (*used, at) for joined, used in paths.items()}
+            grown = {one: used for one, used in grown.items() if one[:_COMPARED_LETTERS] in self._beginnings}
+            for joined, used in grown.items():
+                conditions = self.names.get(joined, ()) if letters[at] else ()
+                if any(condition.is_met(text, [words[place] for place in used]) for condition in conditions):
+                    longest = Match(first, at, joined)
+            if at > first and words[at][0] in passed:
+                short = {one: used for one, used in paths.items() if at - first - len(used) < _MOST_PASSED}
+                grown = short | grown
+            if not grown:
+                break
+            paths = grown
+        return longest

@@ -18,6 +18,8 @@ from backstory.ingest.privacy.folding import fold
 from backstory.ingest.privacy.names import BLANK, NameFinder, Place
 from backstory.ingest.privacy.pseudonyms import IDENTIFIERS, PSEUDONYM, list_emoji
 
+_NOTHING: Final = "\0"
+"""A text that is in none; Polars refuses an empty list of texts to search for."""
 _BREACH_SCHEMA: Final = pl.Schema({"column": pl.String(), "message_id": pl.String()})
 
 
@@ -29,7 +31,8 @@ def find_naming_texts(texts: Iterable[str], names: Iterable[str], agreed: Collec
     if agreed:
         # Without its `@`, a mention of somebody by the first name alone is none.
         whole = _hide(distinct, [name for name in agreed if " " in name]).str.replace_all("[@＠﹫]", " ")
-        longer = [name for name in names if any(_is_part(part, name) for part in agreed)]
+        parts = set(map(fold, agreed))
+        longer = [name for name in names if any(part != fold(name) and part in fold(name) for part in parts)]
         found |= _find_texts(distinct, whole, longer)
     return found
 
@@ -39,14 +42,8 @@ def _find_texts(texts: pl.Series, searched: pl.Series, names: list[str]) -> set[
 
 
 def _hide(texts: pl.Series, names: Collection[str]) -> pl.Series:
-    if not names:
-        return texts
     written = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    return texts.str.replace_all(rf"\b(?:{written})\b", BLANK)
-
-
-def _is_part(part: str, name: str) -> bool:
-    return fold(part) != fold(name) and fold(part) in fold(name)
+    return texts.str.replace_all(rf"\b(?:{written})\b", BLANK) if names else texts
 
 
 def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
@@ -56,37 +53,31 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
     whose ``kind`` is ``system`` are searched as lines of the app. It returns one row per cell that holds a name:
     ``column``, and ``message_id``, null if the table has none. The name itself is not included.
     """
-    if messages.is_empty():
-        return pl.DataFrame(schema=_BREACH_SCHEMA)
     finder = _make_finder(tuple(names))
-    table = messages
-    if "message_id" not in messages.columns:
-        table = messages.with_columns(message_id=pl.lit(None, pl.String))
+    usual = {"message_id": pl.lit(None, pl.String), "kind": pl.lit("message")}
+    table = messages.with_columns(usual[name].alias(name) for name in usual if name not in messages.columns)
     breaches = [pl.DataFrame(schema=_BREACH_SCHEMA)]
 
-    def report(column: str, rows: pl.DataFrame, is_breach: pl.Series) -> None:
-        if is_breach.any():
-            breaches.append(rows.filter(is_breach).select(pl.lit(column).alias("column"), "message_id"))
+    def report(column: str, is_breach: pl.Series) -> None:
+        breaches.append(table.filter(is_breach).select(pl.lit(column).alias("column"), "message_id"))
 
     if "author" in table.columns:
         # An author that is not a pseudonym is a name, even if it is not in ``names``.
-        strangers = ~table["author"].str.contains(f"^{PSEUDONYM}$")
-        report("author", table, strangers.fill_null(value=False))
+        report("author", (~table["author"].str.contains(f"^{PSEUDONYM}$")).fill_null(value=False))
     if "text" in table.columns:
-        by_app = pl.col("kind") == "system" if "kind" in table.columns else pl.lit(value=False)
-        app_lines, messages = table.filter(by_app), table.filter(~by_app)
-        report("text", app_lines, _search(app_lines["text"], finder, "app line"))
-        report("text", messages, _search(messages["text"], finder, "message"))
+        is_app_line = (table["kind"] == "system").fill_null(value=False)
+        report("text", _search(table["text"].set(~is_app_line, None), finder, "app line"))
+        report("text", _search(table["text"].set(is_app_line, None), finder, "message"))
     if "reactions" in table.columns:
         emoji = list_emoji(table)
         holding = emoji.filter(_search(emoji, finder, "identifier")).implode()
         named = pl.col("reactions").list.eval(pl.element().struct.field("emoji").is_in(holding)).list.any()
-        report("reactions", table, table.select(named.fill_null(value=False)).to_series())
+        report("reactions", table.select(named.fill_null(value=False)).to_series())
     for column in IDENTIFIERS:
         if column in table.columns:
-            values = table[column].unique()
-            holding = values.filter(_search(values, finder, "identifier")).drop_nulls()
-            report(column, table, table[column].is_in(holding.implode()).fill_null(value=False))
+            values = table[column].drop_nulls().unique()
+            holding = values.filter(_search(values, finder, "identifier"))
+            report(column, table[column].is_in(holding.implode()).fill_null(value=False))
     return pl.concat(breaches)
 
 
@@ -98,24 +89,24 @@ def _make_finder(names: tuple[str, ...]) -> NameFinder:
 
 def _search(texts: pl.Series, finder: NameFinder, place: Place) -> pl.Series:
     """Return for each text whether it holds a name."""
-    if texts.is_empty():
-        return pl.Series(dtype=pl.Boolean)
     # Pseudonyms are removed first, because their letters could be somebody's name.
     bare = texts.str.replace_all(PSEUDONYM, BLANK)
-    selected = finder.may_hold(bare, place).arg_true()
-    rows = {row for row in selected if finder.find(bare[row], place)} | _search_plainly(bare, finder)
-    return pl.Series([row in rows for row in range(len(bare))], dtype=pl.Boolean)
+    selected = finder.may_hold(bare, place)
+    found = [
+        is_selected and bool(finder.find(text, place))
+        for text, is_selected in zip(bare, selected, strict=True)
+    ]
+    return pl.Series(found, dtype=pl.Boolean) | _search_plainly(bare, finder)
 
 
-def _search_plainly(texts: pl.Series, finder: NameFinder) -> set[int]:
-    """Find the texts that hold the words of a full name, by no code that the replacement has."""
-    names = pl.Series(finder.full_names, dtype=pl.String)
-    words = [name for name in _spell_plainly(names) if " " in name.strip()]
+def _search_plainly(texts: pl.Series, finder: NameFinder) -> pl.Series:
+    """Return for each text whether it holds the words of a full name, by no code that the replacement has."""
+    names = _spell_plainly(pl.Series(finder.full_names, dtype=pl.String))
+    words = [name for name in names if " " in name.strip()]
     last = {unicodedata.normalize(form, name.split()[-1]) for name in words for form in ("NFC", "NFD")}
-    if not words:
-        return set()
-    rows = texts.str.to_lowercase().str.contains_any(sorted(last)).arg_true()
-    return set(rows.filter(_spell_plainly(texts[rows]).str.contains_any(words)))
+    likely = texts.filter(texts.str.to_lowercase().str.contains_any([_NOTHING, *last]))
+    held = likely.filter(_spell_plainly(likely).str.contains_any([_NOTHING, *words]))
+    return texts.is_in(held.implode())
 
 
 def _spell_plainly(texts: pl.Series) -> pl.Series:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import polars as pl
@@ -78,14 +78,15 @@ def pseudonymize_messages(
     the messages have any.
     """
     pseudonyms = Pseudonyms(frame, secret, aliases=aliases or {}, other_names=other_names)
+    finder = pseudonyms.finder
     by_name = {name: pseudonyms.of(name) for name in pseudonyms.authors}
-    by_author = frame.with_columns(
-        pl.col("author").replace_strict(by_name, default=None, return_dtype=pl.String),
-        text=_replace_in_texts(frame, pseudonyms.finder, pseudonyms.of_person),
-    )
-    by_author = _hide_in_reactions(by_author, pseudonyms.finder)
+    author = pl.col("author").replace_strict(by_name, default=None, return_dtype=pl.String)
+    by_app, texts = (frame["kind"] == "system").fill_null(value=False), frame["text"]
+    in_messages = finder.replace(texts.set(by_app, None), "message", pseudonyms.of_person)
+    in_app_lines = finder.replace(texts.set(~by_app, None), "app line", pseudonyms.of_person)
+    written = frame.with_columns(author, in_app_lines.zip_with(by_app, in_messages))
     # Two merged exports are one conversation, but each keeps its own file name.
-    return _replace_in_identifiers(by_author, pseudonyms.finder, secret)
+    return _replace_in_identifiers(_hide_in_reactions(written, finder), finder, secret)
 
 
 def pseudonymize_sources(frame: pl.DataFrame, names: Iterable[str], secret: bytes) -> pl.DataFrame:
@@ -96,27 +97,16 @@ def pseudonymize_sources(frame: pl.DataFrame, names: Iterable[str], secret: byte
     return _replace_in_identifiers(frame, NameFinder(names), secret)
 
 
-def _replace_in_texts(frame: pl.DataFrame, finder: NameFinder, write: Callable[[str], str]) -> pl.Series:
-    """Return the texts with pseudonyms, in the order of the frame."""
-    by_app = (frame["kind"] == "system").fill_null(value=False)
-    texts = frame["text"]
-    in_messages = finder.replace(texts.set(by_app, None), "message", write)
-    in_app_lines = finder.replace(texts.set(~by_app, None), "app line", write)
-    return in_app_lines.zip_with(by_app, in_messages)
-
-
 def _hide_in_reactions(frame: pl.DataFrame, finder: NameFinder) -> pl.DataFrame:
     """Replace custom emoji that are named after somebody by one that is not."""
     if "reactions" not in frame.columns:
         return frame
     emoji = list_emoji(frame)
-    written = finder.replace(emoji, "identifier", lambda _: "")
-    named = emoji.filter(emoji != written).to_list()
-    if not named:
-        return frame
+    named = emoji.filter(emoji != finder.replace(emoji, "identifier", lambda _: "")).to_list()
     element = pl.element().struct
     shown = element.field("emoji").replace(named, [UNNAMED_EMOJI] * len(named))
-    return frame.with_columns(pl.col("reactions").list.eval(pl.struct(shown, element.field("count"))))
+    hidden = pl.col("reactions").list.eval(pl.struct(shown, element.field("count")))
+    return frame.with_columns(hidden) if named else frame
 
 
 def list_emoji(frame: pl.DataFrame) -> pl.Series:

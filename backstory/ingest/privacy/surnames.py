@@ -6,20 +6,18 @@ by the full name once and by the surname from then on says whose it is, unless i
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import regex
 
-from backstory.ingest.privacy.folding import find_words, fold
-from backstory.ingest.privacy.forms import PARTICLES, Condition, Vocabulary, is_phone, spell
-from backstory.ingest.privacy.names import Found, end_possessive, has_possessive, take_apart
-from backstory.ingest.privacy.views import list_views
+from backstory.ingest.privacy.folding import contract, find_words, fold
+from backstory.ingest.privacy.forms import PARTICLES, Condition, Vocabulary, fold_name, is_phone
+from backstory.ingest.privacy.names import Found, take_apart
 
-_LEAST_LETTERS = 2
-_READ_BEFORE = 80
+_LEAST_LETTERS: Final = 2
+_READ_BEFORE: Final = 80
 """Characters before a surname in which its first name is looked for."""
 _LETTERS: Final = regex.compile(r"[\p{L}\p{M}]+")
 _WORD: Final = regex.compile(r"[\p{L}\p{M}'’\-]+")
@@ -33,14 +31,8 @@ _ADDRESS: Final = regex.compile(r"(?:https?://|www\.)[^\s<>()\[\]]+")
 _BEFORE: Final = regex.compile(r"(?<![\p{L}\p{N}])(?<word>[\p{L}\p{M}'’\-]+)(?<dot>\.?)[^\S\n]*\n?[^\S\n]*$")
 
 
-class _Place(NamedTuple):
-    start: int
-    end: int
-    letters: str
-
-
 class SurnameFinder:
-    """Finds surnames of people that stand alone, written with a capital, and their possessives."""
+    """Finds surnames of people that stand alone, written with a capital."""
 
     def __init__(self, people: Mapping[str, str]) -> None:
         self._people = {
@@ -49,18 +41,10 @@ class SurnameFinder:
         self._vocabulary = Vocabulary((letters, Condition()) for letters in self._people)
 
     def find(self, text: str, found: Sequence[Found]) -> list[Found]:
-        """Find surnames beside the names that were found in a text.
+        """Find surnames beside the names that were found in a text; return both, in order and apart."""
+        return take_apart([*found, *self.list_places(text)] if self._people else found)
 
-        It returns these and the surnames with the ending of a possessive, in order and apart.
-        """
-        names = list(found)
-        for view in list_views(text) if self._people else []:
-            for start, end, letters in self.list_places(view.text):
-                place = view.place(start, end_possessive(view.text, start, end))
-                names.append(Found(*place, self._people[letters], is_mention=False))
-        return take_apart(names)
-
-    def list_places(self, text: str, *, small: bool = False) -> Iterator[_Place]:
+    def list_places(self, text: str, *, small: bool = False) -> Iterator[Found]:
         """Yield where whole words of a text are a surname, with a capital or all in small letters."""
         words = find_words(text)
         addresses = [match.span() for match in _ADDRESS.finditer(text)]
@@ -73,15 +57,15 @@ class SurnameFinder:
                 and not _GLUED_BEHIND.match(text, end)
                 and not any(first <= start < last for first, last in addresses)
             ):
-                yield _Place(start, end, match.letters)
+                yield Found(start, end, self._people[match.letters])
 
 
 def find_surname(person: str) -> str | None:
     """Return the surname of a person with its particles (``van gogh``), or None for a name without one."""
     if is_phone(person):
         return None
-    words = [word for word in person.split(" ") if _WORD.fullmatch(word.strip(".,")) and fold(word)]
-    words = [word.strip(".,") for word in words]
+    words = [word.strip(".,") for word in person.split(" ")]
+    words = [word for word in words if _WORD.fullmatch(word) and fold(word)]
     while words and words[-1].replace(".", "") in _SUFFIXES:
         words.pop()
     if len(words) < 2 or len(fold(words[-1])) < _LEAST_LETTERS or words[-1].upper() == words[-1]:
@@ -93,31 +77,27 @@ def find_surname(person: str) -> str | None:
 
 
 def spell_surname(surname: str) -> set[str]:
-    """Return the folded spellings of a surname, with and without its particles."""
-    return spell(surname, contracted=True) | spell(surname.split(" ")[-1], contracted=True)
+    """Return the letters of a surname, with and without its particles."""
+    letters = {fold_name(surname), fold_name(surname.split(" ")[-1])}
+    return letters | set(map(contract, letters))
 
 
 def list_clear_surnames(
     text: str, people: Mapping[str, str], found: Sequence[Found], stop_words: Collection[str]
 ) -> set[str]:
     """List the surnames that, alone in a document, can be only one person's, and are no ordinary word in it."""
-    seen = list_views(text)[-1]
     # `In Lind's words`: a word that the document also writes in small letters only begins a sentence.
-    ordinary = {*stop_words, *_TITLES, *(word for word in _LETTERS.findall(seen.text) if word.islower())}
-    finder = SurnameFinder(people)
-    by_letters = {letters: surname for surname in people for letters in spell_surname(surname)}
-    starts = [match.start for match in found]
+    ordinary = {*stop_words, *_TITLES, *(word for word in _LETTERS.findall(text) if word.islower())}
+    finder = SurnameFinder({surname: surname for surname in people})
+    in_names = {place for match in found for place in range(match.start, match.end)}
     capitals, shared = Counter[str](), set[str]()
-    for start, _, letters in finder.list_places(seen.text):
-        place = seen.place(start, start + 1)[0]
-        before = bisect_right(starts, place) - 1
-        if before >= 0 and place < found[before].end:
+    for start, _, surname in finder.list_places(text):
+        if start in in_names:
             continue
-        surname = by_letters[letters]
         capitals[surname] += 1
-        if _follows_first_name(seen.text, start, people[surname], ordinary):
+        if _follows_first_name(text, start, people[surname], ordinary):
             shared.add(surname)
-    small = Counter(by_letters[letters] for _, _, letters in finder.list_places(seen.text, small=True))
+    small = Counter(surname for _, _, surname in finder.list_places(text, small=True))
     return {
         surname
         for surname in people
@@ -134,4 +114,5 @@ def _follows_first_name(text: str, start: int, person: str, ordinary: Collection
         return len(fold(word)) == 1
     is_of_person = fold(word) in map(fold, person.split(" "))
     is_abbreviation = word.isupper() and len(word) > 1
-    return not (is_of_person or is_abbreviation or has_possessive(word) or word.lower() in ordinary)
+    is_possessive = word.lower().endswith(("'s", "’s"))
+    return not (is_of_person or is_abbreviation or is_possessive or word.lower() in ordinary)

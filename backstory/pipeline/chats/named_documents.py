@@ -19,7 +19,7 @@ from backstory.base.wording import count, name_some
 from backstory.ingest.documents.written import is_of_source
 from backstory.ingest.privacy.erasure_list import list_forgotten_members, read_forgotten
 from backstory.ingest.privacy.folding import fold
-from backstory.ingest.privacy.names import Found, NameFinder, replace_found, write_possessive
+from backstory.ingest.privacy.names import Found, NameFinder, replace_found
 from backstory.ingest.privacy.pseudonyms import make_pseudonym
 from backstory.ingest.privacy.surnames import (
     SurnameFinder,
@@ -39,7 +39,7 @@ from backstory.writing.post_files import inspect_file
 
 _NAMED: Final = "names in documents"
 _SEARCHED: Final = "documents searched for names"
-_VERSION: Final = "4"
+_VERSION: Final = "5"
 """Changes when the search finds other names in the same text."""
 _LISTED: Final = 5
 _SCHEMA: Final = pl.Schema(
@@ -90,7 +90,7 @@ class MemberNames:
             for known in (*self._surnames.get(key, ()), *([surname] if surname else [])):
                 for letters in spell_surname(known):
                     owners[letters].add(key)
-            if surname and (not match.is_mention or fold(surname) in fold(text[match.start : match.end])):
+            if surname and fold(surname) in fold(text[match.start : match.end]):
                 full.add(key)
         candidates = {
             key: self._surnames[key]
@@ -105,9 +105,9 @@ class MemberNames:
     def replace(self, text: str, by_surname: Iterable[str], shown: Mapping[str, str]) -> str:
         """Write other names in place of those of members."""
 
-        def write(found: Found, written: str) -> str:
-            pseudonym = self.identify(found.person)
-            return write_possessive(shown.get(pseudonym, pseudonym), written)
+        def write(person: str) -> str:
+            pseudonym = self.identify(person)
+            return shown.get(pseudonym, pseudonym)
 
         return replace_found(text, lambda part: self.find(part, by_surname), write)
 
