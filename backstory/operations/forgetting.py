@@ -39,7 +39,7 @@ from backstory.pipeline.rendered_pages import remove_pages
 from backstory.pipeline.run.cache_use import drop_unused
 from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import execute_run, list_tables
-from backstory.pipeline.stages.posts import list_post_files
+from backstory.pipeline.stages.posts import FILES
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.state import State
 from backstory.storage.tables.schemas import TABLES
@@ -254,7 +254,8 @@ def _find_document(workspace: Workspace, name: str) -> _Target:
         raise InputError(
             f"there is no document {name!r}; give its path, such as {_list(known)}", code="unknown_document"
         )
-    for uri in uris & {f"{WRITTEN_PREFIX}{path}" for path in list_post_files(workspace)}:
+    posts = f"{WRITTEN_PREFIX}{workspace.settings.writers.folder}"
+    for uri in uris & {f"{posts}/{slug}.md" for slug in workspace.catalog.read(FILES)}:
         raise InputError(
             f"{uri.removeprefix(WRITTEN_PREFIX)} is a post that Backstory wrote about a window and would write again; "
             "forget the conversation, member or document behind it",

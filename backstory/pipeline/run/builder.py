@@ -29,6 +29,7 @@ from backstory.pipeline.run.run import OnProgress, Run, RunPosition, ignore_prog
 from backstory.pipeline.stages.posts import POSTS, WAITING, is_made_in_turn
 from backstory.pipeline.stages.search_index import AddedPostsStage, find_added_posts
 from backstory.pipeline.stages.stage import RunResources, Stage
+from backstory.pipeline.stages.writer_material import find_neighbours
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.partitions import previous_partition
 from backstory.storage.tables.tables import WHOLE
@@ -297,10 +298,11 @@ def _find_inherited(
         broken = set(run.broken[table])
         if WHOLE in broken:
             return dict.fromkeys(partitions, f"{table} is broken")
-        if table in stage.reads_previous and workspace.settings.windows.overlap:
+        if table == "messages" and stage.overlaps and workspace.settings.windows.overlap:
             grain = workspace.settings.partitions.grain
             broken |= {key for key in partitions if previous_partition(key, grain) in broken}
-        also_read = stage.list_also_read(workspace, partitions)
-        broken |= {key for key, others in also_read.items() if not broken.isdisjoint(others)}
+        if stage.table == POSTS:  # a letter tells of several partitions
+            told = {key: find_neighbours(workspace, key).told for key in partitions}
+            broken |= {key for key, others in told.items() if not broken.isdisjoint(others)}
         inherited |= dict.fromkeys(broken.intersection(partitions), f"{table} is broken")
     return inherited

@@ -27,6 +27,7 @@ from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.stages.posts import PostsStage
 from backstory.pipeline.stages.search_index import SearchIndexStage, cut_documents
 from backstory.pipeline.stages.windows import DecisionsStage, HitsStage, cut_messages, cut_to_queries
+from backstory.pipeline.stages.writer_material import find_neighbours
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.embedding import EmbeddingSettings
 from backstory.settings.groups import SERVICES
@@ -196,8 +197,7 @@ def _list_calls(
         add("rerank", rerank.paid_model, number, characters // _CHARACTERS_OF_A_TOKEN, MAX_OUTPUT_TOKENS)
     if writers.paid_model is not None:
         again = {*searched, *changed, *PostsStage.find_stale(workspace, wanted)}
-        told = PostsStage.list_also_read(workspace, wanted)
-        again = {key for key in wanted if key in again or not again.isdisjoint(told.get(key, ()))}
+        again = {key for key in wanted if not again.isdisjoint(find_neighbours(workspace, key).told)}
         number = sum(len(made["windows"][key]) for key in again)
         characters = sum(int(made["window_chunks"][key]["text"].str.len_chars().sum()) for key in again)
         tokens = number * settings.context.max_tokens + characters // _CHARACTERS_OF_A_TOKEN

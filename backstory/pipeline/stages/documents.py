@@ -6,7 +6,7 @@ A document with a text that the embedding service refuses is a failed file until
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Final
@@ -37,7 +37,6 @@ logger = logging.getLogger(__name__)
 
 _DOCUMENTS = "documents"
 _NAMED = 5
-_CHANGED: Final = "changed while it was read"  # so that the next run makes it again
 
 _LOST_HISTORY: Final = (
     "the table documents of the last run is damaged, or of an earlier version of Backstory; this run built it again "
@@ -55,17 +54,16 @@ class DocumentsStage(Stage):
     partitioned = False
     side_outputs = ("sources",)
 
-    def hash_further(self) -> Mapping[str, Sequence[str]]:
+    def list_further(self) -> Sequence[str]:
         """Hash the files, and what else decides how they are read."""
         workspace, settings = self.workspace, self.workspace.settings
-        further = [
+        return [
             name_reading(settings.documents, timezone=settings.conversations.timezone),
             hash_listing(self._listing, self.hashes),
             read_forgotten(workspace.forgotten).fingerprint,
             f"mentions_undated={workspace.has_chats}",
             _hash_refusals(workspace),
         ]
-        return {WHOLE: further}
 
     def stale_partitions(self) -> list[str]:
         """Return ``["all"]`` if the stage would write anything."""
@@ -89,16 +87,16 @@ class DocumentsStage(Stage):
         workspace = self.workspace
         was_made = WHOLE in workspace.catalog.read(_DOCUMENTS)
         read, previous = read_documents(workspace, self._listing, self.hashes)
-        after = type(self)(self.resources, [])
-        after.hashes = self.hashes
-        inputs = self.inputs[WHOLE] if after.inputs == self.inputs else _CHANGED
+        self.inputs = (
+            self.hash_inputs()
+        )  # as the files were read; they may have changed since they were hashed
         if previous is not None:
             cleared = clear_copies_of_documents(workspace, previous, read.documents)
             self.counts |= {CLEARED: cleared} if cleared else {}
         elif was_made:
             self.counts["notice"] = _LOST_HISTORY
         made = {
-            (_DOCUMENTS, WHOLE): Made(read.documents, inputs),
+            (_DOCUMENTS, WHOLE): Made(read.documents, self.inputs[WHOLE]),
             ("sources", _DOCUMENTS): Made(fill_in_languages(workspace, read), read.reading),
         }
         workspace.tables.commit(made, seen=self.seen)

@@ -128,7 +128,7 @@ class MessagesStage(Stage):
         return fingerprint_messages(self.workspace)
 
     @cached_property
-    def inputs(self) -> Mapping[str, str]:
+    def inputs(self) -> dict[str, str]:
         """The same hash for each partition, since any export may hold messages of any of them."""
         return dict.fromkeys(self.partitions, self.fingerprint)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
+from itertools import chain, product
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -18,12 +19,10 @@ from backstory.models.usage import Usage
 from backstory.pipeline.chats.copies import POST_FOLDERS
 from backstory.pipeline.chats.leaks import make_discretion
 from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
-from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.history.spending import estimate_cost, find_price
-from backstory.pipeline.incremental.inputs import content_of, hash_dependencies
 from backstory.pipeline.incremental.report import add_counts
 from backstory.pipeline.stages.messages import list_known_partitions
-from backstory.pipeline.stages.stage import RunResources, Stage
+from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.stages.writer_material import (
     TABLES_READ,
     Assignment,
@@ -66,7 +65,7 @@ FILES: Final = "post_files"
 """Name in the catalog of the files of the posts, by slug: partition and hash of the file."""
 
 _BEING_WRITTEN: Final = "being written"
-_ASKED_AGAIN: Final = "posts_to_ask_again"
+_UNFINISHED: Final = "unfinished"
 _EARLIER_FIRST: Final = "the posts of earlier windows are not documents yet; the next run resumes"
 _WITHOUT_FILE: Final = ("no_messages", "no_context", "rejected")
 _NAMED: Final = 3
@@ -80,53 +79,36 @@ class PostsStage(Stage):
 
     table = POSTS
     reads = ("messages", "windows", "window_chunks", "contexts", "window_contexts")
-    reads_previous = ("messages",)
+    overlaps = True
+    shows_people = True
     weighed_by = "window_chunks"
 
-    def __init__(self, resources: RunResources, partitions: Sequence[str]) -> None:
-        """Prepare an execution; see :class:`backstory.pipeline.stages.stage.Stage`."""
-        super().__init__(resources, partitions)
-        self._calls = WriterCalls()
-        self._notes: list[str] = []
+    def hash_contents(self) -> list[Mapping[str, str]]:
+        """Hash what the writer is shown, also of the other partitions of a letter."""
+        made, hashed = self.workspace.catalog.read_all(TABLES_READ), dict[str, str]()
+        for key in self.partitions:
+            told, later = find_neighbours(self.workspace, key)
+            read = [*product(TABLES_READ, told), *product(["windows"], later)]
+            hashed[key] = digest(
+                made[table][one].content if one in made[table] else "not made" for table, one in read
+            )
+        return [hashed]
 
-    @cached_property
-    def inputs(self) -> Mapping[str, str]:
-        """Hash the tables, the prompt and the writer."""
+    def list_further(self) -> Sequence[str]:
+        """List the documents that no model is sent, those that no post links, and where links lead."""
         workspace = self.workspace
-        depends = hash_dependencies(workspace, POSTS)
-        if workspace.writer is None:
-            return dict.fromkeys(self.partitions, depends)
-        neighbours = {key: find_neighbours(workspace, key) for key in self.partitions}
-        told = sorted({key for one in neighbours.values() for key in one.told})
-        later = sorted({key for one in neighbours.values() for key in one.later})
-        contents = [content_of(workspace, table, told) for table in TABLES_READ]
-        windows = content_of(workspace, "windows", later)
         withheld = [] if workspace.settings.writers.paid_model is None else list_withheld(workspace)
-        of_documents = [*list_unlinked(workspace), *list_link_places(workspace)]
-        of_documents += [f"{key} is withheld" for key in withheld]
-        names = read_people(workspace).fingerprint(self.partitions)
-        hashed = {}
-        for key, (near, after) in neighbours.items():
-            of_tables = [content[one] for content in contents for one in near]
-            of_windows = [windows[one] for one in after]
-            hashed[key] = digest([*of_tables, *of_windows, depends, names[key], *of_documents])
-        return hashed
-
-    @classmethod
-    def list_also_read(cls, workspace: Workspace, partitions: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """List the partitions of which a letter tells, with those of the period before."""
-        return {key: find_neighbours(workspace, key).told for key in partitions}
+        unsent = [f"{key} is withheld" for key in withheld]
+        return [*list_unlinked(workspace), *list_link_places(workspace), *unsent]
 
     def stale_partitions(self) -> list[str]:
         """List the partitions of which a row or a file would be written: also a lost one, or one to ask about again."""
         workspace = self.workspace
         changed = {*super().stale_partitions()}
-        if workspace.writer is not None:
-            changed |= workspace.catalog.read(_ASKED_AGAIN).keys()
-            wanted = {*self.partitions}.difference(changed)
-            for slug, entry in workspace.catalog.read(FILES).items():
-                if entry.inputs in wanted and hash_file(workspace.posts_dir / f"{slug}.md") != entry.content:
-                    changed.add(entry.inputs)
+        wanted = {*self.partitions}.difference(changed) if workspace.writer is not None else ()
+        for slug, entry in workspace.catalog.read(FILES).items():
+            if entry.inputs in wanted and hash_file(workspace.posts_dir / f"{slug}.md") != entry.content:
+                changed.add(entry.inputs)
         return [key for key in self.partitions if key in changed]
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
@@ -139,20 +121,16 @@ class PostsStage(Stage):
         workspace.catalog.record(POST_FOLDERS, {workspace.settings.writers.folder: Entry("", "", 0)})
         self.seen = workspace.catalog.version
         requests = count_requests(writer)
-        # With feedback, the context of a partition is read after the posts of the one before are written.
-        early = [] if workspace.feeds_back else partitions
-        assignments = {key: read_assignment(workspace, key) for key in early}
-        material = [pair for assignment in assignments.values() for pair in assignment.material]
+        assignments = {key: read_assignment(workspace, key) for key in partitions}
         settings, drafts = workspace.settings.writers, workspace.drafts
+        # With feedback, a window may have to wait for the post of an earlier one.
+        material = [] if workspace.feeds_back else [*chain(*(one.material for one in assignments.values()))]
         ready = write_posts(material, writer, settings, self._discretion, drafts, calls) if material else {}
-        written, again = dict[str, pl.DataFrame](), dict[str, Entry | None]()
-        for key in partitions:
-            assignment = assignments.get(key) or read_assignment(workspace, key)
-            rows = written[key] = self._write_posts(writer, key, assignment, ready)
+        written = {key: self._write_posts(writer, key, one, ready) for key, one in assignments.items()}
+        for rows in written.values():
             add_counts(self.counts, _count(rows))
-            unfinished = count_unfinished(rows)
-            again[key] = Entry("", "", unfinished) if unfinished else None
-        workspace.catalog.record(_ASKED_AGAIN, again)
+        # The next run asks the writer again.
+        self.inputs |= {key: _UNFINISHED for key, rows in written.items() if count_unfinished(rows)}
         add_counts(self.counts, {"writing_api_calls": count_requests(writer) - requests})
         self.counts.update(calls.counts)
         self.stopped = calls.limit
@@ -161,15 +139,23 @@ class PostsStage(Stage):
     def end(self) -> None:
         """Tell what stays in the folder of the posts, and what of the settings names nothing."""
         workspace = self.workspace
-        notes = [*self._notes, _describe_unknown_grains(workspace), _describe_gap(workspace, self.partitions)]
+        self._note(_describe_unknown_grains(workspace))
+        self._note(_describe_gap(workspace, self.partitions))
         if workspace.writer is None and (left := len(workspace.catalog.read(FILES))):
             use = "stay documents of later windows" if workspace.feeds_back else "stay as they are"
-            notes.append(
+            self._note(
                 f"{left} posts in {workspace.settings.writers.folder}/ were written before writers.provider was none: "
                 f"they {use}; remove them if you do not need them."
             )
-        if told := " ".join(filter(None, notes)):
-            self.counts["notice"] = told
+
+    def _note(self, sentence: str) -> None:
+        if sentence:
+            add_counts(self.counts, {"notice": sentence})
+
+    @cached_property
+    def _calls(self) -> WriterCalls:
+        """What the stage asks, and whether it still asks."""
+        return WriterCalls()
 
     @cached_property
     def _discretion(self) -> Discretion:
@@ -183,36 +169,30 @@ class PostsStage(Stage):
         workspace, settings = self.workspace, self.workspace.settings.writers
         # The files that were read as documents; None if no window waits for them.
         read = None if self.resources.posts is None else self.resources.posts.files
-        placed: dict[str, Entry] = {}
-
-        def is_served(row: Mapping[str, Any]) -> bool:
-            if read is None or row["status"] in ("failed", "in_letter"):
-                return True
-            if row["status"] in _WITHOUT_FILE:
-                return row["slug"] not in read  # its earlier post is a document until the next round
-            return row["slug"] in placed and read.get(row["slug"]) == placed[row["slug"]]
-
-        rows: list[dict[str, Any]] = []
-        # By conversation, of which a window waits for the posts; under one key if it is given those of all.
-        earlier: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        is_shared = settings.feedback_scope == "workspace"
+        rows, awaited = list[dict[str, Any]](), list[tuple[str, datetime]]()
         # A window that ended before another began comes before it in this order.
-        by_start = sorted(assignment.material, key=lambda pair: (pair[0].last_started_at, pair[0].window_id))
-        for window, context in by_start:
-            seen = earlier[window.conversation_id if settings.feedback_scope == "conversation" else ""]
-            if any(row["published_at"] < window.last_started_at and not is_served(row) for row in seen):
+        for window, context in sorted(
+            assignment.material, key=lambda pair: (pair[0].last_started_at, pair[0].window_id)
+        ):
+            file, conversation = None, window.conversation_id
+            if any(at < window.last_started_at and (is_shared or of == conversation) for of, at in awaited):
                 row = make_wait(window, context, writer, settings, _EARLIER_FIRST)
             else:
                 row = ready.get(window.window_id) or write_post(
                     window, context, writer, settings, self._discretion, workspace.drafts, self._calls
                 )
                 if row["status"] in PUBLISHED:
-                    row, placed[row["slug"]] = place_file(workspace, partition, window.conversation_id, row)
-            seen.append(row)
+                    row, file = place_file(workspace, partition, conversation, row)
+            # Where there is no file now, the earlier post is a document until the next round.
+            is_read = read is None or (row["status"] != "waiting" and read.get(row["slug"]) == file)
+            if not is_read and row["status"] != "failed":
+                awaited.append((conversation, row["published_at"]))
             rows.append(row)
         rows += [make_told(told, slug, writer, settings) for told, slug in assignment.told]
         known = {slug for slug, entry in workspace.catalog.read(FILES).items() if entry.inputs == partition}
         kept = {row["slug"] for row in rows if row["status"] not in _WITHOUT_FILE}
-        self._notes.append(remove_files(workspace, known - kept))
+        self._note(remove_files(workspace, known - kept))
         price = find_price(workspace.settings.costs, settings.paid_model) if settings.paid_model else None
         for row in rows:
             used = Usage(tokens_in=row["tokens_in"], tokens_out=row["tokens_out"])
@@ -270,12 +250,6 @@ def place_file(
     return row, entry
 
 
-def list_post_files(workspace: Workspace) -> list[str]:
-    """List the files of the posts of windows, edited ones too, relative to the workspace."""
-    folder = workspace.settings.writers.folder
-    return [f"{folder}/{slug}.md" for slug in sorted(workspace.catalog.read(FILES))]
-
-
 def list_files_of_people(workspace: Workspace) -> list[str]:
     """List what people did in the folder of the posts: files that they edited or added, by hash, and removed ones."""
     known, folder = workspace.catalog.read(FILES), workspace.posts_dir
@@ -287,27 +261,20 @@ def list_files_of_people(workspace: Workspace) -> list[str]:
     return listed
 
 
-def remove_posts_of_gone_windows(workspace: Workspace, partitions: Sequence[str]) -> str:
+def remove_posts_of_gone_windows(workspace: Workspace) -> str:
     """Remove the files of posts whose windows are gone, before anything reads them as documents; tell which stay.
 
     A letter goes, too, if its period has another last window now: no window is given the letter of its own period.
     """
-    files, made = workspace.catalog.read(FILES), workspace.catalog.read("windows")
-    has_letters = bool(workspace.settings.writers.letter_grains)
-    looked_at = {entry.inputs for entry in files.values()}.intersection(partitions, made)
-    homes = list_homes(workspace, sorted(made if has_letters else looked_at))
+    files, homes = workspace.catalog.read(FILES), list_homes(workspace)
 
-    def is_gone(slug: str, entry: Entry) -> bool:
-        if entry.inputs not in made:
-            return True
-        if not has_letters:
-            return entry.inputs in looked_at and slug not in homes
+    def is_gone(slug: str) -> bool:
         path = workspace.posts_dir / f"{slug}.md"
         return slug not in homes or (inspect_file(path) == "ours" and read_window_id(path) != homes[slug])
 
-    gone = [slug for slug, entry in files.items() if is_gone(slug, entry)]
+    gone = [*filter(is_gone, files)]
     # If this run is killed and the messages are put back, the next run writes the files again.
-    workspace.catalog.outdate("posts", {files[slug].inputs for slug in gone})
+    workspace.catalog.outdate(POSTS, {files[slug].inputs for slug in gone})
     return remove_files(workspace, gone)
 
 

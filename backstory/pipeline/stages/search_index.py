@@ -89,9 +89,8 @@ class SearchIndexStage(Stage):
         )
         version = publish_content(workspace.index, content, calibration).manifest.version
         settings = workspace.settings.embedding.model_dump_json()
-        inputs = SearchIndexStage(self.resources, []).inputs[WHOLE]
         workspace.catalog.record(_EMBEDDING, {WHOLE: Entry(settings, version, 0)})
-        workspace.catalog.record(self.table, {WHOLE: Entry(inputs, version, len(chunks))})
+        workspace.catalog.record(self.table, {WHOLE: Entry(self.hash_inputs()[WHOLE], version, len(chunks))})
         if workspace.settings.storage.files is not None:
             send_snapshot(workspace, workspace.tables, version)
 

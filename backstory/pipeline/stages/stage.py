@@ -28,6 +28,8 @@ from backstory.base.telemetry import describe_range, observe
 from backstory.index.search import SearchIndex, open_index
 from backstory.models.embeddings.embed import EmbeddedTexts, embed_texts
 from backstory.models.embeddings.protocol import Task
+from backstory.pipeline.chats.people import read_people
+from backstory.pipeline.chats.stored_messages import hash_read_messages
 from backstory.pipeline.incremental.inputs import (
     content_of,
     drop_other_grain,
@@ -128,18 +130,20 @@ class RunResources:
 class Stage:
     """One execution of a stage for some partitions. The classes are the stages; their attributes describe them.
 
-    Its table is rebuilt partition by partition where the inputs (:attr:`contents`, :meth:`hash_further`) differ from
-    the recorded ones, or the file from the one that was written.
+    Its table is rebuilt partition by partition where the inputs differ from the recorded ones, or the file from the
+    written one.
     """
 
     table: ClassVar[str]
     """The table that it writes, or ``search_index``."""
     reads: ClassVar[tuple[str, ...]] = ()
     """The tables that it reads."""
-    reads_previous: ClassVar[tuple[str, ...]] = ()
-    """Those of them of which it also reads the previous partition."""
     contents: ClassVar[tuple[str, ...]] = ()
     """Those of them of which the rows of the same partition count as an input."""
+    overlaps: ClassVar[bool] = False
+    """Whether it reads the messages of the windows of a partition, which may begin in the partition before."""
+    shows_people: ClassVar[bool] = False
+    """Whether the names under which readers see the people of a partition count as an input."""
     partitioned: ClassVar[bool] = True
     """Whether the table has the calendar partitions of the workspace."""
     side_outputs: ClassVar[tuple[str, ...]] = ()
@@ -147,9 +151,15 @@ class Stage:
     weighed_by: ClassVar[str | None] = None
     """The table whose rows limit how many partitions are built at once; None to build all at once."""
 
-    def __init__(self, resources: RunResources, partitions: Sequence[str]) -> None:
-        """Prepare an execution; nothing is read yet."""
+    def __init__(
+        self, resources: RunResources, partitions: Sequence[str], snapshots: Mapping[str, str] | None = None
+    ) -> None:
+        """Prepare an execution; nothing is read yet.
+
+        ``snapshots`` names by partition the version of the index to compare with, in place of the present one.
+        """
         self.resources = resources
+        self.snapshots = snapshots
         self.workspace = resources.workspace
         self.partitions = list(partitions) if self.partitioned else [WHOLE]
         self.counts: dict[str, int | float | str] = {}
@@ -158,33 +168,37 @@ class Stage:
         self.stopped: str | None = None  # which budget or limit left partitions or rows
 
     @classmethod
-    def list_also_read(cls, workspace: Workspace, partitions: Sequence[str]) -> Mapping[str, Sequence[str]]:
-        """List the partitions besides its own that each partition is made from; none unless a stage says so."""
-        del workspace, partitions
-        return {}
-
-    @classmethod
     def find_stale(cls, workspace: Workspace, partitions: Sequence[str]) -> list[str]:
         """List the partitions that :meth:`build` would rebuild, of a table without partitions ``["all"]``."""
         return cls(RunResources(workspace), partitions).stale_partitions()
 
     @cached_property
-    def inputs(self) -> Mapping[str, str]:
+    def inputs(self) -> dict[str, str]:
         """Hash of everything that each wanted partition is made from, by its key."""
-        depends, further = self.hash_dependencies(), self.hash_further()
-        contents = [content_of(self.workspace, table, self.partitions) for table in self.contents]
-        return {
-            key: digest([*(content[key] for content in contents), depends[key], *further.get(key, ())])
-            for key in self.partitions
-        }
+        return self.hash_inputs()
+
+    def hash_inputs(self) -> dict[str, str]:
+        """Hash by partition its tables, its code, settings and models, and what else decides the rows, as it is now."""
+        workspace, keys = self.workspace, self.partitions
+        parts = [*self.hash_contents(), self.hash_dependencies()]
+        if self.overlaps:
+            parts.append(hash_read_messages(workspace, keys))
+        if self.shows_people:
+            parts.append(read_people(workspace).fingerprint(keys))
+        further = self.list_further()
+        return {key: digest([*(part[key] for part in parts), *further]) for key in keys}
+
+    def hash_contents(self) -> list[Mapping[str, str]]:
+        """Hash by partition the tables in :attr:`contents`."""
+        return [content_of(self.workspace, table, self.partitions) for table in self.contents]
 
     def hash_dependencies(self) -> Mapping[str, str]:
         """Hash by partition the code, the settings and the models that decide the rows."""
         return dict.fromkeys(self.partitions, hash_dependencies(self.workspace, self.table))
 
-    def hash_further(self) -> Mapping[str, Sequence[str]]:
-        """Hash by partition what else decides the rows; nothing unless a stage says so."""
-        return {}
+    def list_further(self) -> Sequence[str]:
+        """List what else decides the rows of every partition; nothing unless a stage says so."""
+        return ()
 
     def read(self, partitions: Sequence[str]) -> list[pl.DataFrame]:
         """Read the tables in :attr:`contents`, in their order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from math import ceil
 
 import polars as pl
@@ -20,7 +20,7 @@ from backstory.pipeline.chats.named_documents import (
     record_named_documents,
 )
 from backstory.pipeline.chats.people import read_people, show_chunks, show_messages
-from backstory.pipeline.chats.stored_messages import hash_read_messages, read_with_previous
+from backstory.pipeline.chats.stored_messages import read_with_previous
 from backstory.pipeline.incremental.inputs import (
     hash_dependencies,
     read_table_rows,
@@ -31,7 +31,7 @@ from backstory.pipeline.incremental.report import add_counts
 from backstory.pipeline.incremental.visible_documents import record_searched
 from backstory.pipeline.query_index import make_retrieval
 from backstory.pipeline.stages.posts import remove_posts_of_gone_windows
-from backstory.pipeline.stages.stage import RunResources, Stage
+from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.contexts import make_window_contexts
@@ -44,22 +44,13 @@ from backstory.storage.tables.schemas import Hits
 logger = logging.getLogger(__name__)
 
 
-class _StageOfMessages(Stage):
-    """A stage that reads the messages of the windows of each partition."""
-
-    reads_previous = ("messages",)
-    weighed_by = "messages"
-
-    def hash_further(self) -> Mapping[str, Sequence[str]]:
-        """Hash these messages."""
-        return {key: [one] for key, one in hash_read_messages(self.workspace, self.partitions).items()}
-
-
-class WindowsStage(_StageOfMessages):
+class WindowsStage(Stage):
     """Cuts the messages of each partition into windows, and removes the posts of windows that are gone."""
 
     table = "windows"
     reads = ("messages",)
+    overlaps = True
+    weighed_by = "messages"
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Cut the messages of the partitions."""
@@ -67,16 +58,18 @@ class WindowsStage(_StageOfMessages):
 
     def end(self) -> None:
         """Remove the posts of windows that are gone."""
-        if edited := remove_posts_of_gone_windows(self.workspace, self.partitions):
+        if edited := remove_posts_of_gone_windows(self.workspace):
             self.counts["notice"] = edited
 
 
-class WindowChunksStage(_StageOfMessages):
+class WindowChunksStage(Stage):
     """Cuts each window into query chunks."""
 
     table = "window_chunks"
     reads = ("windows", "messages")
     contents = ("windows",)
+    overlaps = True
+    weighed_by = "messages"
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Cut the windows of the partitions."""
@@ -123,19 +116,16 @@ def _split(frame: pl.DataFrame, windows: pl.DataFrame, partitions: Sequence[str]
 
 
 class RetrievalStage(Stage):
-    """A stage that reads the windows and the search index, or as it was in ``snapshots``, versions by partition.
+    """A stage that searches the index for windows, and knows whom the documents name.
 
-    Where written posts are documents, such a version is that of ``visible_documents.Earlier``.
+    Where written posts are documents, a version of the index is that of ``visible_documents.Earlier``.
     """
 
     weighed_by = "window_chunks"
 
-    def __init__(
-        self, resources: RunResources, partitions: Sequence[str], snapshots: Mapping[str, str] | None = None
-    ) -> None:
-        """Prepare an execution; see :class:`backstory.pipeline.stages.stage.Stage`."""
-        super().__init__(resources, partitions)
-        self.snapshots = snapshots
+    def begin(self) -> None:
+        """Search the documents for names of members."""
+        record_named_documents(self.workspace)
 
     def hash_dependencies(self) -> Mapping[str, str]:
         """Hash the settings and the snapshot; where written posts are documents, the documents before a partition."""
@@ -143,9 +133,8 @@ class RetrievalStage(Stage):
         if self.snapshots is None and workspace.feeds_back:
             earlier = self.resources.visible.name_earlier(self.partitions)
             searched = {key: documents.version for key, documents in earlier.items()}
-        named = {key: searched.get(key) for key in self.partitions}
-        depends = {one: hash_dependencies(workspace, self.table, one) for one in set(named.values())}
-        return {key: depends[one] for key, one in named.items()}
+        depends = cache(partial(hash_dependencies, workspace, self.table))
+        return {key: depends(searched.get(key)) for key in self.partitions}
 
     def retrieval(self) -> Retrieval:
         """Return the search of the index, by the settings."""
@@ -191,12 +180,10 @@ class DecisionsStage(RetrievalStage):
     reads = ("hits", "windows", "window_chunks", "search_index")
     contents = ("hits", "windows", "window_chunks")
 
-    def hash_further(self) -> Mapping[str, Sequence[str]]:
+    def list_further(self) -> Sequence[str]:
         """Hash whom the documents name, which decides what a chat model is sent of them."""
-        if self.workspace.settings.rerank.paid_model is None:
-            return {}
-        documents = hash_sent_documents(self.workspace)
-        return {key: [documents] for key in self.partitions}
+        is_sent = self.workspace.settings.rerank.paid_model is not None
+        return [hash_sent_documents(self.workspace)] if is_sent else []
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Decide about the hits of the partitions."""
@@ -215,11 +202,6 @@ class DecisionsStage(RetrievalStage):
         share = ceil(settings.partitions.rows_at_once / settings.rerank.threads)
         return {key: max(share, rows.get(key, 0)) for key in partitions}
 
-    def begin(self) -> None:
-        """Search the documents that a chat model is sent for names of members."""
-        if self.workspace.settings.rerank.paid_model is not None:
-            record_named_documents(self.workspace)
-
 
 class ContextsStage(RetrievalStage):
     """Gathers the kept chunks of each window, and chooses their passages."""
@@ -227,11 +209,11 @@ class ContextsStage(RetrievalStage):
     table = "contexts"
     reads = ("decisions", "windows", "window_chunks", "search_index")
     contents = ("decisions", "window_chunks")
+    shows_people = True
 
-    def hash_further(self) -> Mapping[str, Sequence[str]]:
-        """Hash the names under which readers see the people of each partition."""
-        known, documents = read_people(self.workspace), hash_shown_documents(self.workspace)
-        return {key: [names, documents] for key, names in known.fingerprint(self.partitions).items()}
+    def list_further(self) -> Sequence[str]:
+        """Hash whom the documents name, and how readers see that."""
+        return [hash_shown_documents(self.workspace)]
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Gather the chunks of the partitions."""
@@ -247,8 +229,8 @@ class ContextsStage(RetrievalStage):
         return _split(self.retrieval().gather(decisions, chunks, shown, show), windows, partitions)
 
     def begin(self) -> None:
-        """Search the documents for names of members."""
-        record_named_documents(self.workspace)
+        """Search the documents for names of members, and tell what was found."""
+        super().begin()
         self.counts.update(describe_named_documents(self.workspace))
 
 
@@ -257,14 +239,9 @@ class WindowContextsStage(RetrievalStage):
 
     table = "window_contexts"
     reads = ("messages", "windows", "window_chunks", "hits", "decisions", "contexts", "search_index")
-    reads_previous = ("messages",)
     contents = ("windows", "window_chunks", "hits", "decisions", "contexts")
-
-    def hash_further(self) -> Mapping[str, Sequence[str]]:
-        """Hash the messages of each partition, and the names under which readers see its people."""
-        known = read_people(self.workspace).fingerprint(self.partitions)
-        messages = hash_read_messages(self.workspace, self.partitions)
-        return {key: [messages[key], names] for key, names in known.items()}
+    overlaps = True
+    shows_people = True
 
     def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Summarize the windows of the partitions."""

@@ -113,9 +113,9 @@ def read_post_material(workspace: Workspace, window_id: str, partition: str) -> 
     return found
 
 
-def list_homes(workspace: Workspace, partitions: Sequence[str]) -> dict[str, str]:
-    """List the windows whose rows have posts now, by slug; with letters, ``partitions`` are all of them."""
-    rows, writers = _read_windows(workspace, partitions), workspace.settings.writers
+def list_homes(workspace: Workspace) -> dict[str, str]:
+    """List the windows whose rows have posts now, by slug."""
+    rows, writers = _read_windows(workspace), workspace.settings.writers
     homes = {name_letter(*name): members[-1]["window_id"] for name, members in _group(rows, writers).items()}
     for row in rows:
         if writers.find_grain(row["conversation_id"]) == "window":
@@ -181,10 +181,10 @@ def _group(rows: Sequence[_Row], writers: WriterSettings) -> dict[tuple[str, Let
     return periods
 
 
-def _read_windows(workspace: Workspace, partitions: Sequence[str]) -> list[dict[str, Any]]:
+def _read_windows(workspace: Workspace, partitions: Sequence[str] | None = None) -> list[dict[str, Any]]:
     columns = ("window_id", "conversation_id", "partition", "started_at", "ended_at", "timezone")
-    rows = read_table_rows(workspace, "windows", partitions).select(columns)
-    return rows.sort(pl.col("ended_at"), "started_at", "window_id").to_dicts()
+    rows = workspace.tables.read("windows", partitions, columns=columns)
+    return rows.sort("ended_at", "started_at", "window_id").to_dicts()
 
 
 def _list_days(partition: str, grain: Grain) -> tuple[str, str]:
