@@ -93,7 +93,7 @@ def make_tables(count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     documents = chunks.select("document_id", "revision").unique(maintain_order=True)
     names = [name for name in Documents.schema if name not in documents.columns]
     values: dict[str, Any] = {
-        **dict.fromkeys(("error", "unread", "size", "date_origin", "conversation_id")),
+        **dict.fromkeys(("error", "unread", "size", "date_origin", "conversation_id", "language")),
         "page_starts": [],
         "confidences": [],
         "status": "ok",

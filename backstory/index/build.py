@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from io import BytesIO
@@ -52,8 +52,7 @@ from backstory.index.snapshot import (
 from backstory.index.terms import count_rows, order_entries, score_rows, write_terms
 from backstory.models.embeddings.protocol import Vectors, find_stray_vector
 from backstory.settings.models import IndexSettings
-from backstory.text.languages import detect_language
-from backstory.text.stemmers import EACH_BY_ITS_OWN, choose_stemmers, find_main_stemmer
+from backstory.text.stemmers import choose_stemmers, find_main_stemmer
 
 logger = logging.getLogger(__name__)
 
@@ -121,13 +120,11 @@ def arrange(
     vectors: Vectors,
     embedder_id: str,
     settings: IndexSettings,
-    languages: Mapping[str, str | None] | None = None,
     main_stemmer: str | None = None,
 ) -> Content:
     """Put the chunks of documents of status ``ok`` in the order of a snapshot.
 
-    ``languages`` has the language of each document by id, ISO 639-1, None if unclear; without it they are detected. For
-    the posts over a snapshot, ``main_stemmer`` is that of the snapshot.
+    For the posts over a snapshot, ``main_stemmer`` is that of the snapshot.
     """
     stray = find_stray_vector(vectors)
     if len(vectors) != document_chunks.height or stray is not None:
@@ -142,12 +139,7 @@ def arrange(
         .join(positions, on=_KEY, how="inner")
         .sort("published_at", "chunk_id", nulls_last=False)
     )
-    if languages is not None:
-        found = [languages[document_id] for document_id in ok["document_id"]]
-    elif settings.language == EACH_BY_ITS_OWN:
-        found = [detect_language(texts) for texts in ok.select("title", "text").iter_rows()]
-    else:
-        found = [None] * len(ok)
+    found = ok["language"].to_list()
     main = find_main_stemmer(found, _written_by_people(ok)) if main_stemmer is None else main_stemmer
     return Content(
         documents=searched,

@@ -33,6 +33,7 @@ from backstory.storage.state_places import open_state
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import Table, conform, empty
 from backstory.text.chunking.cut import cut_chunks
+from backstory.text.languages import detect_language
 
 OWN: Final = "backstory"
 ONE_VECTOR: Final = "whole window, one vector"
@@ -321,6 +322,9 @@ def _make_documents(docs: pl.DataFrame) -> pl.DataFrame:
     contents = pl.struct("title", "text").map_elements(
         lambda row: digest([row["title"] or "", row["text"] or ""]), return_dtype=pl.String
     )
+    language = pl.struct("title", "text").map_elements(
+        lambda row: detect_language(row.values()), return_dtype=pl.String
+    )
     table = docs.sort("doc_id").select(
         pl.col("doc_id").alias("document_id"),
         pl.col("title", "text").fill_null(""),
@@ -336,6 +340,7 @@ def _make_documents(docs: pl.DataFrame) -> pl.DataFrame:
         page_starts=pl.lit([], dtype=pl.List(pl.Int64)),
         confidences=pl.lit([], dtype=pl.List(pl.Float64)),
         chunker=pl.lit("markdown"),
+        language=language,
         content_hash=contents,
         status=pl.lit("ok"),
     )

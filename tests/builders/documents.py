@@ -27,6 +27,7 @@ _DOCUMENT: Final[Row] = {
     "page_starts": [],
     "confidences": [],
     "chunker": "markdown",
+    "language": None,
     "text": "text",
     "content_hash": "h",
     "status": "ok",

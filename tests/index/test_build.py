@@ -147,23 +147,19 @@ def test_a_changed_byte_in_any_file_is_found_by_its_checksum(small: Any, tmp_pat
 
 
 def test_documents_are_stemmed_by_their_languages(small: Any, tmp_path: Path) -> None:
-    texts = [
-        "Die Häuser stehen im Garten hinter der alten Kirche.",
-        "The houses stand in the garden behind it.",
-    ]
-    documents = small.documents.with_columns(text=pl.Series([*texts, *[""] * 10]), title=pl.lit(""))
     chunks = small.chunks.with_columns(text=pl.lit("garden house"))
-    told = dict.fromkeys(documents["document_id"]) | {documents["document_id"][3]: "ja"}
 
-    def stemmers(language: str, languages: Any = None) -> list[tuple[str, int]]:
-        content = arrange(documents, chunks, small.vectors, "e", IndexSettings(language=language), languages)
+    def stemmers(language: str, *languages: str | None) -> list[tuple[str, int]]:
+        known = pl.Series([*languages, *[None] * (12 - len(languages))], dtype=pl.String)
+        documents = small.documents.with_columns(language=known)
+        content = arrange(documents, chunks, small.vectors, "e", IndexSettings(language=language))
         found = publish_content(tmp_path, content, DEFAULT_CALIBRATION).manifest.languages
         return [(each.stemmer, each.rows) for each in found]
 
     # The language of the others is unclear, so they are stemmed like most documents; of two, like the first by name.
-    assert stemmers("auto") == [("english", 22), ("german", 2)]
-    assert stemmers("portuguese") == [("portuguese", 24)]
-    assert stemmers("auto", told) == [("none", 24)]
+    assert stemmers("auto", "de", "en") == [("english", 22), ("german", 2)]
+    assert stemmers("portuguese", "de", "en") == [("portuguese", 24)]
+    assert stemmers("auto", None, "ja") == [("none", 24)]
 
 
 def test_what_cannot_be_built_is_refused_and_leaves_nothing_behind(small: Any, tmp_path: Path) -> None:

@@ -34,9 +34,10 @@ def arrange_with(corpus: Corpus, posts: int, *, main_stemmer: str | None = None)
     if main_stemmer is not None:
         documents = documents.filter(pl.col("uri").str.starts_with(WRITTEN_PREFIX))
     kept = corpus.chunks["document_id"].is_in(documents["document_id"].implode())
-    languages = {name: LANGUAGES[int(name[-1]) % 3] for name in documents["document_id"]}
+    languages = [LANGUAGES[int(name[-1]) % 3] for name in documents["document_id"]]
+    documents = documents.with_columns(language=pl.Series(languages, dtype=pl.String))
     chunks, vectors = corpus.chunks.filter(kept), corpus.vectors[kept.to_numpy()]
-    return arrange(documents, chunks, vectors, "test-24", IndexSettings(), languages, main_stemmer)
+    return arrange(documents, chunks, vectors, "test-24", IndexSettings(), main_stemmer)
 
 
 def describe(index: SearchIndex, corpus: Corpus, ids: list[str]) -> list[pl.DataFrame]:

@@ -44,6 +44,7 @@ from backstory.ingest.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
 from backstory.settings.inputs import DocumentSettings
 from backstory.storage.tables.contracts import conform
 from backstory.storage.tables.schemas import Documents
+from backstory.text.languages import detect_language
 
 logger = logging.getLogger(__name__)
 
@@ -276,6 +277,7 @@ class _Reader:
         dated, slug = split_dated_name(file.uri)
         stated = document or ParsedDocument(text="")
         slug = stated.slug or slug
+        title = stated.title or slug
         published_at, origin = stated.published_at, "stated"
         if document is not None and published_at is None and dated is not None:
             try:
@@ -297,7 +299,7 @@ class _Reader:
             "document_id": document_id_of(file.uri),
             "revision": content_hash[:12] or _UNREADABLE,
             "uri": file.uri,
-            "title": stated.title or slug,
+            "title": title,
             "slug": slug,
             "published_at": None if published_at is None else put_in_zone(published_at, self.timezone),
             "date_origin": None if published_at is None else origin,
@@ -311,6 +313,7 @@ class _Reader:
             "page_starts": list(stated.page_starts),
             "confidences": list(stated.confidences),
             "chunker": None if document is None else stated.chunker,
+            "language": detect_language([title, stated.text]) if document else None,
             "text": stated.text,
             "content_hash": content_hash,
             "status": "ok",

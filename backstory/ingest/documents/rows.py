@@ -64,12 +64,14 @@ class DocumentSource:
     reader: DocumentFormat | None = None
     date: datetime | None = None
     encoding: str | None = None
+    language: str | None = None
 
 
 def describe_served(row: Row, reader: DocumentFormat) -> DocumentSource:
     """Describe a file that was read."""
     reason = _join_reasons(row["unread"], describe_encoding(row["encoding"]))
-    return DocumentSource(row["uri"], "read", reason, reader, row["published_at"], row["encoding"])
+    date, encoding, language = row["published_at"], row["encoding"], row["language"]
+    return DocumentSource(row["uri"], "read", reason, reader, date, encoding, language)
 
 
 def list_sources(
@@ -93,6 +95,7 @@ def list_sources(
             "first": entry.date,
             "last": entry.date,
             "encoding": entry.encoding,
+            "language": entry.language,
         }
         for entry in found
     ]

@@ -43,7 +43,6 @@ from backstory.settings.inputs import ChunkSettings, ConversationSettings, Docum
 from backstory.settings.models import Settings
 from backstory.storage.tables.schemas import Sources
 from backstory.storage.tables.tables import WHOLE
-from backstory.text.languages import detect_language
 
 _DEFAULT_TIMEZONE: Final = ConversationSettings().timezone
 _UNREAD: Final = ("set_aside", "failed", "needs_ocr", "unsupported")
@@ -335,10 +334,7 @@ def _describe_documents(read: DocumentRead, folder: str) -> tuple[list[Row], pl.
     names = [name_source(folder, uri) for uri in served["uri"]]
     served = served.with_columns(pl.Series("source", names, dtype=pl.String))
     known = {
-        row["source"]: {
-            "language": detect_language([row["title"], row["text"]]),
-            "pages": len(row["page_starts"]) or None,
-        }
+        row["source"]: {"language": row["language"], "pages": len(row["page_starts"]) or None}
         for row in served.iter_rows(named=True)
     }
     rows = []

@@ -30,7 +30,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = {
     "messages": 17,
     "windows": 3,
     "window_chunks": 6,
-    "documents": 12,
+    "documents": 13,
     "document_chunks": 6,
     "search_index": FORMAT,
     "hits": 2,

@@ -19,9 +19,6 @@ UNREAD_STATUSES: Final = ("set_aside", "failed")
 CLEARED: Final = "cleared"
 """Count that holds a sentence: which copies of dropped rows were deleted, and which are left."""
 
-_NAMING: Final = "undated_documents"
-"""The figure that names documents; others count the same ones."""
-
 _SPENT: Final = ("embedding_", "rerank", "writing_", "api_cost", CLEARED)
 """Beginnings of the names of the counts of work, not of rows."""
 
@@ -50,10 +47,9 @@ class StageResult:
 
     @property
     def figures(self) -> Counts:
-        """All figures by name, for logs and traces; none names a document, since others may read those."""
+        """All figures by name, for logs and traces."""
         known = {"rows": self.rows, "partitions": self.partitions, "computed": self.computed}
-        counts = {name: value for name, value in self.counts.items() if name != _NAMING}
-        return {**known, "seconds": round(self.seconds, 3), **counts}
+        return {**known, "seconds": round(self.seconds, 3), **self.counts}
 
     @property
     def partitions(self) -> int:

@@ -16,7 +16,7 @@ import polars as pl
 from backstory.base.errors import RemovalError
 from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.progress import announce
-from backstory.base.wording import count, name_some
+from backstory.base.wording import count
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import FolderListing
 from backstory.ingest.documents.folder import DocumentRead, name_reading, read_listed_documents
@@ -25,18 +25,16 @@ from backstory.ingest.documents.written import drop_former_posts, list_written, 
 from backstory.ingest.privacy.erasure_list import leave_out_documents, read_forgotten
 from backstory.ingest.sources.listing import fetch_sources, hash_listing
 from backstory.pipeline.chats.copies import clear_copies_of_documents
-from backstory.pipeline.incremental.inputs import code_version, is_made_by_this_code, read_previous
+from backstory.pipeline.incremental.inputs import is_made_by_this_code, read_previous
 from backstory.pipeline.incremental.report import CLEARED, log_unread
 from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE, Made
-from backstory.text.languages import detect_language
 
 logger = logging.getLogger(__name__)
 
 _DOCUMENTS = "documents"
-_NAMED = 5
 
 _LOST_HISTORY: Final = (
     "the table documents of the last run is damaged, or of an earlier version of Backstory; this run built it again "
@@ -62,14 +60,13 @@ class DocumentsStage(Stage):
             hash_listing(self._listing, self.hashes),
             read_forgotten(workspace.forgotten).fingerprint,
             f"mentions_undated={workspace.has_chats}",
-            _hash_refusals(workspace),
+            *map(str, sorted(_read_refused(workspace).items())),
         ]
 
     def stale_partitions(self) -> list[str]:
         """Return ``["all"]`` if the stage would write anything."""
-        sources = self.workspace.catalog.read("sources").get(_DOCUMENTS)
-        written = self.workspace.tables.hash_files("sources").get(_DOCUMENTS, "")
-        is_whole = sources is not None and sources.content == written
+        there, damaged = self.workspace.catalog.read("sources"), self.workspace.tables.find_damage("sources")
+        is_whole = _DOCUMENTS in there and _DOCUMENTS not in damaged
         return super().stale_partitions() if is_whole else [WHOLE]
 
     def begin(self) -> None:
@@ -97,7 +94,7 @@ class DocumentsStage(Stage):
             self.counts["notice"] = _LOST_HISTORY
         made = {
             (_DOCUMENTS, WHOLE): Made(read.documents, self.inputs[WHOLE]),
-            ("sources", _DOCUMENTS): Made(fill_in_languages(workspace, read), read.reading),
+            ("sources", _DOCUMENTS): Made(read.sources, read.reading),
         }
         workspace.tables.commit(made, seen=self.seen)
 
@@ -112,10 +109,8 @@ class DocumentsStage(Stage):
         for rows, name in ((documents, "status"), (sources, "files")):
             counts = rows["status"].value_counts(sort=True).iter_rows()
             self.counts |= {f"{name}_{status}": count for status, count in counts}
-        undated = sources.filter((pl.col("status") == "read") & pl.col("first").is_null())["source"]
-        self.counts |= {"drafts": sources.filter(reason=DRAFT).height, "undated": len(undated)}
-        if len(undated):
-            self.counts["undated_documents"] = name_some(undated.to_list(), _NAMED)
+        self.counts["drafts"] = sources.filter(reason=DRAFT).height
+        self.counts["undated"] = sources.filter(pl.col("first").is_null(), status="read").height
         if not documents["status"].is_in(["ok"]).any():
             state = "holds no document that can be served" if self._listing.present else "does not exist"
             notice = (
@@ -178,84 +173,42 @@ def _require_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataF
 def read_posts_again(workspace: Workspace, posts: pl.DataFrame, slugs: Collection[str]) -> pl.DataFrame:
     """Read some of the written posts as they are now."""
     settings, folder = workspace.settings, workspace.settings.writers.folder
-    uris, timezone = (
-        [f"{WRITTEN_PREFIX}{folder}/{slug}.md" for slug in slugs],
-        settings.conversations.timezone,
-    )
+    uris = [f"{WRITTEN_PREFIX}{folder}/{slug}.md" for slug in slugs]
     is_read, listing = pl.col("uri").is_in(uris), list_written(workspace.posts_dir, folder)
     read = read_listed_documents(
         replace(listing, files=tuple(file for file in listing.files if file.uri in uris)),
         settings.documents,
         posts.filter(is_read),
-        previous_reading=name_reading(settings.documents, timezone=timezone),
-        timezone=timezone,
+        timezone=settings.conversations.timezone,
     )
     rows = _leave_out(workspace, read).documents
     return pl.concat([posts.filter(~is_read), rows]).sort("uri", maintain_order=True)
 
 
 def _leave_out(workspace: Workspace, read: DocumentRead) -> DocumentRead:
-    """Leave out what was forgotten, what the embedder refuses, and former posts."""
-    forgotten, folder = read_forgotten(workspace.forgotten), workspace.settings.documents.folder
-    read = _leave_out_refused(workspace, leave_out_documents(read, forgotten, folder))
-    return replace(read, documents=drop_former_posts(read.documents))
-
-
-_LANGUAGES: Final = "document_languages"
-
-
-def fill_in_languages(workspace: Workspace, read: DocumentRead) -> pl.DataFrame:
-    """Fill in the languages of the files in ``sources``, and forget those of other documents."""
-    detected = list_languages(workspace, read.documents)
-    workspace.catalog.forget(_LANGUAGES, workspace.catalog.read(_LANGUAGES).keys() - detected.keys())
-    folder = workspace.settings.documents.folder
-    languages = {name_source(folder, uri): language for uri, language in detected.items()}
-    language = pl.col("source").replace_strict(languages, default=None, return_dtype=pl.String)
-    return read.sources.with_columns(language=pl.when(pl.col("status") == "read").then(language))
-
-
-def list_languages(workspace: Workspace, documents: pl.DataFrame) -> dict[str, str | None]:
-    """List the language of each document that can be served, by uri. Only changed documents are detected again."""
-    known, detected = workspace.catalog.read(_LANGUAGES), dict[str, Entry]()
-    rows = documents.filter(pl.col("status") == "ok").select("uri", "title", "text")
-    listed: dict[str, str | None] = {}
-    for uri, title, text in rows.iter_rows():
-        version, entry = digest([code_version("documents"), title, text]), known.get(uri)
-        if entry is None or entry.inputs != version:
-            entry = detected[uri] = Entry(version, detect_language([title, text]) or "", 0)
-        listed[uri] = entry.content or None
-    workspace.catalog.record(_LANGUAGES, detected)
-    return listed
-
-
-_REFUSED: Final = "refused_documents"
+    """Leave out what was forgotten, former posts, and what the embedder refuses, whose files are ``failed``."""
+    refused, folder = _read_refused(workspace), workspace.settings.documents.folder
+    read = leave_out_documents(read, read_forgotten(workspace.forgotten), folder)
+    served = read.documents.filter(status="ok").select("uri", "revision").iter_rows()
+    uris = [uri for uri, revision in served if uri in refused and refused[uri].inputs == revision]
+    failed = pl.DataFrame(
+        [(name_source(folder, uri), refused[uri].content) for uri in uris],
+        schema={"source": pl.String, "reason": pl.String},
+        orient="row",
+    ).with_columns(status=pl.lit("failed"), rows=pl.lit(0, pl.Int64))
+    documents = drop_former_posts(read.documents.filter(~pl.col("uri").is_in(uris)))
+    return replace(read, documents=documents, sources=read.sources.update(failed, on="source"))
 
 
 def record_refusal(workspace: Workspace, uri: str, revision: str, reason: str) -> None:
-    """Record that the embedder of the workspace refuses a text of a revision of a document."""
-    refused = digest([workspace.embedder.id, revision])
-    workspace.catalog.record(_REFUSED, {uri: Entry(refused, reason, 0)})
+    """Record that the embedder of the settings refuses a text of a revision of a document."""
+    workspace.catalog.record(_name_refused(workspace), {uri: Entry(revision, reason, 0)})
 
 
-def _hash_refusals(workspace: Workspace) -> str:
-    """Hash what :func:`_leave_out_refused` depends on besides the documents; empty if nothing was ever refused."""
-    refused = workspace.catalog.read(_REFUSED)
-    return digest([workspace.embedder.id, repr(sorted(refused.items()))]) if refused else ""
+def _read_refused(workspace: Workspace) -> dict[str, Entry]:
+    """Read the revisions that the embedder of the settings refuses, and why, by uri."""
+    return workspace.catalog.read(_name_refused(workspace))
 
 
-def _leave_out_refused(workspace: Workspace, read: DocumentRead) -> DocumentRead:
-    """Drop documents whose text the embedder refuses; their files are ``failed`` in ``sources``, with the reason."""
-    refused, folder = workspace.catalog.read(_REFUSED), workspace.settings.documents.folder
-    served = read.documents.filter(pl.col("status") == "ok", pl.col("uri").is_in([*refused]))
-    reasons = {
-        uri: refused[uri].content
-        for uri, revision in served.select("uri", "revision").iter_rows()
-        if refused[uri].inputs == digest([workspace.embedder.id, revision])
-    }
-    if not reasons:
-        return read
-    rows = [(name_source(folder, uri), "failed", reason, 0) for uri, reason in reasons.items()]
-    columns = ("source", "status", "reason", "rows")
-    told = pl.DataFrame(rows, {name: read.sources.schema[name] for name in columns}, orient="row")
-    kept = read.documents.filter(~pl.col("uri").is_in([*reasons]))
-    return replace(read, documents=kept, sources=read.sources.update(told, on="source"))
+def _name_refused(workspace: Workspace) -> str:
+    return f"documents refused by {digest([workspace.settings.embedding.model_dump_json()], length=16)}"

@@ -26,7 +26,6 @@ from backstory.pipeline.incremental.visible_documents import IS_POST
 from backstory.pipeline.sharing import fetch_snapshot, send_snapshot
 from backstory.pipeline.stages.documents import (
     DocumentsStage,
-    list_languages,
     read_posts_again,
     record_refusal,
 )
@@ -78,8 +77,8 @@ class SearchIndexStage(Stage):
                 stage(self.resources, []).build()
             self.make(partitions)
             return
-        embedder, languages = workspace.embedder, _list_languages(workspace, documents)
-        content = arrange(documents, chunks, vectors, embedder.id, workspace.settings.index, languages)
+        embedder = workspace.embedder
+        content = arrange(documents, chunks, vectors, embedder.id, workspace.settings.index)
         calibration = calibrate(
             embedder,
             documents,
@@ -154,9 +153,8 @@ class AddedPostsStage(SearchIndexStage):
         if vectors is None:
             self.make(partitions)
             return
-        embedder, languages = workspace.embedder.id, _list_languages(workspace, documents)
         settings, main = base.manifest.settings, base.manifest.main_stemmer
-        content = arrange(documents, chunks, vectors, embedder, settings, languages, main)
+        content = arrange(documents, chunks, vectors, workspace.embedder.id, settings, main)
         visible = posts.visible.with_posts(documents)
         self.resources.posts = AddedPosts(documents, chunks, files, visible, with_posts(base, content))
 
@@ -185,12 +183,6 @@ def _list_files(workspace: Workspace, slugs: Collection[str]) -> dict[str, Entry
     known, folder = workspace.catalog.read(FILES), workspace.posts_dir
     there = {slug: known[slug] for slug in slugs if slug in known}
     return {slug: file for slug, file in there.items() if hash_file(folder / f"{slug}.md") == file.content}
-
-
-def _list_languages(workspace: Workspace, documents: pl.DataFrame) -> dict[str, str | None]:
-    """List the language of each document that is searched, by its id."""
-    ids = dict(documents.filter(pl.col("status") == "ok").select("uri", "document_id").iter_rows())
-    return {ids[uri]: language for uri, language in list_languages(workspace, documents).items()}
 
 
 def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:

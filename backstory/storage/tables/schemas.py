@@ -57,6 +57,7 @@ class Documents(Table, unique=("document_id", "revision")):
     page_starts = Column(pl.List(pl.Int64()), "Character of the text where each page, slide or sheet begins.")
     confidences = Column(pl.List(pl.Float64()), "Confidence of each page read in images, 0 to 1, or null.")
     chunker = Text("How its reader has it cut; null if it was not read.", nullable=True, allowed=CHUNKERS)
+    language = Text("Main language, ISO 639-1; null if not read, or if it cannot be detected.", nullable=True)
     text = Text("Body without front matter, newlines as \\n; empty for all revisions of a deleted document.")
     content_hash = Text("Hash of the file.")
     status = Text("ok, error, superseded or deleted.", allowed=DOCUMENT_STATUSES)
