@@ -31,7 +31,7 @@ from backstory.ingest.chats.export_files import (
     list_files,
 )
 from backstory.ingest.chats.file_reading import read_file
-from backstory.ingest.chats.merging import Merge, MergedExports, merge_exports
+from backstory.ingest.chats.merging import MergedExports, merge_exports
 from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.file_kinds import describe_sent_file
 from backstory.settings.inputs import ConversationSettings
@@ -136,7 +136,7 @@ def read_listed_exports(listed: Sequence[ExportFile], settings: ConversationSett
     result = ExportRead(
         messages=merged.messages,
         quarantine=pl.concat([empty(Quarantine), *quarantine]),
-        sources=_make_sources(read, merged.merges, settings.folder),
+        sources=_make_sources(read, merged, settings.folder),
         aliases=aliases,
         unread_authors=shared.union(*(row.people for row in read)),
         unused_overrides=_find_unused(settings, [row.source for row in read]),
@@ -208,15 +208,23 @@ def _first_moment(row: Export) -> tuple[bool, Any, str]:
     return first is None, first, row.source
 
 
-def _make_sources(read: Sequence[Export], merges: Sequence[Merge], folder: str) -> pl.DataFrame:
-    merged = {merge.source: merge.describe(_name(folder, merge.into)) for merge in merges}
+def _make_sources(read: Sequence[Export], merged: MergedExports, folder: str) -> pl.DataFrame:
+    notes = {
+        merge.source: f"another export of the conversation in {_name(folder, merge.into)}: {merge.facts}"
+        for merge in merged.merges
+    }
+    for source, other in merged.alike.items():
+        notes[source] = (
+            f"most of its texts are in {_name(folder, other)}, too; if both are exports of one conversation, put them "
+            "into one subfolder"
+        )
     rows = [
         {
             "source": _name(folder, row.source),
             "folder": FOLDER,
             "status": row.status,
             "format": row.format,
-            "reason": "; ".join(filter(None, [merged.get(row.source), row.reason])) or None,
+            "reason": "; ".join(filter(None, [notes.get(row.source), row.reason])) or None,
             "rows": len(row.rows),
             "unread": int((row.unread["line"] > 0).sum()),
             "first": row.rows["timestamp"].min(),
@@ -260,13 +268,12 @@ def _join_messages(read: Sequence[Export]) -> pl.DataFrame:
 
 def _list_aliases(read: Sequence[Export], merged: MergedExports) -> tuple[dict[str, str], frozenset[str]]:
     """List further names of one person, and those of several; a name under which somebody writes is neither."""
-    claimed: dict[str, set[str]] = {}
+    claimed = {name: set(names) for name, names in merged.renamed.items()}
     for row in read:
         for alias, name in row.aliases.items():
             claimed.setdefault(alias, set()).add(name)
     written = set(merged.messages["author"].drop_nulls().unique()) if claimed else set()
-    aliases, shared = split_aliases({alias: claimed[alias] for alias in claimed if alias not in written})
-    return aliases | dict(merged.aliases), shared
+    return split_aliases({alias: names for alias, names in claimed.items() if alias not in written})
 
 
 class LastReading:

@@ -96,7 +96,7 @@ def test_logs_of_two_members_in_two_programs_and_zones_merge_without_duplicates(
         for minute, nick, text in [*lines, (30, "ben", "and one more")]
     )
     rows = assign_message_ids(
-        read(tmp_path, **{"libera/#bread.log": first, "irc.oftc.#loaves.weechatlog": second})
+        read(tmp_path, **{"libera/#bread.log": first, "irc.libera.#bread.weechatlog": second})
     )
     assert len(rows) == 21
     assert rows["conversation_id"].n_unique() == 1

@@ -107,17 +107,17 @@ def merged(*frames: pl.DataFrame) -> pl.DataFrame:
     return assign_message_ids(merge_exports(pl.concat(frames)).messages)
 
 
-A = Phone("family.txt")
+A = Phone("family/a.txt")
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        Phone("other.txt"),
-        Phone("other.txt", has_seconds=False),
-        Phone("other.txt", offset=360, language="de"),
-        Phone("other.txt", offset=-345, has_seconds=False, delay=60),
-        Phone("other.txt", names=(("Ann Miller", "Mum"), ("Ben Okri", "+49 151 2345678"))),
+        Phone("family/b.txt"),
+        Phone("family/b.txt", has_seconds=False),
+        Phone("family/b.txt", offset=360, language="de"),
+        Phone("family/b.txt", offset=-345, has_seconds=False, delay=60),
+        Phone("family/b.txt", names=(("Ann Miller", "Mum"), ("Ben Okri", "+49 151 2345678"))),
     ],
     ids=["same", "minutes", "six hours ahead", "Nepal, late", "other contacts"],
 )
@@ -133,7 +133,7 @@ def test_what_two_phones_hold_is_kept_once(other: Phone) -> None:
 def test_what_only_one_phone_holds_is_in_the_terms_of_the_leading_one() -> None:
     conversation = talk(200)
     early = replace(A, last=0.6)
-    late = Phone("other.txt", offset=60, first=0.3, names=(("Ann Miller", "Mum"),), language="de")
+    late = Phone("family/b.txt", offset=60, first=0.3, names=(("Ann Miller", "Mum"),), language="de")
 
     both = merged(early.export(conversation), late.export(conversation))
 
@@ -172,7 +172,7 @@ def test_two_phones_give_the_conversation(
     conversation = talk(size, seed)
     names = (("Ann Miller", "Mum"), ("Cleo Marsh", "Cleo work")) if renamed else ()
     one = replace(A, last=last, lost=lost)
-    two = Phone("other.txt", offset, has_seconds, delay, names, first, 1.0, lost, "de")
+    two = Phone("family/b.txt", offset, has_seconds, delay, names, first, 1.0, lost, "de")
     frames = [one.export(conversation, seed), two.export(conversation, seed)]
 
     both = merged(*frames)
@@ -198,34 +198,15 @@ def test_two_phones_give_the_conversation(
 def test_different_conversations_stay_apart(seed: int, size: int) -> None:
     frames = [
         A.export(talk(size, seed)),
-        Phone("other.txt").export(talk(size, seed + 5000)),
+        Phone("family/b.txt").export(talk(size, seed + 5000)),
     ]
 
     assert merge_exports(pl.concat(frames)).messages.equals(pl.concat(frames))
 
 
-def test_posts_that_are_sent_to_two_groups_do_not_make_them_one() -> None:
-    posts = [message for message in talk(40, 1, gap=600) if message.kind == "message"]
-    groups = [
-        sorted([*posts, *talk(300, seed, gap=60)], key=lambda message: message.moment) for seed in (2, 3)
-    ]
-    frames = [A.export(groups[0]), Phone("other.txt").export(groups[1])]
-
-    assert merge_exports(pl.concat(frames)).merges == ()
-
-
-def test_few_shared_texts_do_not_join_files_of_different_names() -> None:
-    conversation = [
-        message for message in talk(40) if message.kind == "message" and len(message.text or "") > 8
-    ][:9]
-    frames = [A.export(conversation), Phone("other.txt", has_seconds=False).export(conversation)]
-
-    assert merge_exports(pl.concat(frames)).merges == ()
-
-
 def test_copies_by_name_need_few_texts_and_lose_their_number() -> None:
     conversation = talk(12)
-    whole, part = Phone("family (1).txt"), replace(A, last=0.8)
+    whole, part = Phone("family (1).txt"), Phone("family.txt", last=0.8)
 
     both = merge_exports(pl.concat([whole.export(conversation), part.export(conversation)]))
 
@@ -234,35 +215,21 @@ def test_copies_by_name_need_few_texts_and_lose_their_number() -> None:
     assert len(assign_message_ids(both.messages)) == len(conversation)
 
 
-def test_chats_of_two_people_of_one_name_stay_apart() -> None:
-    frames = [A.export(talk(40, 1)), Phone("family (1).txt").export(talk(40, 2))]
+def test_chats_of_two_people_of_one_name_stay_apart_though_posts_are_sent_to_both() -> None:
+    posts = [message for message in talk(40, 1, gap=600) if message.kind == "message"]
+    chats = [
+        sorted([*posts, *talk(300, seed, gap=60)], key=lambda message: message.moment) for seed in (2, 3)
+    ]
+    frames = [Phone("ann.txt").export(chats[0]), Phone("ann (1).txt").export(chats[1])]
 
-    assert set(merge_exports(pl.concat(frames)).messages["conversation_id"]) == {"family", "family (1)"}
+    assert set(merge_exports(pl.concat(frames)).messages["conversation_id"]) == {"ann", "ann (1)"}
 
 
 def test_a_tiny_copy_is_recognized_by_equal_messages() -> None:
     conversation = [Message(START, "Ann Miller", "hi"), Message(START, "Ben Okri", "yo")]
-    frames = [A.export(conversation), Phone("family (1).txt").export(conversation)]
+    frames = [Phone("family.txt").export(conversation), Phone("family (1).txt").export(conversation)]
 
     assert len(assign_message_ids(merge_exports(pl.concat(frames)).messages)) == 2
-
-
-def test_a_copy_of_short_messages_under_another_name_is_kept_once() -> None:
-    written = [Message(START + timedelta(hours=hour), "Ann Miller", f"ok {hour}") for hour in range(3)]
-
-    assert len(merged(A.export(written), Phone("backup.txt").export(written))) == len(written)
-
-
-def test_exports_join_although_one_before_them_holds_their_texts_at_other_times() -> None:
-    conversation = talk(60)
-    moments = [message.moment for message in reversed(conversation)]
-    turned = [replace(message, moment=moment) for message, moment in zip(conversation, moments, strict=True)]
-    frames = [A.export(conversation), Phone("other.txt", offset=60).export(conversation)]
-
-    both = merged(Phone("archive.txt").export(turned), *frames)
-
-    assert set(both["conversation_id"]) == {"archive", "family"}
-    assert len(both) == 2 * len(conversation)
 
 
 def test_months_of_a_subfolder_are_left_as_they_are() -> None:
@@ -279,7 +246,7 @@ def test_months_of_a_subfolder_are_left_as_they_are() -> None:
 def test_a_subfolder_leads_and_takes_its_other_files_along() -> None:
     conversation = talk(150)
     frames = [
-        Phone("alone.txt", offset=120).export(conversation),
+        Phone("team.txt", offset=120).export(conversation),
         Phone("team/early.txt", last=0.5).export(conversation),
         Phone("team/late.txt", first=0.5).export(conversation),
     ]
@@ -293,9 +260,9 @@ def test_a_subfolder_leads_and_takes_its_other_files_along() -> None:
 def test_three_phones_in_any_order_give_the_same() -> None:
     conversation = talk(240)
     frames = [
-        Phone("a.txt", last=0.5).export(conversation),
-        Phone("b.txt", offset=60, first=0.5).export(conversation),
-        Phone("c.txt", offset=-60, first=0.25, last=0.75).export(conversation),
+        Phone("a/1.txt", last=0.5).export(conversation),
+        Phone("a/2.txt", offset=60, first=0.5).export(conversation),
+        Phone("a/3.txt", offset=-60, first=0.25, last=0.75).export(conversation),
     ]
 
     both = merged(*frames)
@@ -306,23 +273,10 @@ def test_three_phones_in_any_order_give_the_same() -> None:
         assert merged(*(frames[place] for place in order)).equals(both)
 
 
-@pytest.mark.parametrize("name", ["whole.txt", "another.txt"])
-def test_an_export_that_shares_little_with_each_of_two_files_joins_both(name: str) -> None:
-    """Each file of the subfolder shares six texts with the other export, and ten are needed."""
-    conversation = [Message(m.moment, m.author, f"{m.text} {n}") for n, m in enumerate(talk(12))]
-    first, second = Phone("trip/a.txt", last=0.5), Phone("trip/b.txt", first=0.25)
-    other = Phone(name, first=0.0)
-
-    both = merged(*(phone.export(conversation) for phone in (first, second, other)))
-
-    assert set(both["conversation_id"]) == {"trip"}
-    assert len(both) == len(conversation)
-
-
 def test_a_change_of_the_clock_on_one_side_is_followed() -> None:
     conversation = talk(200, gap=120)
     change = conversation[100].moment
-    other = Phone("other.txt").export(conversation)
+    other = Phone("family/b.txt").export(conversation)
     shifted = other.with_columns(
         pl.when(pl.col("timestamp") < change)
         .then(pl.col("timestamp").dt.offset_by("5h"))
@@ -337,7 +291,7 @@ def test_a_change_of_the_clock_on_one_side_is_followed() -> None:
 def test_what_was_written_twice_in_a_minute_stays_twice() -> None:
     conversation = [*talk(60), *(Message(START + timedelta(days=3), "Ben Okri", "ok") for _ in range(2))]
 
-    both = merged(A.export(conversation), Phone("other.txt", has_seconds=False).export(conversation))
+    both = merged(A.export(conversation), Phone("family/b.txt", has_seconds=False).export(conversation))
 
     assert len(both) == len(conversation)
     assert both["text"].to_list()[-2:] == ["ok", "ok"]
@@ -352,30 +306,42 @@ def write_whatsapp(path: Path, frame: pl.DataFrame, header: str, media: str) -> 
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def test_two_files_of_one_group_are_one_conversation_and_said_to_be(tmp_path: Path) -> None:
+def test_two_files_of_one_folder_are_one_conversation_and_said_to_be(tmp_path: Path) -> None:
     conversation = talk(150)
-    ios = Phone("WhatsApp Chat - Family.txt")
-    android = Phone(
-        "WhatsApp-Chat mit Familie.txt", 60, False, 0, (("Ann Miller", "Mama"),), 0.2, 1.0, 0.0, "de"
-    )
-    write_whatsapp(
-        tmp_path / ios.source, ios.export(conversation), "[%m/%d/%y, %H:%M:%S] ", "\u200eimage omitted"
-    )
-    write_whatsapp(
-        tmp_path / android.source,
-        android.export(conversation),
-        "%d.%m.%y, %H:%M - ",
-        "<Medien ausgeschlossen>",
-    )
+    ios = Phone("family/WhatsApp Chat - Family.txt")
+    names = (("Ann Miller", "Mama"),)
+    android = Phone("family/WhatsApp-Chat mit Familie.txt", 60, False, 0, names, 0.2, 1.0, 0.0, "de")
+    brackets, dashes = "[%m/%d/%y, %H:%M:%S] ", "%d.%m.%y, %H:%M - "
+    write_whatsapp(tmp_path / ios.source, ios.export(conversation), brackets, "\u200eimage omitted")
+    write_whatsapp(tmp_path / android.source, android.export(conversation), dashes, "<Medien ausgeschlossen>")
 
     read = read_exports(tmp_path, ConversationSettings())
 
-    assert set(read.messages["conversation_id"]) == {"WhatsApp Chat - Family"}
+    assert set(read.messages["conversation_id"]) == {"family"}
     assert len(assign_message_ids(read.messages)) == len(conversation)
     assert dict(read.aliases) == {"Mama": "Ann Miller"}
     assert "Mama" in read.names
     first, second = read.sources["reason"]
     assert first is None
-    assert second.startswith("another export of the conversation in chats/WhatsApp Chat - Family.txt: ")
-    assert "its clock is 1:00 h ahead of that one; people with another name here: 1" in second
+    assert "chats/family/WhatsApp Chat - Family.txt: " in second
+    assert "1:00 h" in second
     assert read.sources["rows"].to_list() == [len(conversation), round(len(conversation) * 0.8)]
+
+
+def test_two_files_that_seem_to_be_one_conversation_are_said_to_be(tmp_path: Path) -> None:
+    for phone in (Phone("ann.txt"), Phone("ben.txt")):
+        write_whatsapp(
+            tmp_path / phone.source, phone.export(talk(60)), "%d.%m.%y, %H:%M - ", "<Media omitted>"
+        )
+    write_whatsapp(
+        tmp_path / "other.txt",
+        Phone("other.txt").export(talk(60, 2)),
+        "%d.%m.%y, %H:%M - ",
+        "<Media omitted>",
+    )
+
+    read = read_exports(tmp_path, ConversationSettings())
+
+    assert set(read.messages["conversation_id"]) == {"ann", "ben", "other"}
+    assert read.sources["reason"].is_null().to_list() == [True, False, True]
+    assert "chats/ann.txt" in read.sources["reason"][1]

@@ -187,7 +187,7 @@ def test_one_line_in_another_order_is_quarantined(read_text: ReadText) -> None:
 
 
 def test_setting_that_contradicts_the_file_is_an_error(read_text: ReadText) -> None:
-    with raises(ReadError, "impossible_dates", "conversations.date_order"):
+    with raises(ReadError, "unlikely_dates", "conversations.date_order"):
         read_text(chat("02/13/24", "02/14/24", "03/01/24"), date_order="dmy")
 
 

@@ -94,8 +94,8 @@ def test_two_copies_of_a_transcript_are_read_once(tmp_path: Path) -> None:
         f"\n00:{minute:02}:00.000 --> 00:{minute:02}:05.000\n<v Ann Oak>loaf number {minute}</v>\n"
         for minute in range(15)
     )
-    write(tmp_path, "GMT20240501-100000_Recording.vtt", "WEBVTT\n" + cues)
-    write(tmp_path, "2024-05-01 12-00-00 from Ben.vtt", "WEBVTT\n" + cues)
+    write(tmp_path, "bread/GMT20240501-100000_Recording.vtt", "WEBVTT\n" + cues)
+    write(tmp_path, "bread/2024-05-01 12-00-00 from Ben.vtt", "WEBVTT\n" + cues)
     assert len(assign_message_ids(read_exports(tmp_path, SETTINGS).messages)) == 15
 
 
