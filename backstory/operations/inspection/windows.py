@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import date
 from typing import Any, Final
@@ -11,7 +10,7 @@ import polars as pl
 
 from backstory.base.errors import InputError
 from backstory.base.local_times import localize_window, read_clocks, write_span
-from backstory.base.wording import count, count_rest
+from backstory.base.wording import count, name_some
 from backstory.pipeline.workspace import Workspace
 
 LATEST: Final = "latest"
@@ -29,7 +28,6 @@ CAUSES: Final[Mapping[str, str]] = {
 
 _SHORTEST_ID = 8
 _MOST_NAMED = 10
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def list_windows(
@@ -44,21 +42,9 @@ def list_windows(
     """
     of_context = ("window_id", "status", "kept_count", "part_count", "served_count", "coverage")
     states = workspace.tables.read("window_contexts", columns=of_context)
-    windows = workspace.tables.read("windows").drop("token_count", "message_ids")
-    table = (
-        windows.join(states, on="window_id", how="left")
-        .with_columns(pl.col("status").fill_null("not made"))
-        .sort("started_at", "window_id")
-    )
-    table.insert_column(1, shorten_ids(table["window_id"]))
-    began = read_clocks(table, "started_at").dt.date()
-    chosen = table.filter((began >= (first or date.min)) & (began <= (last or date.max)))
-    if chosen.is_empty() and not table.is_empty():
-        raise InputError(
-            f"no window began in this range; the first began on {began[0]} and the last on {began[-1]}",
-            code="no_window",
-        )
-    listed = chosen if limit is None else chosen.tail(limit)
+    windows = _choose_days(_read_windows(workspace).drop("token_count", "message_ids"), first, last)
+    listed = (windows if limit is None else windows.tail(limit)).join(states, on="window_id", how="left")
+    listed = listed.with_columns(pl.col("status").fill_null("not made")).sort("started_at", "window_id")
     return [localize_window(row) for row in listed.iter_rows(named=True)]
 
 
@@ -69,14 +55,13 @@ def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
     conversation, as YYYY-MM-DD, or the id of a window or its first characters. It raises ``InputError`` if it matches
     no window, or several, which the message lists.
     """
-    windows = workspace.tables.read("windows").sort("started_at", "window_id")
-    windows = windows.with_columns(shorten_ids(windows["window_id"]))
+    windows = _read_windows(workspace)
     if windows.is_empty():
         raise InputError("there are no windows yet; run `backstory run`", code="no_windows")
     if reference == LATEST:
         found = windows.tail(1)
-    elif _DAY.fullmatch(reference):
-        found = _choose_day(windows, reference)
+    elif day := _read_day(reference):
+        found = _choose_days(windows, day, day)
     else:
         exact = windows.filter(window_id=reference)
         found = windows.filter(pl.col("window_id").str.starts_with(reference)) if exact.is_empty() else exact
@@ -87,34 +72,39 @@ def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
                 code="unknown_window",
             )
     if len(found) > 1:
-        lines = [
-            f"  {row['short_id']}  {write_span(row['started_at'], row['ended_at'])}, "
-            f"{count(row['message_count'], 'message')} of {row['conversation_id']}"
-            for row in map(localize_window, found.head(_MOST_NAMED).to_dicts())
+        named = [
+            f"{row['short_id']} ({write_span(row['started_at'], row['ended_at'])}, "
+            f"{count(row['message_count'], 'message')} of {row['conversation_id']})"
+            for row in map(localize_window, found.to_dicts())
         ]
-        if rest := count_rest(len(found), _MOST_NAMED, listed_by="`backstory windows`"):
-            lines.append(f"  {rest}")
-        raise InputError(
-            "\n".join([f"{len(found)} windows match {reference!r}; name one of them by its id:", *lines]),
-            code="ambiguous_reference",
-        )
+        listed = name_some(named, _MOST_NAMED, separator="; ")
+        what = f"{len(found)} windows match {reference!r}; name one of them by its id: {listed}"
+        raise InputError(what, code="ambiguous_reference")
     return localize_window(found.drop("short_id").row(0, named=True))
 
 
-def _choose_day(windows: pl.DataFrame, reference: str) -> pl.DataFrame:
+def _read_windows(workspace: Workspace) -> pl.DataFrame:
+    windows = workspace.tables.read("windows").sort("started_at", "window_id")
+    return windows.insert_column(1, shorten_ids(windows["window_id"]))
+
+
+def _read_day(reference: str) -> date | None:
     try:
-        day = date.fromisoformat(reference)
-    except ValueError as error:
-        raise InputError(f"{reference} is not a date: {error}", code="invalid_date") from error
+        return date.fromisoformat(reference) if "-" in reference else None
+    except ValueError:
+        return None
+
+
+def _choose_days(windows: pl.DataFrame, first: date | None, last: date | None) -> pl.DataFrame:
+    """Choose the windows that began on some days, at least one if there are any."""
     began = read_clocks(windows, "started_at").dt.date()
-    found = windows.filter(began == day)
-    if found.is_empty():
-        nearest = [*began.filter(began < day).tail(1), *began.filter(began > day).head(1)]
+    chosen = windows.filter((began >= (first or date.min)) & (began <= (last or date.max)))
+    if chosen.is_empty() and not windows.is_empty():
         raise InputError(
-            f"no window began on {day}; the nearest began on {' and '.join(map(str, nearest))}",
+            f"no window began in this range; the first began on {began[0]} and the last on {began[-1]}",
             code="no_window",
         )
-    return found
+    return chosen
 
 
 def shorten_ids(window_ids: pl.Series) -> pl.Series:
