@@ -36,22 +36,11 @@ _READ_FROM_OUTSIDE: Final = {"messages": CHATS, "documents": DOCUMENT_FILES}
 
 
 def asset_specs(root: str | Path) -> list[dg.AssetSpec]:
-    """Describe Backstory's assets for a code location that does not build them.
+    """Describe the assets of a workspace for a code location that does not build them: sources, then tables.
 
-    Add the specs to its ``Definitions`` and depend on them, so that Dagster knows their partitions and columns.
-    If Backstory's own code location is loaded, too, Dagster joins the two graphs by key. The keys begin with the
-    setting ``orchestration.key_prefix``, if it is set.
-
-    Args:
-        root: Folder of the workspace; its settings define the grain and the start of the partitions.
-
-    Returns:
-        One spec per asset: the sources, then the tables in the order of the pipeline. The last part of the key is
-        the name of the table; the search index, which is not a table, has the key ``search_index``.
-
-    Raises:
-        WorkspaceError: The folder is not a workspace.
-        SettingsError: Its settings are invalid.
+    Add the specs to its ``Definitions`` and depend on them, so that Dagster knows their partitions and columns. If
+    Backstory's own code location is loaded, too, Dagster joins the two graphs by key. The last part of a key is the
+    name of the table, or ``search_index``; the setting ``orchestration.key_prefix`` stands before it.
     """
     workspace = open_workspace(Path(root))
     return [*specify_sources(workspace), *specify_assets(workspace)]

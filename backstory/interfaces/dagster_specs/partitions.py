@@ -20,16 +20,9 @@ _SCHEDULES = {
 def partitions_definition(
     settings: PartitionSettings, first_message: str | None = None, timezone: str = "UTC"
 ) -> dg.TimeWindowPartitionsDefinition:
-    """Define the time partitions of a workspace.
+    """Define time partitions from the first day of the settings, else from that of the first message, else from today.
 
-    Args:
-        settings: The section ``partitions`` of the settings: grain and first day.
-        first_message: Key of the partition of the first message, used if ``start`` is not set. If it is None, too, the
-            partitions begin today.
-        timezone: Time zone of the calendar; hours are those of UTC whatever it is.
-
-    Returns:
-        Partitions from the one that holds the first day; the keys follow :mod:`backstory.storage.tables.partitions`.
+    ``first_message`` is the key of its partition. Hours are those of UTC, whatever the time zone of the calendar.
     """
     cron_schedule, form = _SCHEDULES[settings.grain]
     if settings.start is None and first_message is not None:

@@ -17,38 +17,16 @@ if TYPE_CHECKING:
 
 
 class TablesResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """Reads the tables of a workspace; never writes.
-
-    Attributes:
-        root: Folder of the workspace.
-    """
+    """Reads the tables of the workspace in the folder ``root``; never writes."""
 
     root: str
 
     def read(self, table: str, partitions: Sequence[str] | None = None) -> pl.DataFrame:
-        """Read partitions of a table.
-
-        Args:
-            table: Name of the table, one of :data:`backstory.storage.tables.schemas.TABLES`.
-            partitions: Partition keys, such as ``context.partition_keys``; None for all partitions.
-
-        Returns:
-            The rows, ordered by partition key; an absent partition has no rows.
-
-        Raises:
-            WorkspaceError: The folder is not a workspace.
-            InputError: The table or a partition's key is not valid.
-            ContractError: A file is damaged, or was written by another version of Backstory.
-        """
+        """Read all partitions of a table, or some, such as ``context.partition_keys``; an absent one has no rows."""
         return self._tables.read(table, partitions)
 
     def connect(self) -> "ibis.BaseBackend":
-        """Open the tables through Ibis: an in-memory DuckDB with one view per table over the stored files.
-
-        Raises:
-            WorkspaceError: The folder is not a workspace.
-            MissingExtraError: Ibis is not installed.
-        """
+        """Open the tables through Ibis: an in-memory DuckDB with one view per table over the stored files."""
         return connect(self._tables)
 
     @cached_property
