@@ -113,8 +113,7 @@ def _check(console: Console, chats: Sequence[Path], documents: Path | None, time
     from backstory.settings.models import Settings
 
     clocks = ConversationSettings(timezone=timezone) if timezone else ConversationSettings()
-    given = [*chats, *([documents] if documents else [])]
-    preview = preview_run(given, planned=Settings(conversations=clocks))
+    preview = preview_run([*chats, *filter(None, [documents])], planned=Settings(conversations=clocks))
     print_preview(console, preview)
     console.print()
     read = [row for row in preview.files if row["taken_for"] == CHAT and row["status"] == "read"]
@@ -166,9 +165,8 @@ def print_preview(console: Console, preview: Preview) -> None:
         if row["status"] != "read":
             taken = f"a {row['taken_for']} " if row["taken_for"] else ""
             unread.append((row["source"], f"{taken}{STATUS_WORDS[row['status']]}: {row['reason']}"))
-    print_lines(
-        console, [f"Settings: {preview.settings_file or 'the defaults, since there is no workspace'}"]
-    )
+    settings = preview.settings_file or "the defaults, since there is no workspace"
+    print_lines(console, [f"Settings: {settings}"])
     if chats:
         console.print("\nTaken for chats", style="bold")
         print_lines(console, (f"  {line}" for row in chats[:_MOST_FILES] for line in _describe_chat(row)))

@@ -72,12 +72,10 @@ def _print_comparison(console: Console, comparison: Comparison) -> None:
         cells = []
         for (method,), rows in of_group.group_by("method", maintain_order=True):
             scores = {row["metric"]: row for row in rows.to_dicts()}
-            mean, gain = (
-                "{mean:.3f}\n{low:.2f}-{high:.2f}",
-                "{gain:+.3f}\n{gain_low:+.2f} to {gain_high:+.2f}",
-            )
-            shown = [mean.format(**scores[metric]) for metric in METRICS]
-            gained = gain.format(**scores["ncov@5"]) if scores["ncov@5"]["gain"] is not None else None
+            shown = ["{mean:.3f}\n{low:.2f}-{high:.2f}".format(**scores[metric]) for metric in METRICS]
+            own = scores["ncov@5"]
+            gain = "{gain:+.3f}\n{gain_low:+.2f} to {gain_high:+.2f}"
+            gained = None if own["gain"] is None else gain.format(**own)
             cells.append((str(method).removeprefix("whole window, "), *shown, gained))
         columns = ("method", *METRICS, "gain in ncov@5")
         print_table(console, columns, cells, right=columns[1:], folded=["method"])
@@ -138,12 +136,8 @@ def learn(
     opened = open_workspace(workspace)
     if undo:
         removed = unlearn(opened)
-        told = (
-            "Removed what was learned; `backstory run` rebuilds what that changes."
-            if removed
-            else "Nothing was learned, so that there is nothing to remove."
-        )
-        print_record({"removed": removed}, [told], as_json=as_json)
+        told = "Removed what was learned; `backstory run` rebuilds what that changes."
+        print_record({"removed": removed}, [told if removed else "Nothing was learned."], as_json=as_json)
     else:
         lesson = learn_links(opened)
         lines = [*_describe_labels(lesson.labels), *_describe_trial(lesson)]

@@ -258,9 +258,8 @@ def _print_estimate(console: Console, estimate: Estimate) -> None:
     wanted, currency = estimate.partitions, estimate.currency
 
     def price(cost: float | None) -> str:
-        return (
-            "no price is known; write it into `costs.prices`" if cost is None else write_cost(cost, currency)
-        )
+        unknown = "no price is known; write it into `costs.prices`"
+        return unknown if cost is None else write_cost(cost, currency)
 
     days = f"{count(len(wanted), 'partition')}, {wanted[0]} to {wanted[-1]}"
     print_lines(console, [f"Estimate for {days}; nothing was written"])

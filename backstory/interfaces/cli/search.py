@@ -80,24 +80,17 @@ def search(
     Exit codes: 0 done, also if nothing was found; 1 the index or a model cannot be used; 2 bad usage or settings.
     """
     with open_library(workspace) as library:
-        filters = {**_make_filters(library, document, path, tag, kind, as_of), "pages": read_pages(pages)}
+        filters = _make_filters(library, as_of, documents=document, paths=path, tags=tag, kinds=kind)
+        filters["pages"] = read_pages(pages)
         answer = library.search(text, top_k=top_k, filters=filters, mode=mode, expand=expand, rerank=rerank)
         print_result(answer, partial(print_answer, library), as_json=as_json)
     print_notes(answer.notes)
 
 
-def _make_filters(
-    library: Library,
-    documents: list[str] | None,
-    paths: list[str] | None,
-    tags: list[str] | None,
-    kinds: list[str] | None,
-    as_of: date | None,
-) -> dict[str, Any]:
+def _make_filters(library: Library, as_of: date | None, **named: list[str] | None) -> dict[str, Any]:
     """Make filters of options; a day ends in the time zone of the conversations."""
     zone = ZoneInfo(library.workspace.settings.conversations.timezone)
     end = None if as_of is None else datetime.combine(as_of, time.max, zone)
-    named = {"documents": documents, "paths": paths, "tags": tags, "kinds": kinds}
     return {name: texts or () for name, texts in named.items()} | {"as_of": end}
 
 
@@ -207,7 +200,7 @@ def ask(
     settings; 4 a budget is used up.
     """
     with open_library(workspace) as library:
-        filters = _make_filters(library, document, path, tag, kind, as_of)
+        filters = _make_filters(library, as_of, documents=document, paths=path, tags=tag, kinds=kind)
         if question is None:
             _converse(library, filters, as_json=as_json)
         else:

@@ -31,9 +31,8 @@ HOST: Final = "127.0.0.1"
 PORT: Final = 8766
 MCP_PORT: Final = 8765
 
-RootOption = Annotated[
-    Path, typer.Option("--root", metavar="DIR", help="Folder of the service, with all its tenants.")
-]
+_ROOT: Final = typer.Option("--root", metavar="DIR", help="Folder of the service, with all its tenants.")
+RootOption = Annotated[Path, _ROOT]
 KeyFileOption = Annotated[
     Path | None,
     typer.Option(
@@ -63,10 +62,7 @@ for _name, _group in {"tenant": tenants, "user": users, "token": tokens, "key": 
 @serve.callback()
 def run_service(
     context: typer.Context,
-    root: Annotated[
-        Path | None,
-        typer.Option("--root", metavar="DIR", help="Folder of the service, with all its tenants."),
-    ] = None,
+    root: Annotated[Path | None, _ROOT] = None,
     host: Annotated[
         str,
         typer.Option(help="Address to listen on. Any but 127.0.0.1 needs a proxy that encrypts the tokens."),

@@ -155,10 +155,8 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
         for cause, number in context["dropped"].items():
             console.print(f"{number:>4}  {CAUSES[cause]}")
         console.print(f"\nDocuments of the context serve {context['coverage']:.0%} of the window.")
-        if context["uncovered_topics"]:
-            console.print(
-                plain_line(f"Topics that no document serves: {'; '.join(context['uncovered_topics'])}")
-            )
+        if topics := "; ".join(context["uncovered_topics"] or ()):
+            console.print(plain_line(f"Topics that no document serves: {topics}"))
     else:
         console.print(f"No context ({context['status'].replace('_', ' ')}).")
     expected = ""
@@ -181,9 +179,7 @@ def print_explanation(console: Console, explanation: Explanation) -> None:
         _print_parts(console, found.asked_by)
         if found.should_be is not None:
             where = "in the context" if found.should_be == "here" else "absent"
-            print_lines(
-                console, [f"  a person said that it should be {where}: a label for `backstory learn`"]
-            )
+            console.print(f"  a person said that it should be {where}: a label for `backstory learn`")
     verdict = explanation.verdict.replace("_", " ")
     print_lines(console, [f"Verdict of the window: {verdict}. Advice: {explanation.recommendation}."])
 

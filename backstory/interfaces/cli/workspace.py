@@ -191,16 +191,7 @@ def _prune_caches(workspace: Workspace, *, as_json: bool) -> None:
     print_record(asdict(use) | {"pruned": asdict(pruned)}, lines, as_json=as_json)
 
 
-_TOLD = (
-    "embedder",
-    "search index",
-    "calibration",
-    "languages",
-    "real names",
-    "runs",
-    "files in",
-    "documents",
-)
+_TOLD = ("embedder", "search index", "languages", "real names", "runs", "files in", "documents")
 
 
 def _print_examinations(console: Console, found: Sequence[Examination], *, verbose: bool) -> None:
