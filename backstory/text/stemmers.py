@@ -41,6 +41,12 @@ def list_stop_words(stemmer: str) -> frozenset[str]:
 
 
 @cache
+def list_all_stop_words() -> frozenset[str]:
+    """List the stop words of all languages."""
+    return frozenset(word for words in _read_stop_words().values() for word in words.split())
+
+
+@cache
 def _read_stop_words() -> Mapping[str, str]:
     """Read the stop words of each stemmer that has any, which are those of bm25s."""
     lists: Mapping[str, str] = json.loads(_STOP_WORDS_FILE.read_text(encoding="utf-8"))
