@@ -28,7 +28,7 @@ DateOrderSetting: TypeAlias = Literal["auto", "dmy", "mdy", "ymd"]
 LanguageName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_/]*$")]
 ChunkerName: TypeAlias = Literal[
     "markdown", "sentence", "character", "rows", "page", "python",
-    "bash", "c", "cpp", "css", "go", "java", "javascript", "ruby", "rust", "tsx", "typescript",
+    "bash", "c", "cpp", "go", "java", "javascript", "ruby", "rust", "tsx", "typescript",
 ]  # fmt: skip
 """Chunkers: by Markdown, by sentences, by characters, by rows, by pages (no chunk holds text of two pages),
 or by the definitions of a programming language; see :mod:`backstory.text.chunking.chunkers`."""

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
-from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -27,17 +26,10 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
 CodeLanguage: TypeAlias = Literal[
-    "bash", "c", "cpp", "css", "go", "java", "javascript", "python", "ruby", "rust", "tsx", "typescript"
+    "bash", "c", "cpp", "go", "java", "javascript", "python", "ruby", "rust", "tsx", "typescript"
 ]
 
 CODE_LANGUAGES: Final[tuple[CodeLanguage, ...]] = get_args(CodeLanguage)
-
-
-_GRAMMARS: Final[dict[CodeLanguage, tuple[str, str]]] = {
-    "tsx": ("tree_sitter_typescript", "language_tsx"),
-    "typescript": ("tree_sitter_typescript", "language_typescript"),
-}
-"""Module and function of a grammar whose names do not follow from the language's."""
 
 _CLOSING: Final = re.compile(r"(?:\W|_|\bend(?:if)?\b)+")
 """What closes a definition in languages with brackets, in Ruby, and in the preprocessor of C."""
@@ -68,9 +60,7 @@ _MOST_DEPTH: Final = 20
 _MOST_WRAPPERS: Final = 4
 _python: Final = threading.Lock()
 """CPython 3.11 lets threads disturb each other in its parser, and the filters of warnings belong to all threads."""
-
-
-_Named = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_Named: Final = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class PythonSyntaxError(InputError):
@@ -78,13 +68,9 @@ class PythonSyntaxError(InputError):
 
 
 class Definition(NamedTuple):
-    """A function, a class, a method and the like.
+    """A function, a class, a method and the like, with the comment and the decorators above it.
 
-    Attributes:
-        start: Offset of its first character, with the comment and the decorators above it.
-        end: Offset after its last character.
-        name: Its name.
-        parts: Definitions directly in it, in order, without overlap.
+    Its ``parts`` are the definitions directly in it, in order, without overlap.
     """
 
     start: int
@@ -143,10 +129,8 @@ def find_definitions(text: str, language: CodeLanguage) -> Sequence[Definition]:
     if the extra ``code`` is not installed.
     """
     if language == "python":
-        body = _parse_python(text)
-        return _find_in_python(
-            text, [0, *(match.end() for match in _LINE_END.finditer(text)), len(text)], body, 0, 0
-        )
+        bounds = [0, *(match.end() for match in _LINE_END.finditer(text)), len(text)]
+        return _find_in_python(text, bounds, _parse_python(text), 0, 0)
     grammar = _load_grammar(language)
     from tree_sitter import Parser
 
@@ -160,48 +144,44 @@ def _parse_python(text: str) -> list[ast.stmt]:
         with _python, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of doubtful escapes in someone else's code
             return ast.parse(text).body
-    except SyntaxError as error:
-        raise PythonSyntaxError(f"not valid {version} in line {error.lineno or 1}: {error.msg}") from error
     except (RecursionError, MemoryError) as error:  # the parser reports a full stack as a lack of memory
         raise PythonSyntaxError(
             f"nested too deeply for the parser of {version}", code="nested_too_deeply"
         ) from error
-    except ValueError as error:  # null bytes, half a surrogate pair
-        raise PythonSyntaxError(f"not valid {version}: {error}") from error
+    except (SyntaxError, ValueError) as error:  # the latter of null bytes and halves of surrogate pairs
+        where = (
+            f" in line {error.lineno or 1}: {error.msg}" if isinstance(error, SyntaxError) else f": {error}"
+        )
+        raise PythonSyntaxError(f"not valid {version}{where}") from error
 
 
 def _find_in_python(
-    text: str, bounds: Sequence[int], body: Sequence[ast.stmt], first_line: int, depth: int
+    text: str, bounds: Sequence[int], body: Sequence[ast.stmt], above: int, depth: int
 ) -> list[Definition]:
-    """List the definitions of a body."""
+    """List the definitions of a body; ``above`` is the last line before it, and ``bounds`` are the ends of lines."""
     found = []
-    for statement, line_above in zip(
-        body, accumulate(map(_last_line, body), max, initial=first_line), strict=False
-    ):
-        if not isinstance(statement, _Named) or depth == _MOST_DEPTH:
-            continue
-        first = min([statement.lineno, *(mark.lineno for mark in statement.decorator_list)])
-        while first - 1 > line_above and text[bounds[first - 2] : bounds[first - 1]].lstrip().startswith("#"):
-            first -= 1
-        code = text[
-            bounds[first - 1] : bounds[_last_line(statement)]
-        ].rstrip()  # a comment after it is part of it
-        parts = _find_in_python(text, bounds, statement.body, statement.lineno, depth + 1)
-        found.append(Definition(bounds[first - 1], bounds[first - 1] + len(code), statement.name, parts))
+    for statement in body:
+        last = statement.end_lineno or statement.lineno
+        if isinstance(statement, _Named) and depth < _MOST_DEPTH:
+            first = min([statement.lineno, *(mark.lineno for mark in statement.decorator_list)])
+            while first - 1 > above and text[bounds[first - 2] : bounds[first - 1]].lstrip().startswith("#"):
+                first -= 1
+            start = bounds[first - 1]
+            end = start + len(text[start : bounds[last]].rstrip())  # a comment after it is part of it
+            parts = _find_in_python(text, bounds, statement.body, statement.lineno, depth + 1)
+            found.append(Definition(start, end, statement.name, parts))
+        above = max(above, last)
     return found
-
-
-def _last_line(statement: ast.stmt) -> int:
-    return statement.end_lineno or statement.lineno
 
 
 @cache
 def _load_grammar(language: CodeLanguage) -> Language:
     require_extra("code", f"cutting {language} source code into definitions", "read the file as text")
-    module, function = _GRAMMARS.get(language, (f"tree_sitter_{language}", "language"))
     from tree_sitter import Language
 
-    return Language(getattr(import_module(module), function)())
+    if language in ("tsx", "typescript"):
+        return Language(getattr(import_module("tree_sitter_typescript"), f"language_{language}")())
+    return Language(import_module(f"tree_sitter_{language}").language())
 
 
 def _number_characters(content: bytes) -> Offsets:

@@ -28,7 +28,6 @@ SOURCES: dict[CodeLanguage, str] = {
     "cpp": "namespace room {\nclass Box {\n public:\n  int open() { return 1; }\n};\n}\n"
     'extern "C" {\nint shut() { return 1; }\n}\n'
     "// Any.\ntemplate <class T> T any(T a) { return a; }\nint &Box::lid() { return x; }\n",
-    "css": "/* Colours */\na { color: red; }\nb { color: blue; }\n",
     "go": "package main\n\n// Box is one.\ntype Box struct {\n\tA int\n}\n\n// Open it.\nfunc (b *Box) Open() {}\n",
     "java": "package x;\n\n/** A box. */\n@Safe\npublic class Box {\n  int a;\n\n  /** Opens. */\n"
     "  @Override\n  void open() {}\n  Box() {}\n}\n",
@@ -46,7 +45,6 @@ WHOLE: dict[CodeLanguage, list[str]] = {
     "bash": ["", "greet", ""],
     "c": ["", "add", "box", "lid"],
     "cpp": ["room", "", "shut", "any", "Box::lid"],
-    "css": [""],
     "go": ["", "Box", "Open"],
     "java": ["", "Box"],
     "javascript": ["", "Box", "twice", "f", ""],

@@ -38,7 +38,6 @@ _LANGUAGES: Final[dict[CodeLanguage, str]] = {
     "bash": ".sh .bash",
     "c": ".c .h",
     "cpp": ".cc .cpp .cxx .hh .hpp .hxx",
-    "css": ".css",
     "go": ".go",
     "java": ".java",
     "javascript": ".js .mjs .cjs .jsx",
@@ -167,7 +166,9 @@ def _choose_chunker(text: str, suffix: str) -> tuple[Chunker, str | None]:
             f"the code has {len(text):,} characters, more than the {MOST_CODE_CHARACTERS:,} that are parsed"
         )
         return "sentence", problem
-    language = _LANGUAGE_OF[suffix]
+    language = _LANGUAGE_OF.get(suffix)
+    if language is None:
+        return "sentence", None
     try:
         find_definitions(text, language)
     except PythonSyntaxError as error:
@@ -201,4 +202,4 @@ ASCIIDOC: Final = DocumentFormat(
 ORG_MODE: Final = DocumentFormat(
     "org", "Org mode", frozenset({".org"}), _read_marked(convert_org_mode), gives_markdown=True
 )
-CODE: Final = DocumentFormat("code", "source code", frozenset(_LANGUAGE_OF), read_code)
+CODE: Final = DocumentFormat("code", "source code", frozenset([*_LANGUAGE_OF, ".css"]), read_code)
