@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Final
 
 import regex
@@ -58,6 +59,7 @@ _NO_LETTER: Final = re.compile(r"[^\w:]|_")
 _FIELDS: Final = ("tags:", "similarity:")
 
 
+@lru_cache(maxsize=512)  # the same documents stand in the contexts of many windows
 def escape_block(text: str) -> str:
     """Escape everything that could be read as structure of the prompt with a backslash.
 
@@ -75,6 +77,7 @@ def escape_block(text: str) -> str:
     return "".join([*pieces, lines[done:]])
 
 
+@lru_cache(maxsize=4096)
 def escape_line(text: str) -> str:
     """Fold a text into one line without brackets that would close a title early, and without inline structure."""
     folded = _WHITESPACE.sub(" ", _drop_unseen(_LINE_END.sub(" ", text))).strip()

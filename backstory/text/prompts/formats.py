@@ -9,10 +9,8 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 
 from backstory.settings.models import ContextSettings
 from backstory.text.chunking.tokens import estimate_tokens
-from backstory.text.prompts.entries import HEADING, format_entry, format_markdown, name_pages
+from backstory.text.prompts.entries import format_markdown, name_pages
 from backstory.text.prompts.escaping import escape_block, escape_line
 
 ContextFormat: TypeAlias = Literal["markdown", "json", "messages", "xml", "blocks"]
@@ -28,6 +26,8 @@ FORMATS: Final[tuple[ContextFormat, ...]] = get_args(ContextFormat)
 
 Row: TypeAlias = Mapping[str, Any]
 """A row of table ``contexts``."""
+_Write: TypeAlias = Callable[[Sequence[Row], int], str]
+"""Writes rows, and the number of rows that are left out."""
 
 _GUIDE: Final = (
     "Earlier documents that serve this conversation; one that serves it perhaps may help, and serves no message for "
@@ -41,28 +41,10 @@ _LEFT_OUT_TOKENS: Final = 40
 """Room for the number of documents that are left out."""
 
 
-# The same documents stand in the contexts of many windows, and each format escapes them.
-_line: Final = lru_cache(maxsize=4096)(escape_line)
-_block: Final = lru_cache(maxsize=512)(escape_block)
-
-
 @lru_cache(maxsize=4096)
 def _alone(text: str) -> str:
     """Escape a line that is a value of its own, so that it may begin with the name of a role."""
     return escape_block(escape_line(text))
-
-
-@dataclass(frozen=True)
-class _Form:
-    """How a format is written.
-
-    Attributes:
-        write: Writes rows, and the number of rows that are left out.
-        entry: Writes what one row adds.
-    """
-
-    write: Callable[[Sequence[Row], int], str]
-    entry: Callable[[Row], str]
 
 
 def format_context(rows: Sequence[Row], settings: ContextSettings, form: ContextFormat = "markdown") -> str:
@@ -79,7 +61,7 @@ def format_context(rows: Sequence[Row], settings: ContextSettings, form: Context
     """
     if form == "markdown":
         return format_markdown(rows, settings)
-    return _write_within(rows, settings, _FORMS[form])
+    return _write_within(rows, settings, _WRITERS[form])
 
 
 def cite_documents(rows: Sequence[Row], settings: ContextSettings) -> str:
@@ -87,90 +69,64 @@ def cite_documents(rows: Sequence[Row], settings: ContextSettings) -> str:
 
     ``rows``: its rows of table ``contexts``, by rank.
     """
-    return _write_within(rows, settings, _CITED)
+    return _write_within(rows, settings, _write_cited)
 
 
 def count_frames(rows: Sequence[Row]) -> NDArray[np.int64]:
     """Count the tokens of rows without their passages, in the longest format, shape ``(len(rows),)``."""
-    settings = ContextSettings(excerpt="passage")
     unknown = {"passage": "", "passage_start": _LARGE, "passage_end": _LARGE}
     bare = [{**row, **unknown} for row in rows]
-    counts = [estimate_tokens([format_entry(row, settings) for row in bare])]
-    counts += [estimate_tokens([form.entry(row) for row in bare]) for form in _FORMS.values()]
-    longest: NDArray[np.int64] = np.max(counts, axis=0)
-    return longest
+    return estimate_tokens([f"{_dump(_make_block(row))},\n{_dump(_trace(99, row))},\n" for row in bare])
 
 
 def count_fixed() -> int:
     """Count the tokens of what stands around the rows, in the longest format."""
-    texts = [HEADING, *(form.write([], 0) for form in _FORMS.values())]
-    return int(estimate_tokens(texts).max()) + _LEFT_OUT_TOKENS
+    return count_longest([])
 
 
 def count_passages(texts: Sequence[str]) -> NDArray[np.int64]:
     """Count the tokens of parts of passages as strings of JSON, shape ``(len(texts),)``."""
-    return estimate_tokens([_encode(_block(text)) for text in texts])
+    return estimate_tokens([_dump(escape_block(text))[1:-1] for text in texts])
 
 
 def count_longest(rows: Sequence[Row]) -> int:
     """Count the tokens of a context in the format that writes it longest."""
     # The message holds the Markdown with numbers to cite, which is longer than the Markdown without.
-    texts = [form.write(rows, 0) for form in _FORMS.values()]
-    return int(estimate_tokens(texts).max()) + _LEFT_OUT_TOKENS
+    return int(estimate_tokens([write(rows, 0) for write in _WRITERS.values()]).max()) + _LEFT_OUT_TOKENS
 
 
-def _write_within(rows: Sequence[Row], settings: ContextSettings, form: _Form) -> str:
-    if not rows:
-        return ""
-    shown = len(rows)
-    text = form.write(rows, 0)
-    while shown and estimate_tokens([text])[0] > settings.max_tokens:
-        shown -= 1
-        text = form.write(rows[:shown], len(rows) - shown)
+def _write_within(rows: Sequence[Row], settings: ContextSettings, write: _Write) -> str:
+    """Write as many rows as fit."""
+    for shown in range(len(rows), -1, -1):
+        text = write(rows[:shown], len(rows) - shown) if rows else ""
+        if estimate_tokens([text])[0] <= settings.max_tokens:
+            break
     return text
 
 
 def _write_cited(rows: Sequence[Row], left_out: int) -> str:
-    more = f"{_count_left_out(left_out)}\n\n" if left_out else ""
+    more = f"{left_out} more did not fit into context.max_tokens.\n\n" if left_out else ""
     return _CITED_HEADING + "".join(map(_cite, rows)) + more
 
 
 def _cite(row: Row) -> str:
-    tags = ", ".join(_line(tag) for tag in row["tags"]) or "none"
-    pages = name_pages(row)
-    name = f"{_line(row['title']) or 'Untitled'}{', ' if pages else ''}{pages}"
+    tags = ", ".join(escape_line(tag) for tag in row["tags"]) or "none"
+    quoted = "\n".join(f"> {line}".rstrip() for line in escape_block(row["passage"]).split("\n"))
     return (
-        f"### [{row['citation']}] {name} ({_day(row) or 'undated'})\n"
-        f"- File: {_line(row['uri'])}\n- Tags: {tags}\n- Serves: {_line(row['serves'])}\n\n"
-        f"{_quote(_block(row['passage']))}\n\n"
+        f"### [{row['citation']}] {_name(row, escape_line)} ({_day(row) or 'undated'})\n"
+        f"- File: {escape_line(row['uri'])}\n- Tags: {tags}\n- Serves: {escape_line(row['serves'])}\n\n{quoted}\n\n"
     )
-
-
-def _quote(escaped: str) -> str:
-    return "\n".join(f"> {line}".rstrip() for line in escaped.split("\n"))
 
 
 def _write_json(rows: Sequence[Row], left_out: int) -> str:
-    listed = ",\n".join(map(_describe_json, rows))
+    listed = ",\n".join(_dump({**_describe(row), "passage": escape_block(row["passage"])}) for row in rows)
     return f'{{"guide": {_dump(_GUIDE)}, "left_out": {left_out}, "documents": [\n{listed}\n]}}'
 
 
-def _describe_json(row: Row) -> str:
-    return _dump(
-        {
-            "number": row["citation"],
-            **_describe_source(row),
-            "published_at": _day(row),
-            "tags": [_alone(tag) for tag in row["tags"]],
-            "serves": _alone(row["serves"]),
-            "passage": _block(row["passage"]),
-        }
-    )
-
-
 def _write_messages(rows: Sequence[Row], left_out: int) -> str:
-    content = _encode(_write_cited(rows, left_out))
-    return f'[{{"role": "system", "content": {_dump(_GUIDE)}}},\n{{"role": "user", "content": "{content}"}}]'
+    system = _dump({"role": "system", "content": _GUIDE})
+    user = _dump({"role": "user", "content": _write_cited(rows, left_out)})
+    return f"[{system},\n{user}]"
 
 
 def _write_xml(rows: Sequence[Row], left_out: int) -> str:
@@ -179,48 +135,56 @@ def _write_xml(rows: Sequence[Row], left_out: int) -> str:
 
 
 def _tag(row: Row) -> str:
-    source = {
-        "number": str(row["citation"]),
-        **_describe_source(row),
+    described = {
+        **_describe(row),
         "published_at": _day(row) or "",
-        "tags": ", ".join(_alone(tag) for tag in row["tags"]),
-        "serves": _alone(row["serves"]),
+        "tags": ", ".join(map(_alone, row["tags"])),
     }
-    attributes = "".join(f' {name}="{html.escape(str(value))}"' for name, value in source.items())
-    return f"<document{attributes}>\n{html.escape(_block(row['passage']))}\n</document>\n"
+    attributes = "".join(f' {name}="{html.escape(str(value))}"' for name, value in described.items())
+    return f"<document{attributes}>\n{html.escape(escape_block(row['passage']))}\n</document>\n"
 
 
 def _write_blocks(rows: Sequence[Row], left_out: int) -> str:
     blocks = ",\n".join(_dump(_make_block(row)) for row in rows)
-    table = ",\n".join(_dump({"index": index, **_trace(row)}) for index, row in enumerate(rows))
+    table = ",\n".join(_dump(_trace(index, row)) for index, row in enumerate(rows))
     return f'{{"left_out": {left_out}, "blocks": [\n{blocks}\n],\n"table": [\n{table}\n]}}'
 
 
 def _make_block(row: Row) -> dict[str, Any]:
     """Make a content block of the type ``search_result``, which has no field for a revision or a page."""
-    pages = name_pages(row)
     return {
         "type": "search_result",
         "source": f"{_alone(row['uri'])}#rev:{row['revision']}",
-        "title": f"{_alone(row['title']) or 'Untitled'}{', ' if pages else ''}{pages}",
-        "content": [{"type": "text", "text": _block(row["passage"])}],
+        "title": _name(row, _alone),
+        "content": [{"type": "text", "text": escape_block(row["passage"])}],
         "citations": {"enabled": True},
     }
 
 
-def _trace(row: Row) -> dict[str, Any]:
-    return {"number": row["citation"], **_describe_source(row), "published_at": _day(row)}
+def _trace(index: int, row: Row) -> dict[str, Any]:
+    """Describe what a block quotes."""
+    described = _describe(row)
+    return {"index": index, **{name: described[name] for name in described if name not in ("tags", "serves")}}
 
 
-def _describe_source(row: Row) -> dict[str, Any]:
+def _describe(row: Row) -> dict[str, Any]:
     return {
+        "number": row["citation"],
         "title": _alone(row["title"]) or "Untitled",
         "uri": _alone(row["uri"]),
         "revision": row["revision"],
         **({"pages": pages} if (pages := name_pages(row)) else {}),
         "passage_start": row["passage_start"],
         "passage_end": row["passage_end"],
+        "published_at": _day(row),
+        "tags": [_alone(tag) for tag in row["tags"]],
+        "serves": _alone(row["serves"]),
     }
+
+
+def _name(row: Row, escape: Callable[[str], str]) -> str:
+    pages = name_pages(row)
+    return f"{escape(row['title']) or 'Untitled'}{', ' if pages else ''}{pages}"
 
 
 def _day(row: Row) -> str | None:
@@ -228,27 +192,13 @@ def _day(row: Row) -> str | None:
     return published.date().isoformat() if published else None
 
 
-def _count_left_out(count: int) -> str:
-    return f"{count} more did not fit into context.max_tokens."
-
-
 def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _encode(text: str) -> str:
-    """Write a text as the inside of a JSON string."""
-    return _dump(text)[1:-1]
-
-
-_CITED: Final = _Form(_write_cited, _cite)
-_FORMS: Final[Mapping[str, _Form]] = MappingProxyType(
-    {
-        "json": _Form(_write_json, lambda row: _describe_json(row) + ",\n"),
-        "messages": _Form(_write_messages, lambda row: _encode(_cite(row))),
-        "xml": _Form(_write_xml, _tag),
-        "blocks": _Form(
-            _write_blocks, lambda row: f"{_dump(_make_block(row))},\n{_dump({'index': 99, **_trace(row)})},\n"
-        ),
-    }
-)
+_WRITERS: Final[Mapping[str, _Write]] = {
+    "json": _write_json,
+    "messages": _write_messages,
+    "xml": _write_xml,
+    "blocks": _write_blocks,
+}
