@@ -12,8 +12,6 @@ from backstory.text.words import Words, find_words, list_parts
 
 FindTerms: TypeAlias = Callable[[Sequence[str], str], list[tuple[int, int]]]
 """Returns the spans of the search keys' content words in a text: first character, and the one after the last."""
-
-
 _KEPT_WORDS: Final = 32_768
 """Words whose terms are kept in memory, about 10 MB."""
 

@@ -10,12 +10,10 @@ import json
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import regex
 
@@ -57,7 +55,7 @@ def find_small_talk(texts: Sequence[str | None], names: Iterable[str] = ()) -> l
     words.
     """
     named = {word: _EVERY for name in names for word in _split(name) if not word.isnumeric()}
-    known = {**_list_words(), **named} if named else _list_words()
+    known = {**_read_lexicon().words, **named}
     split = [[] if text is None else _split(_SIGNS.sub(" ", text)) for text in texts]
     found = [_is_covered(units, known) for units in split]
     return [
@@ -75,69 +73,38 @@ def _split(text: str) -> list[str]:
     return _UNITS.findall(unicodedata.normalize("NFC", bare))
 
 
-@dataclass(frozen=True)
-class _Expressions:
-    """Words and phrases without content.
+class _Lexicon(NamedTuple):
+    """Words and phrases without content, with their languages as bits."""
 
-    Attributes:
-        everywhere: Those that all languages share.
-        calls: Those of each language that go with a name, as in "thanks, Ana".
-        others: All others of each language. Its stop words, where there are any, count besides.
-    """
-
-    everywhere: Sequence[str]
-    calls: Mapping[str, Sequence[str]]
-    others: Mapping[str, Sequence[str]]
+    words: dict[str, int]
+    phrases: dict[str, list[tuple[_Units, int]]]
+    """The phrases of several words by their first word."""
+    calls: set[_Units]
+    """Words and phrases that go with a name, as in "thanks, Ana"."""
 
 
 @cache
-def _read_expressions() -> _Expressions:
+def _read_lexicon() -> _Lexicon:
+    """Read the expressions of each language, and those that all share; stop words of a language count as its own."""
     record = json.loads(_EXPRESSIONS_FILE.read_text(encoding="utf-8"))
-    languages = record["languages"]
-    return _Expressions(
-        everywhere=record["everywhere"],
-        calls={language: lists["calls"] for language, lists in languages.items()},
-        others={language: lists["others"] for language, lists in languages.items()},
-    )
+    lexicon = _Lexicon({}, defaultdict(list), set())
+    languages: defaultdict[_Units, int] = defaultdict(int)
+    for place, (language, lists) in enumerate(record["languages"].items()):
+        calls = _list_phrases(lists["calls"])
+        lexicon.calls.update(calls)
+        for units in calls | _list_phrases([*lists["others"], *list_stop_words(find_stemmer(language))]):
+            languages[units] |= 1 << place
+    languages.update(dict.fromkeys(_list_phrases(record["everywhere"]), _EVERY))
+    for units, bits in languages.items():
+        if len(units) == 1:
+            lexicon.words[units[0]] = bits
+        else:
+            lexicon.phrases[units[0]].append((units, bits))
+    return lexicon
 
 
-def _list_phrases(expressions: Iterable[str]) -> Iterator[_Units]:
-    return filter(None, (tuple(_split(each)) for each in expressions))
-
-
-@cache
-def _list_words() -> dict[str, int]:
-    """List the words of all languages, each with its languages as bits."""
-    return {units[0]: bits for units, bits in _list_expressions().items() if len(units) == 1}
-
-
-@cache
-def _list_expressions() -> dict[_Units, int]:
-    """List the words and phrases of all languages, each with its languages as bits."""
-    found: defaultdict[_Units, int] = defaultdict(int)
-    expressions = _read_expressions()
-    for place, (language, calls) in enumerate(expressions.calls.items()):
-        stop_words = sorted(list_stop_words(find_stemmer(language)))
-        for units in _list_phrases(chain(calls, expressions.others[language], stop_words)):
-            found[units] |= 1 << place
-    found.update((units, _EVERY) for units in _list_phrases(expressions.everywhere))
-    return dict(found)
-
-
-@cache
-def _list_continuations() -> dict[str, tuple[tuple[_Units, int], ...]]:
-    """List the phrases of several words by their first word."""
-    found = defaultdict(list)
-    for units, bits in _list_expressions().items():
-        if len(units) > 1:
-            found[units[0]].append((units, bits))
-    return {first: tuple(phrases) for first, phrases in found.items()}
-
-
-@cache
-def _list_calls() -> frozenset[_Units]:
-    """List the words and phrases that a name may follow."""
-    return frozenset(chain.from_iterable(map(_list_phrases, _read_expressions().calls.values())))
+def _list_phrases(expressions: Iterable[str]) -> set[_Units]:
+    return {tuple(_split(each)) for each in expressions} - {()}
 
 
 def _find_languages(unit: str, known: dict[str, int]) -> int:
@@ -158,7 +125,7 @@ def _is_covered(units: Sequence[str], known: dict[str, int]) -> bool:
     """Tell whether the expressions of one language make up all words."""
     if len(units) == 1 and units[0].isnumeric():
         return False
-    continuations = _list_continuations()
+    phrases = _read_lexicon().phrases
     # The languages whose expressions make up all words before each place.
     covered = [_EVERY] + [0] * len(units)
     last = 0
@@ -171,7 +138,7 @@ def _is_covered(units: Sequence[str], known: dict[str, int]) -> bool:
         if reached := here & _find_languages(unit, known):
             covered[place + 1] |= reached
             last = max(last, place + 1)
-        for phrase, bits in continuations.get(unit, ()):
+        for phrase, bits in phrases.get(unit, ()):
             end = place + len(phrase)
             if here & bits and tuple(units[place:end]) == phrase:
                 covered[end] |= here & bits
@@ -183,7 +150,7 @@ def _addresses_someone(text: str, units: Sequence[str], known: dict[str, int]) -
     """Tell whether a text without a question is small talk beside one capitalised word, as in "Thanks, Ana"."""
     if not 1 < len(units) <= _LONGEST_CALL or any(mark in text for mark in "?？؟"):
         return False
-    calls = _list_calls()
+    calls = _read_lexicon().calls
     for place, unit in enumerate(units):
         if unit in known or not _is_capitalised(unit, text):
             continue

@@ -12,14 +12,10 @@ from typing import Final
 
 NO_LANGUAGE: Final = "none"
 """Name of the stemmer that leaves words as they are."""
-
-
 _STOP_WORDS_FILE: Final = Path(__file__).with_name("stop_words.json")
 
 EACH_BY_ITS_OWN: Final = "auto"
 """Value of ``index.language`` by which each document is stemmed by its own language."""
-
-
 _STEMMERS: Final = MappingProxyType({
     "ar": "arabic", "bs": "serbian", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek",
     "en": "english", "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian",

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import chain, pairwise
-from typing import Final, Protocol
+from typing import Final
 
 import regex
 import Stemmer
@@ -24,48 +25,26 @@ _UNSPACED = (
     r"[[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}"
     r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]&&[\p{L}\p{M}\p{N}]]"
 )
-
-
 _SPACED = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--{_UNSPACED}]"
-
-
 PLAIN_LETTERS: Final = {
     "æ": "ae", "ð": "d", "ø": "o", "þ": "th", "đ": "d", "ħ": "h", "ı": "i", "ł": "l", "ŉ": "n", "ŋ": "n", "œ": "oe",
     "Æ": "AE", "Ð": "D", "Ø": "O", "Þ": "TH", "Đ": "D", "Ħ": "H", "Ł": "L", "Ŋ": "N", "Œ": "OE",
 }  # fmt: skip
 """Letters that Unicode does not decompose, with their spelling on keyboards that lack them."""
-
-
 # The letters, marks, digits and inner points of a word are those of Unicode's word boundaries (UAX #29). A hyphen
 # joins, too, which UAX #29 leaves to the application: identifiers such as EIP-1559 are words.
 _WORDS = regex.compile(
     rf"(?P<unspaced>{_UNSPACED}+)|(?P<spaced>{_SPACED}+(?:['.·״׳\-]{_SPACED}+)*)", regex.VERSION1
 )
-
-
 # Finds the same as _WORDS in folded ASCII, with the faster module.
 _ASCII_WORDS = re.compile(r"[a-z0-9_]+(?:['.\-][a-z0-9_]+)*")
-
-
 _PARTS = re.compile(r"[^_.\-]+")
-
-
 _IDENTIFYING = re.compile(r"[\d_.\-]")
-
-
 _HAN = regex.compile(r"\p{Han}")
-
-
 _CLUSTER = regex.compile(r"\X")
-
-
 # Invisible signs inside of words, such as soft hyphens. A space of no width separates words.
 _INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}--\u200B]+", regex.VERSION1)
-
-
 _LIKE_ASCII = str.maketrans({"’": "'", "‐": "-"})
-
-
 _ACCENTED = regex.compile(r"([\p{Latin}\p{Greek}])\p{Mn}+")
 
 
@@ -90,21 +69,6 @@ def list_parts(word: str) -> list[str]:
     return [word, *parts] if len(parts) > 1 else parts
 
 
-class _Terms(dict[str, list[str]]):
-    """A cache of the terms of each word."""
-
-    def __init__(self, find: Callable[[str], list[str]]) -> None:
-        self._find = find
-
-    def __missing__(self, word: str) -> list[str]:
-        terms = self[word] = self._find(word)
-        return terms
-
-
-class _Stemmer(Protocol):
-    def stemWord(self, word: str) -> str: ...  # noqa: N802 - the library's name
-
-
 class Words:
     """Splits texts into the terms of one language.
 
@@ -122,21 +86,22 @@ class Words:
                 f"index.language {language!r} is not known; use one of {', '.join(known)}, or {NO_LANGUAGE}",
                 code="unknown_language",
             )
-        self._stemmer: _Stemmer | None = None if language == NO_LANGUAGE else Stemmer.Stemmer(language)
+        self._stem: Callable[[str], str] | None = None
+        if language != NO_LANGUAGE:
+            self._stem = Stemmer.Stemmer(language).stemWord
         self._stop_words = list_stop_words(language)
-        self._terms = _Terms(self._find_terms)
+        self._terms = cache(self._find_terms)
 
     def split(self, text: str) -> list[str]:
         """Split a text into normalised words, in order, repeated ones included."""
-        return list(chain.from_iterable(map(self._terms.__getitem__, find_words(text))))
+        return list(chain.from_iterable(map(self._terms, find_words(text))))
 
     def find_term(self, part: str) -> str | None:
         """Return the term of a word or part of :func:`list_parts`; None for a stop word."""
         if part in self._stop_words:
             return None
-        if self._stemmer is None or _IDENTIFYING.search(part):
-            return _strip_accents(part)
-        return _strip_accents(self._stemmer.stemWord(part))
+        stem = None if _IDENTIFYING.search(part) else self._stem
+        return _strip_accents(stem(part) if stem else part)
 
     def _find_terms(self, word: str) -> list[str]:
         return [term for part in list_parts(word) if (term := self.find_term(part)) is not None]

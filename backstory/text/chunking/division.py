@@ -11,31 +11,15 @@ from backstory.text.chunking.outline import Outline, outline_markdown
 from backstory.text.chunking.units import Range, join_wrapped, split_graphemes, split_sentences
 
 Form = Literal["sentence", "item", "row", "table_head", "code", "heading"]
-
-
 _LONGEST_CODE: Final = 1500
 """Characters; a longer block of code, or one that a chunk cuts, is divided at its lines."""
-
-
 _LONGEST_SENTENCE: Final = 800
 """Characters; a longer sentence is divided at its clauses."""
-
-
 _LONGEST_PART: Final = 400
-
-
 _ITEM = re.compile(r"(?:[-+*•]|\d{1,9}[.)])\s")
-
-
 _TABLE_RULE = re.compile(r"[ \t]*\n[ \t]*\|[ \t:|-]*-[ \t:|-]*(?=\n|\Z)")
-
-
 _CODE = re.compile(r"(`{3,}|~{3,})[^\n]*\n.*\n[ \t]*\1[`~]*", re.DOTALL)
-
-
 _CLAUSE_END = re.compile(r"(?:[;,:—–](?=\s)|[、，；：])\s*")
-
-
 _MARKUP = re.compile(r"^[#\s]+|[#\s]+$|[*_`]")
 
 

@@ -38,8 +38,6 @@ _SENTENCE_BREAK = re.compile(
 )
 _ENDS_A_SENTENCE = re.compile(r"[.!?…。！？｡:：;|][\"'”’»)\]」』】）*_`]*\Z")
 _BEGINS_A_LINE = re.compile(r"[-+*•>|]|\d{1,9}[.)]\s|#{1,6}\s|`{3}|~{3}")
-
-
 _ROW: Final = re.compile(r"[^\n:;|]{1,80}: [^\n;]*; [^\n:;]{1,80}: |[^\n|]*[^\s|] \| [^\s|]")
 """Beginning of a row of a table, as CSV and JSON (``name: Ann; city: Riga``) or a sheet (``Ann | Riga``) are read."""
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -87,18 +88,13 @@ def make_entry_counter(
     # Passages are chosen later, to fill what the beginnings of the chosen chunks leave of the budget.
     settings = settings.model_copy(update={"excerpt": "head"})
     places = {chunk_id: place for place, chunk_id in enumerate(chunks["chunk_id"])}
-    counts: dict[str, int] = {}
 
-    def count(chunk_ids: Sequence[str]) -> NDArray[np.int64]:
-        # Only few of the stored chunks are needed, and writing an entry is expensive.
-        new = [chunk_id for chunk_id in chunk_ids if chunk_id not in counts]
-        if new:
-            rows = (fields.row(places[chunk_id], named=True) for chunk_id in new)
-            tokens = estimate_tokens([format_entry(row, settings) for row in rows])
-            counts.update(zip(new, tokens.tolist(), strict=True))
-        return np.array([counts[chunk_id] for chunk_id in chunk_ids], dtype=np.int64)
+    @cache  # only few of the stored chunks are needed, and writing an entry is expensive
+    def count_entry(chunk_id: str) -> int:
+        entry = format_entry(fields.row(places[chunk_id], named=True), settings)
+        return int(estimate_tokens([entry])[0])
 
-    return count
+    return lambda chunk_ids: np.array(list(map(count_entry, chunk_ids)), np.int64)
 
 
 def cut_to_common_length(texts: Sequence[str], characters: int) -> list[str]:
@@ -164,8 +160,5 @@ def name_messages(places: Iterable[int]) -> str:
 
 
 def _format_date(value: object) -> str:
-    if isinstance(value, datetime):
-        return value.date().isoformat()
-    if isinstance(value, date):
-        return value.isoformat()
-    return escape_line(str(value)) if value else "undated"
+    day = value.date() if isinstance(value, datetime) else value
+    return escape_line(str(day)) if day else "undated"
