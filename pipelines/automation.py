@@ -1,7 +1,8 @@
 """Starts runs after changes and every night, reports what was built without Dagster, and alerts of killed runs."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
@@ -65,23 +66,24 @@ def make_sensor(workspace: Workspace, clock: Callable[[], float] = time.time) ->
         "Reports what was built without Dagster.",
     )
     def changed_files(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        opened = open_workspace(root)
+        opened, requests = open_workspace(root), []
         before = _Seen.model_validate_json(context.cursor) if context.cursor else _Seen()
-        exports, keys = plan_partitions(opened)
-        read = [fingerprint_messages(opened, exports), fingerprint_documents(opened)]
-        inputs = digest([*read, opened.settings.model_dump_json(), *keys[-1:]], length=16)
-        now = _Seen(inputs=inputs, state=hash_state(opened), synced=before.synced)
-        is_under_way = _is_under_way(context.instance, opened)
-        if is_under_way or (now.state != before.state and report_made(opened, context.instance) is None):
-            return dg.SkipReason("A run is under way.")
-        is_known = inputs == before.inputs and (before.requested or now.state == before.state)
-        next_sync, requests = find_next_sync(opened), []
-        if next_sync is not None and max(next_sync, before.synced + SYNC_SECONDS) <= clock():
-            now.synced, now.inputs = clock(), before.inputs
-            requests = [_request(opened, [])]
-        elif not (is_known or _is_up_to_date(opened, keys)):
-            now.requested = True
-            requests = [_request(opened, keys)]
+        with _alerting(opened):
+            exports, keys = plan_partitions(opened)
+            read = [fingerprint_messages(opened, exports), fingerprint_documents(opened)]
+            inputs = digest([*read, opened.settings.model_dump_json(), *keys[-1:]], length=16)
+            now = _Seen(inputs=inputs, state=hash_state(opened), synced=before.synced)
+            is_under_way = _is_under_way(context.instance, opened)
+            if is_under_way or (now.state != before.state and report_made(opened, context.instance) is None):
+                return dg.SkipReason("A run is under way.")
+            is_known = inputs == before.inputs and (before.requested or now.state == before.state)
+            next_sync = find_next_sync(opened)
+            if next_sync is not None and max(next_sync, before.synced + SYNC_SECONDS) <= clock():
+                now.synced, now.inputs = clock(), before.inputs
+                requests = [_request(opened, [])]
+            elif not (is_known or _is_up_to_date(opened, keys)):
+                now.requested = True
+                requests = [_request(opened, keys)]
         return dg.SensorResult(
             run_requests=requests or None,
             skip_reason=None if requests else "Nothing has changed.",
@@ -104,7 +106,8 @@ def make_schedule(workspace: Workspace) -> dg.ScheduleDefinition:
     )
     def materialize_recent(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
         opened = open_workspace(root)
-        _, keys = plan_partitions(opened)
+        with _alerting(opened):
+            _, keys = plan_partitions(opened)
         return _request(opened, keys, context.scheduled_execution_time.isoformat())
 
     return materialize_recent
@@ -166,18 +169,24 @@ def make_alert_sensors(workspace: Workspace) -> list[dg.SensorDefinition]:
 def plan_partitions(workspace: Workspace) -> tuple[Sequence[ExportFile], list[str]]:
     """List the chat exports, and the partitions from the first message to the last that Dagster offers and have ended.
 
-    An empty folder of chats, as `backstory init` makes it, has none. An error is alerted here, since no run begins.
+    An empty folder of chats, as `backstory init` makes it, has none.
     """
-    try:
-        exports = find_exports(workspace.chats_dir) if workspace.chats_dir.is_dir() else ()
-        has_messages = exports or workspace.tables.keys("messages")
-        found = find_partitions(workspace, exports) if has_messages else []
-    except BackstoryError as error:
-        send_alerts(workspace, Run((), frozenset()), error)
-        raise
+    exports = find_exports(workspace.chats_dir) if workspace.chats_dir.is_dir() else ()
+    has_messages = exports or workspace.tables.keys("messages")
+    found = find_partitions(workspace, exports) if has_messages else []
     definition = partitions_of(workspace)
     first, last = definition.get_first_partition_key(), definition.get_last_partition_key()
     return exports, [key for key in found if first and last and first <= key <= last]
+
+
+@contextmanager
+def _alerting(workspace: Workspace) -> Iterator[None]:
+    """Alert of an error that keeps a run from being requested."""
+    try:
+        yield
+    except BackstoryError as error:
+        send_alerts(workspace, Run((), frozenset()), error)
+        raise
 
 
 def _request(workspace: Workspace, keys: Sequence[str], run_key: str | None = None) -> dg.RunRequest:

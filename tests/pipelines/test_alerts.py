@@ -11,6 +11,7 @@ import pytest
 from dagster._core.errors import DagsterUserCodeExecutionError
 
 from assets.tags import tag_range
+from backstory.base.errors import ModelSetupError
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.automation import JOB, make_alert_sensors
 from pipelines.definitions import define
@@ -135,3 +136,18 @@ def test_a_key_with_which_no_run_can_be_planned_is_told(
     told = read_told(alerted)[-1]
     assert (told["event"], told["status"]) == ("problems", "failed")
     assert told["failures"][0]["sentence"] == str(raised.value.user_exception)
+
+
+def test_an_absent_model_of_which_the_sensor_learns_is_told_once(
+    alerted: Workspace, instance: dg.DagsterInstance
+) -> None:
+    settings = alerted.root / "backstory.yaml"
+    settings.write_text(
+        settings.read_text("utf-8").replace("provider: hashing", "model_dir: absent"), "utf-8"
+    )
+    context = dg.build_sensor_context(instance, definitions=define(alerted))
+    for _ in range(2):
+        with pytest.raises(ModelSetupError) as raised:
+            define(alerted).resolve_sensor_def("changed_files").evaluate_tick(context)
+    (told,) = read_told(alerted)
+    assert told["failures"][0]["sentence"] == str(raised.value)

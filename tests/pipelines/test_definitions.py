@@ -158,7 +158,7 @@ def test_dagsters_command_materializes_a_range_into_the_history_of_the_workspace
         timeout=600,
         check=True,
     )
-    assert workspace.tables.read("window_contexts").height == 2
+    assert workspace.tables.read("window_contexts").height == 3
     with open_instance(workspace) as instance:
         [run] = instance.get_runs()
         assert run.status is dg.DagsterRunStatus.SUCCESS

@@ -119,7 +119,9 @@ def put_as_stored(workspace: Workspace) -> Reading:
 def _put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
     messages, quarantine, sources = read.messages, read.quarantine, read.sources
     secret = None
-    if workspace.settings.privacy.pseudonyms:
+    if workspace.settings.privacy.pseudonyms and len(
+        read.sources
+    ):  # else a run without a file would make a key
         secret = workspace.load_secret()
         messages, quarantine, sources = _pseudonymize(read, secret)
     forgotten = read_forgotten(workspace.forgotten)

@@ -125,3 +125,12 @@ def test_a_run_that_would_remove_messages_exits_with_1_until_that_is_accepted(wo
     accepted = call(workspace, "--accept-removals")
     assert accepted.exit_code == 0, accepted.output
     assert workspace.tables.keys("messages") == ["2025-03-15"]
+
+
+def test_a_run_without_a_file_leaves_nothing_behind(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace.chats_dir / "garden.txt").unlink()
+    before = sorted(workspace.root.rglob("*"))
+    assert exit_code(monkeypatch, "run", "-w", str(workspace.root)) == 2
+    assert sorted(workspace.root.rglob("*")) == before
