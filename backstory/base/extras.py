@@ -18,7 +18,8 @@ MODULES: dict[Extra, tuple[str, ...]] = {
     "celery": ("dagster_celery", "dagster_postgres", "redis"),
     "code": (
         "tree_sitter", "tree_sitter_bash", "tree_sitter_c", "tree_sitter_cpp", "tree_sitter_go", "tree_sitter_java",
-        "tree_sitter_javascript", "tree_sitter_ruby", "tree_sitter_rust", "tree_sitter_typescript",
+        "tree_sitter_javascript", "tree_sitter_python", "tree_sitter_ruby", "tree_sitter_rust",
+        "tree_sitter_typescript",
     ),
     "dagster": ("dagster",),
     "drive": ("google.auth", "requests"),

@@ -1,15 +1,11 @@
-"""The definitions in source code, at which it is cut: by Python's own parser, and by tree-sitter for other languages.
+"""The definitions in source code, at which it is cut, as tree-sitter finds them.
 
 tree-sitter is installed with the extra ``code``.
 """
 
 from __future__ import annotations
 
-import ast
 import re
-import sys
-import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
@@ -17,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, get_arg
 
 import numpy as np
 
-from backstory.base.errors import InputError
 from backstory.base.extras import require_extra
 from backstory.text.chunking.outline import Outline, Part, outline_paragraphs
 from backstory.text.chunking.tokens import Offsets
@@ -39,8 +34,8 @@ _COMMENTS: Final = frozenset({"comment", "line_comment", "block_comment", "attri
 
 _WRAPPERS: Final = frozenset(
     {
-        "ambient_declaration", "export_statement", "expression_statement", "lexical_declaration",
-        "template_declaration", "type_declaration", "variable_declaration",
+        "ambient_declaration", "decorated_definition", "export_statement", "expression_statement",
+        "lexical_declaration", "template_declaration", "type_declaration", "variable_declaration",
     }
 )  # fmt: skip
 """Nodes that hold one definition, and little else."""
@@ -53,18 +48,10 @@ _TRANSPARENT: Final = frozenset(
 )
 """Nodes whose content counts as content of the node around them."""
 
-_LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _NAME_CHARACTERS: Final = 100
 _TYPES_WITHOUT_BODY: Final = frozenset({"struct_type", "interface_type"})
 _MOST_DEPTH: Final = 20
 _MOST_WRAPPERS: Final = 4
-_python: Final = threading.Lock()
-"""CPython 3.11 lets threads disturb each other in its parser, and the filters of warnings belong to all threads."""
-_Named: Final = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-
-
-class PythonSyntaxError(InputError):
-    """A text is not Python source code of the version that runs; the message names the line."""
 
 
 class Definition(NamedTuple):
@@ -82,15 +69,11 @@ class Definition(NamedTuple):
 def outline_code(text: str, language: CodeLanguage) -> Outline:
     """Keep apart the outermost definitions and the code between them, and in each the definitions in it.
 
-    A heading names a definition with those around it, such as ``"Class > method"``; it is empty between definitions.
-    Python that is not valid has no definitions. It raises ``MissingExtraError`` if the extra ``code`` is not installed.
+    A heading names a definition with those around it, such as ``"Class > method"``; it is empty between definitions. It
+    raises ``MissingExtraError`` if the extra ``code`` is not installed.
     """
-    try:
-        definitions = find_definitions(text, language)
-    except PythonSyntaxError:  # the reader of documents has said so
-        definitions = []
     headings: list[tuple[int, str]] = []
-    parts = _list_parts(text, Definition(0, len(text), "", definitions), headings)
+    parts = _list_parts(text, Definition(0, len(text), "", find_definitions(text, language)), headings)
     starts, names = [start for start, _ in headings], [name for _, name in headings]
     paragraphs = outline_paragraphs(text)
     return Outline(paragraphs.starts, paragraphs.ends, starts, names, (), parts)
@@ -122,56 +105,14 @@ def _list_parts(text: str, whole: Definition, headings: list[tuple[int, str]]) -
 def find_definitions(text: str, language: CodeLanguage) -> Sequence[Definition]:
     """Find the definitions in source code: what has a name and a body.
 
-    Each begins with the comments, decorators and attributes directly above it. In Python those inside other
-    statements, such as ``if`` and ``try``, are code of the module.
-
-    It raises ``PythonSyntaxError`` if Python is not valid or nested too deeply to be parsed, and ``MissingExtraError``
-    if the extra ``code`` is not installed.
+    Each begins with the comments, decorators and attributes directly above it. Those inside other statements, such as
+    ``if`` and ``try``, are code of the module. It raises ``MissingExtraError`` if the extra ``code`` is not installed.
     """
-    if language == "python":
-        bounds = [0, *(match.end() for match in _LINE_END.finditer(text)), len(text)]
-        return _find_in_python(text, bounds, _parse_python(text), 0, 0)
     grammar = _load_grammar(language)
     from tree_sitter import Parser
 
     content = text.encode("utf-8", "surrogatepass")
     return _find_in_tree(Parser(grammar).parse(content).root_node, text, _number_characters(content), 0)
-
-
-def _parse_python(text: str) -> list[ast.stmt]:
-    version = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-    try:
-        with _python, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of doubtful escapes in someone else's code
-            return ast.parse(text).body
-    except (RecursionError, MemoryError) as error:  # the parser reports a full stack as a lack of memory
-        raise PythonSyntaxError(
-            f"nested too deeply for the parser of {version}", code="nested_too_deeply"
-        ) from error
-    except (SyntaxError, ValueError) as error:  # the latter of null bytes and halves of surrogate pairs
-        where = (
-            f" in line {error.lineno or 1}: {error.msg}" if isinstance(error, SyntaxError) else f": {error}"
-        )
-        raise PythonSyntaxError(f"not valid {version}{where}") from error
-
-
-def _find_in_python(
-    text: str, bounds: Sequence[int], body: Sequence[ast.stmt], above: int, depth: int
-) -> list[Definition]:
-    """List the definitions of a body; ``above`` is the last line before it, and ``bounds`` are the ends of lines."""
-    found = []
-    for statement in body:
-        last = statement.end_lineno or statement.lineno
-        if isinstance(statement, _Named) and depth < _MOST_DEPTH:
-            first = min([statement.lineno, *(mark.lineno for mark in statement.decorator_list)])
-            while first - 1 > above and text[bounds[first - 2] : bounds[first - 1]].lstrip().startswith("#"):
-                first -= 1
-            start = bounds[first - 1]
-            end = start + len(text[start : bounds[last]].rstrip())  # a comment after it is part of it
-            parts = _find_in_python(text, bounds, statement.body, statement.lineno, depth + 1)
-            found.append(Definition(start, end, statement.name, parts))
-        above = max(above, last)
-    return found
 
 
 @cache

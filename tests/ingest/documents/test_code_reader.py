@@ -20,20 +20,11 @@ def test_every_language_is_a_chunker() -> None:
     assert set(CODE_LANGUAGES) < set(get_args(Chunker))
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("def f(:\n", r"^this is not valid Python 3\.\d+ in line 1: .*; it was cut as text, without its definitions$"),
-        ("-" * 100_000 + "1", "^this is nested too deeply for the parser of Python"),
-        ("x = 1\n" * 50_000, f"^the code has 300,000 characters, more than the {MOST_CODE_CHARACTERS:,}"),
-    ],
-)  # fmt: skip
-def test_what_is_not_parsed_is_cut_as_text_and_said(text: str, reason: str) -> None:
+def test_what_is_too_long_to_be_parsed_is_cut_as_text_and_said() -> None:
+    text = "x = 1\n" * 50_000
     document = READER.read(text.encode(), "a.py")
-    assert document is not None
     assert (document.text, document.chunker) == (text, "sentence")
-    with pytest.raises(AssertionError, match=reason):
-        raise AssertionError(document.unread)
+    assert f"{MOST_CODE_CHARACTERS:,}" in (document.unread or "")
 
 
 def test_without_the_extra_code_is_cut_as_text_and_read_again_when_it_is_there(

@@ -19,7 +19,7 @@ from backstory.ingest.documents.formats.markup import (
 from backstory.ingest.documents.front_matter import Fields, split_front_matter
 from backstory.ingest.documents.parsed_document import Chunker, DocumentFormat, ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
-from backstory.text.chunking.code import CodeLanguage, PythonSyntaxError, find_definitions
+from backstory.text.chunking.code import CodeLanguage, find_definitions
 from backstory.text.chunking.outline import outline_markdown
 from backstory.text.encoding import UTF8, find_encoding
 
@@ -171,8 +171,6 @@ def _choose_chunker(text: str, suffix: str) -> tuple[Chunker, str | None]:
         return "sentence", None
     try:
         find_definitions(text, language)
-    except PythonSyntaxError as error:
-        return "sentence", f"this is {error}"
     except MissingExtraError as error:
         return "sentence", str(error)
     return language, None
