@@ -197,7 +197,6 @@ _ENVIRONMENT = """\
 | `BACKSTORY_ALERT_WEBHOOK` | The address of the webhook, in place of `alerts.webhook`. |
 | `BACKSTORY_MCP_TOKEN` | The token that clients of `backstory mcp --http` send. |
 | `BACKSTORY_PSEUDONYM_KEY` | The key of the pseudonyms, on one of [several machines](operating.md#several-machines). |
-| `BACKSTORY_FORGOTTEN_KEY` | The key of the forgotten list, on one of several machines. |
 | `AWS_ACCESS_KEY_ID`, other `AWS_` variables | Key, region and address of the files of several machines. |
 | `BACKSTORY_LOG_FORMAT` | `text` (default) or `json`: the [log](reference/alerts.md#logs) on standard error. |
 | `OTEL_EXPORTER_OTLP_ENDPOINT` | A collector of OpenTelemetry, for [traces](reference/alerts.md#traces). |"""

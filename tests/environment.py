@@ -70,7 +70,7 @@ def _own_environment(
         # Together, since a home that differs from the second one is taken for an operator's.
         *("DAGSTER_HOME", "BACKSTORY_DAGSTER_HOME"),
         *("BACKSTORY_WRITER_KEY", "BACKSTORY_RERANK_KEY", "BACKSTORY_EMBEDDING_KEY", "OPENAI_API_KEY"),
-        *("BACKSTORY_SUMMARY_KEY", "BACKSTORY_PSEUDONYM_KEY", "BACKSTORY_FORGOTTEN_KEY"),
+        *("BACKSTORY_SUMMARY_KEY", "BACKSTORY_PSEUDONYM_KEY"),
         *(
             "AWS_ENDPOINT_URL",
             "AWS_ACCESS_KEY_ID",

@@ -24,7 +24,6 @@ from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import ContractError, InputError, SearchIndexError
 from backstory.base.files.atomic import exclusive_temporary, flush, publish, temporary_path
 from backstory.index.snapshot import CURRENT_FILE, open_current, require_files
-from backstory.ingest.privacy.erasure_list import KEY_SUFFIX
 from backstory.ingest.sources.roots import list_sources
 from backstory.pipeline.history.history import RunHistory
 from backstory.pipeline.workspace import Workspace
@@ -242,7 +241,7 @@ def _add_state(members: _Members, workspace: Workspace, *, keys: bool, scratch: 
     """
     for path in sorted((workspace.root / ".backstory").rglob("[!.]*")):
         is_kept = not path.is_relative_to(workspace.mirrors) and ".sqlite" not in path.name
-        if not keys and path.suffix == KEY_SUFFIX:
+        if not keys and path == workspace.secret:
             members.left_out.append(f"{path.name}, which no store is to hold; keep it yourself")
         elif path.is_file() and not path.is_symlink() and is_kept:
             members.add_file(path)

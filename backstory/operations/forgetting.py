@@ -24,7 +24,6 @@ from backstory.ingest.privacy.erasure_list import (
     Forgotten,
     Kind,
     hide_members,
-    leave_out,
     read_forgotten,
     write_forgotten,
 )
@@ -113,7 +112,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     wanted = _choose_wanted(workspace, target, rows)
     windows = set(workspace.tables.read("windows")["window_id"])
     forgotten = read_forgotten(workspace.forgotten).add(kind, target.names)
-    forgotten = _add_texts(workspace, target, rows, forgotten)
+    forgotten = forgotten.add("content", _list_contents(workspace, target, rows))
     posts = find_holding_posts(workspace, wanted.is_in)
     # A post that a person has edited is theirs: it stays, and is no document any more.
     of_people = [path for path, state in posts.items() if state == "edited"]
@@ -272,19 +271,19 @@ def _read_messages(workspace: Workspace) -> pl.DataFrame:
     return pl.concat(table.select(NAMED_SCHEMA.names()) for table in tables).unique("message_id")
 
 
-def _add_texts(workspace: Workspace, target: _Target, rows: pl.DataFrame, forgotten: Forgotten) -> Forgotten:
-    """Add fingerprints of the forgotten texts, which identify them in a file of another name."""
+def _list_contents(workspace: Workspace, target: _Target, rows: pl.DataFrame) -> frozenset[str]:
+    """List the hashes of forgotten files, by which a copy is recognised, but those that another file has, too."""
     if target.kind == "document":
-        others = workspace.tables.read("documents").join(rows, on="document_id", how="anti")
-        return forgotten.add_documents(rows["text"], others.filter(pl.col("status") == "ok")["text"])
-    # Texts of the exports as they are, since those of the tables have pseudonyms and no contact data.
-    settings = workspace.settings.conversations
-    whole, _ = workspace.last_reading.read(workspace.chats_dir, settings)
-    column = "author" if target.kind == "member" else "conversation_id"
-    is_gone = pl.col(column).is_in(list(target.names)).fill_null(value=False)
-    columns = ("timestamp", "author", "text")
-    gone = pl.concat([whole.messages.filter(is_gone).select(columns), rows.select(columns)])
-    return forgotten.add_messages(gone, leave_out(whole, forgotten, settings.folder).messages)
+        kept = workspace.tables.read("documents").join(rows, on="document_id", how="anti").filter(status="ok")
+        return frozenset(rows["content_hash"]) - {*kept["content_hash"]}
+    if target.kind == "member":
+        return frozenset()
+    whole, _ = workspace.last_reading.read(workspace.chats_dir, workspace.settings.conversations)
+    is_gone = pl.col("conversation_id").is_in(list(target.names))
+    others = set(whole.messages.filter(~is_gone)["source"])
+    files = set(whole.messages.filter(is_gone)["source"]) - others
+    held = {file.sha256 for file in whole.files if file.source in others}
+    return frozenset(file.sha256 for file in whole.files if file.source in files) - {*held, ""}
 
 
 def _choose_wanted(workspace: Workspace, target: _Target, rows: pl.DataFrame) -> Wanted:

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from backstory.base.environment import FORGOTTEN_KEY_VARIABLE, PSEUDONYM_KEY_VARIABLE, find_key
+from backstory.base.environment import PSEUDONYM_KEY_VARIABLE, find_key
 from backstory.base.errors import BackstoryError, SearchIndexError, StateError, WorkspaceError
 from backstory.base.files.atomic import write_file
 from backstory.index.snapshot import (
@@ -63,39 +63,34 @@ def fetch_snapshot(workspace: WorkspacePaths, tables: Tables) -> None:
 
 
 def require_keys(workspace: WorkspacePaths, tables: Tables) -> None:
-    """Take the keys of a shared workspace from the environment, and raise if a worker lacks one or has another one.
+    """Take the key of a shared workspace from the environment, and raise if a worker lacks it or has another one.
 
-    Keys never leave the machines of the workers: whoever reads the bucket must not learn who is behind a pseudonym.
+    The key never leaves the machines of the workers: whoever reads the bucket must not learn who is behind a pseudonym.
     """
     if workspace.settings.storage.files is None:
         return
-    from backstory.ingest.privacy.erasure_list import KEY_SUFFIX, read_key_fingerprint
     from backstory.ingest.privacy.secret_file import fingerprint_key, parse_key, read_fingerprint
 
-    forgotten = workspace.forgotten
-    for path, variable, made_with in (
-        (workspace.secret, PSEUDONYM_KEY_VARIABLE, read_fingerprint(tables)),
-        (forgotten.with_suffix(KEY_SUFFIX), FORGOTTEN_KEY_VARIABLE, read_key_fingerprint(forgotten)),
-    ):
-        given, is_here = find_key(variable, workspace.keys), path.exists()
-        texts = [path.read_text(encoding="ascii", errors="replace")] if is_here else []
-        if given is not None:
-            texts.append(given.get_secret_value())
-        remedy = f"copy {path.name} from another worker, or set {variable} to what it holds there"
-        if made_with and not texts:
-            raise WorkspaceError(
-                f"this worker lacks {path}, which is never in the store; {remedy}", code="no_key"
-            )
-        keys = [parse_key(text) for text in texts]
-        known = {made_with, *(fingerprint_key(key) for key in keys if key)} - {""}
-        if None in keys or len(known) > 1:
-            raise WorkspaceError(
-                f"{path} or {variable} is no key of 64 hexadecimal digits, or they are not the key that the workspace "
-                f"was made with; {remedy}",
-                code="other_secret",
-            )
-        if given is not None and not is_here:
-            write_file(path, f"{given.get_secret_value()}\n".encode(), mode=0o600)
+    path, made_with = workspace.secret, read_fingerprint(tables)
+    given, is_here = find_key(PSEUDONYM_KEY_VARIABLE, workspace.keys), path.exists()
+    texts = [path.read_text(encoding="ascii", errors="replace")] if is_here else []
+    if given is not None:
+        texts.append(given.get_secret_value())
+    remedy = f"copy {path.name} from another worker, or set {PSEUDONYM_KEY_VARIABLE} to what it holds there"
+    if made_with and not texts:
+        raise WorkspaceError(
+            f"this worker lacks {path}, which is never in the store; {remedy}", code="no_key"
+        )
+    keys = [parse_key(text) for text in texts]
+    known = {made_with, *(fingerprint_key(key) for key in keys if key)} - {""}
+    if None in keys or len(known) > 1:
+        raise WorkspaceError(
+            f"{path} or {PSEUDONYM_KEY_VARIABLE} is no key of 64 hexadecimal digits, or they are not the key that the "
+            f"workspace was made with; {remedy}",
+            code="other_secret",
+        )
+    if given is not None and not is_here:
+        write_file(path, f"{given.get_secret_value()}\n".encode(), mode=0o600)
 
 
 class Follower:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal, TypeAlias
 
-import numpy as np
 import polars as pl
 
 from backstory.base.errors import WorkspaceError
@@ -21,76 +19,43 @@ from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.documents.folder import DocumentRead
 from backstory.ingest.documents.written import name_source
-from backstory.ingest.privacy.fingerprints import (
-    find_known_documents,
-    find_known_messages,
-    find_signed,
-    pack,
-    sign_documents,
-    sign_messages,
-    unpack,
-)
 from backstory.ingest.privacy.names import normalize_name
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, make_pseudonym
-from backstory.ingest.privacy.secret_file import fingerprint_key
-
-KEY_SUFFIX: Final = ".key"
-"""End of the name of the file beside the list that holds the key of the fingerprints."""
 
 Kind: TypeAlias = Literal["conversation", "member", "document"]
 
 _REASON: Final = "`backstory forget` removed it; delete the file"
-_REASON_BY_TEXT: Final = "`backstory forget` removed its text under another name; delete the file"
-_SALT_BYTES = 16
-_KEY_BYTES = 32
-_KEY_FINGERPRINT: Final = "key_fingerprint"
-_TOKEN_DIGITS = 8
+_SALT_BYTES: Final = 16
+_TOKEN_DIGITS: Final = 8
 
 
 @dataclass(frozen=True)
 class Forgotten:
-    """The forgotten names and texts as hashes, so that the list itself reveals none of them.
+    """The forgotten names and files as hashes, so that the list itself reveals none of them.
 
     Real names are hashed, not pseudonyms, so that the list stays valid when the secret or the setting
-    ``privacy.pseudonyms`` changes. For the same reason the fingerprints of texts have a key of their own, in a file
-    beside the list: whoever has the list alone cannot try texts against it.
+    ``privacy.pseudonyms`` changes.
 
     Attributes:
         salt: Random bytes that make the hashes differ between workspaces.
-        hashes: Hashes of conversations, members and documents.
-        messages: Fingerprints of the forgotten messages (:mod:`backstory.ingest.privacy.fingerprints`), packed.
-        documents: Fingerprints of the forgotten documents, packed.
-        key: Key of the fingerprints; empty if there are none.
+        hashes: Hashes of conversations, members and documents, and of the contents of files.
     """
 
     salt: str = ""
     hashes: frozenset[str] = field(default_factory=frozenset)
-    messages: bytes = b""
-    documents: bytes = b""
-    key: bytes = field(default=b"", repr=False)
 
-    def holds(self, kind: Kind, name: str) -> bool:
+    def holds(self, kind: Kind | Literal["content"], name: str) -> bool:
         """Check whether something was forgotten."""
         return bool(self.hashes) and self.hash(kind, name) in self.hashes
 
-    def add(self, kind: Kind, names: Iterable[str]) -> Forgotten:
-        """Return the list with further names added."""
+    def list_held(self, kind: Kind | Literal["content"], names: Iterable[str]) -> list[str]:
+        """Return those of some names that were forgotten, each once."""
+        return [name for name in dict.fromkeys(names) if self.holds(kind, name)]
+
+    def add(self, kind: Kind | Literal["content"], names: Iterable[str]) -> Forgotten:
+        """Return the list with further names added; the name of a content is the hash of its bytes."""
         known = self if self.salt else replace(self, salt=secrets.token_hex(_SALT_BYTES))
         return replace(known, hashes=known.hashes | {known.hash(kind, name) for name in names})
-
-    def add_messages(self, gone: pl.DataFrame, others: pl.DataFrame) -> Forgotten:
-        """Return the list with the texts of messages added, but those that others hold at nearly the same time."""
-        known = self if self.key else replace(self, key=secrets.token_bytes(_KEY_BYTES))
-        added = sign_messages(gone, known.key)
-        remaining = sign_messages(others.filter(find_signed(others, added, known.key)), known.key)
-        is_remaining = find_signed(gone, remaining, known.key).to_numpy()
-        return replace(known, messages=pack(np.concatenate([unpack(known.messages), added[~is_remaining]])))
-
-    def add_documents(self, gone: pl.Series, others: pl.Series) -> Forgotten:
-        """Return the list with the texts of documents added, but those that other documents hold, too."""
-        known = self if self.key else replace(self, key=secrets.token_bytes(_KEY_BYTES))
-        added = np.setdiff1d(sign_documents(gone, known.key), sign_documents(others, known.key))
-        return replace(known, documents=pack(np.concatenate([unpack(known.documents), added])))
 
     def token(self, name: str) -> str:
         """Return the placeholder for a member's name wherever others mention it."""
@@ -99,12 +64,9 @@ class Forgotten:
     @property
     def fingerprint(self) -> str:
         """Hash of the list; empty if nothing was forgotten."""
-        if not self.hashes:
-            return ""
-        texts = [part.hex() for part in (self.messages, self.documents) if part]
-        return digest_json([self.salt, sorted(self.hashes), *texts], length=16)
+        return digest_json([self.salt, sorted(self.hashes)], length=16) if self.hashes else ""
 
-    def hash(self, kind: Kind, name: str) -> str:
+    def hash(self, kind: Kind | Literal["content"], name: str) -> str:
         """Hash one entry as the list holds it; the name of a member is normalized first."""
         return digest([self.salt, kind, normalize_name(name) if kind == "member" else name])
 
@@ -116,162 +78,79 @@ def read_forgotten(path: Path) -> Forgotten:
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        # A list of an earlier release holds no fingerprints.
-        messages, documents = (
-            base64.b64decode(record.get(name, ""), validate=True) for name in ("messages", "documents")
-        )
-        known = Forgotten(str(record["salt"]), frozenset(map(str, record["hashes"])), messages, documents)
+        return Forgotten(str(record["salt"]), frozenset(map(str, record["hashes"])))
     except FileNotFoundError:
         return Forgotten()
     except (ValueError, KeyError, TypeError) as error:
-        raise _name_damage(path) from error
-    return replace(known, key=_read_key(path)) if messages or documents else known
-
-
-def read_key_fingerprint(path: Path) -> str:
-    """Return the fingerprint of the key of a list; empty if there is no list, or one of an earlier release.
-
-    It raises ``WorkspaceError`` if the file is not such a list.
-    """
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8")).get(_KEY_FINGERPRINT, ""))
-    except FileNotFoundError:
-        return ""
-    except (ValueError, AttributeError) as error:
-        raise _name_damage(path) from error
-
-
-def _name_damage(path: Path) -> WorkspaceError:
-    return WorkspaceError(
-        f"{path} is damaged, and it lists what Backstory must not read. Restore it from a backup, or delete it and "
-        "run `backstory forget` again for everything that was forgotten",
-        code="damaged_record",
-    )
-
-
-def _read_key(path: Path) -> bytes:
-    file = path.with_suffix(KEY_SUFFIX)
-    try:
-        return bytes.fromhex(file.read_text(encoding="ascii").strip())
-    except (FileNotFoundError, ValueError) as error:
         raise WorkspaceError(
-            f"{file} is missing or damaged, and Backstory cannot recognise forgotten texts without it. Restore it from "
-            f"a backup, or delete {path}, too, and run `backstory forget` again for everything that was forgotten",
+            f"{path} is damaged, and it lists what Backstory must not read. Restore it from a backup, or delete it and "
+            "run `backstory forget` again for everything that was forgotten",
             code="damaged_record",
         ) from error
 
 
 def write_forgotten(path: Path, forgotten: Forgotten) -> None:
     """Replace the list of a workspace, and flush it to disk."""
-    record: dict[str, object] = {"salt": forgotten.salt, "hashes": sorted(forgotten.hashes)}
-    if forgotten.key:
-        _write_private(path.with_suffix(KEY_SUFFIX), forgotten.key.hex())
-        record[_KEY_FINGERPRINT] = fingerprint_key(forgotten.key)
-        record["messages"] = base64.b64encode(forgotten.messages).decode()
-        record["documents"] = base64.b64encode(forgotten.documents).decode()
-    _write_private(path, json.dumps(record, indent=1))
-
-
-def _write_private(path: Path, text: str) -> None:
-    write_file(path, f"{text}\n".encode(), mode=0o600)
+    record = {"salt": forgotten.salt, "hashes": sorted(forgotten.hashes)}
+    write_file(path, f"{json.dumps(record, indent=1)}\n".encode(), mode=0o600)
 
 
 def leave_out(read: ExportRead, forgotten: Forgotten, folder: str) -> ExportRead:
     """Drop forgotten conversations and the messages of forgotten members from what was read.
 
     ``folder``: the folder of exports as ``sources`` names it. It returns the remaining data. ``unread_authors``
-    includes all whose messages go, so that mentions of them are found. Files of a forgotten conversation are
-    ``ignored`` in ``sources``, with the reason, and so are those of which every message is recognised by its text; the
-    reason of a file that holds others counts them.
+    includes all whose messages go, so that mentions of them are found. Files of a forgotten conversation, and copies of
+    such files, are ``ignored`` in ``sources``, with the reason.
     """
     if not forgotten.hashes:
         return read
-    conversations = [name for name in _distinct(read.messages, "conversation_id") if _has(forgotten, name)]
+    conversations = forgotten.list_held("conversation", read.messages["conversation_id"].unique())
+    copies = [file.source for file in read.files if forgotten.holds("content", file.sha256)]
+    is_gone = pl.col("conversation_id").is_in(conversations) | pl.col("source").is_in(copies)
     members = list_forgotten_members(read.names, forgotten)
-    is_gone = pl.col("conversation_id").is_in(conversations)
-    files = set(read.messages.filter(is_gone)["source"])
-    files |= {name for name in _distinct(read.quarantine, "source") if _has(forgotten, conversation_of(name))}
+    is_by_member = pl.col("author").is_in(members).fill_null(value=False)
+    gone = read.messages.filter(is_gone)
     others = set(read.messages.filter(~is_gone)["source"])  # exports of several chats, of which some are read
-    files -= others
-    prefix = PurePosixPath(folder)
-    paths = {str(prefix / name) for name in files}
-    paths |= {
-        name
-        for name in read.sources.filter(pl.col("status") != "ignored")["source"]
-        if _has(forgotten, conversation_of(str(PurePosixPath(name).relative_to(prefix))))
-    }
-    paths -= {str(prefix / name) for name in others}
-    rests = pl.col("author").is_in(members).fill_null(value=False)
-    left = replace(
-        read,
-        messages=read.messages.filter(~is_gone & ~rests),
-        quarantine=read.quarantine.filter(~pl.col("source").is_in(list(files))),
-        sources=_ignore(read.sources, sorted(paths)),
-        unread_authors=read.unread_authors.union(
-            members, read.messages.filter(is_gone)["author"].drop_nulls()
-        ),
-    )
-    return _leave_out_known(left, forgotten, prefix) if forgotten.messages else left
+    whole = {*gone["source"], *copies} - others
+    prefix = f"{PurePosixPath(folder)}/"
 
+    def is_forgotten(file: str) -> bool:
+        return file in whole or (
+            file not in others and forgotten.holds("conversation", conversation_of(file))
+        )
 
-def _leave_out_known(read: ExportRead, forgotten: Forgotten, prefix: PurePosixPath) -> ExportRead:
-    """Drop the messages that are recognised by their text, wherever they stand."""
-    is_known = find_known_messages(read.messages, unpack(forgotten.messages), forgotten.key)
-    if not is_known.any():
-        return read
-    dropped, remaining = read.messages.filter(is_known)["source"], read.messages.filter(~is_known)
-    is_gone = ~dropped.is_in(remaining["source"].implode())
-    gone = dropped.filter(is_gone).unique().to_list()
-    sources = _ignore(read.sources, [_name_file(prefix, file) for file in gone], _REASON_BY_TEXT)
-    why = ": `backstory forget` removed them, and they are recognised by their text"
+    present = read.sources.filter(pl.col("status") != "ignored")["source"]
+    unread = list(filter(is_forgotten, read.quarantine["source"].unique()))
     return replace(
         read,
-        messages=remaining,
-        unread_authors=read.unread_authors.union(read.messages.filter(is_known)["author"].drop_nulls()),
-        quarantine=read.quarantine.filter(~pl.col("source").is_in(gone)),
-        sources=note_left_out(sources, dropped.filter(~is_gone), prefix, why),
+        messages=read.messages.filter(~is_gone & ~is_by_member),
+        quarantine=read.quarantine.filter(~pl.col("source").is_in(unread)),
+        sources=_ignore(read.sources, [name for name in present if is_forgotten(name.removeprefix(prefix))]),
+        unread_authors=read.unread_authors.union(members, gone["author"].drop_nulls()),
     )
-
-
-def note_left_out(sources: pl.DataFrame, files: pl.Series, prefix: PurePosixPath, why: str) -> pl.DataFrame:
-    """Add to the reason of each file how many of its messages are left out, given the file of each of them."""
-    counts = {_name_file(prefix, file): count for file, count in files.value_counts().iter_rows()}
-    count = pl.col("source").replace_strict(counts, default=None, return_dtype=pl.Int64)
-    note = pl.format(f"{{}} of its messages are left out{why}", count)
-    noted = pl.concat_str("reason", note, separator="; ", ignore_nulls=True)
-    return sources.with_columns(reason=pl.when(count.is_not_null()).then(noted).otherwise("reason"))
-
-
-def _name_file(prefix: PurePosixPath, file: str) -> str:
-    return f"{prefix / file}{'/' if file.endswith('/') else ''}"
 
 
 def leave_out_documents(read: DocumentRead, forgotten: Forgotten, folder: str) -> DocumentRead:
-    """Drop forgotten documents, with all their revisions; their files are ``ignored`` in ``sources``.
-
-    A document is recognised by its name, or by its whole text.
+    """Drop forgotten documents and copies of their files, with all revisions; the files are ``ignored`` in ``sources``.
 
     ``folder``: the folder of documents as ``sources`` names it.
     """
-    uris = [uri for uri in _distinct(read.documents, "uri") if forgotten.holds("document", uri)]
-    copies: list[str] = []
-    if forgotten.documents:
-        served = read.documents.filter((pl.col("status") == "ok") & ~pl.col("uri").is_in(uris))
-        is_known = find_known_documents(served["text"], unpack(forgotten.documents), forgotten.key)
-        copies = served.filter(is_known)["uri"].to_list()
-    if not uris and not copies:
+    if not forgotten.hashes:
         return read
-    sources = _ignore(read.sources, [name_source(folder, uri) for uri in uris])
+    contents = forgotten.list_held("content", read.documents["content_hash"])
+    is_copy = (pl.col("status") == "ok") & pl.col("content_hash").is_in(contents)
+    copies = read.documents.filter(is_copy)["uri"]
+    uris = {*copies, *forgotten.list_held("document", read.documents["uri"])}
     return replace(
         read,
-        documents=read.documents.filter(~pl.col("uri").is_in([*uris, *copies])),
-        sources=_ignore(sources, [name_source(folder, uri) for uri in copies], _REASON_BY_TEXT),
+        documents=read.documents.filter(~pl.col("uri").is_in(list(uris))),
+        sources=_ignore(read.sources, [name_source(folder, uri) for uri in uris]),
     )
 
 
 def list_forgotten_members(names: Iterable[str], forgotten: Forgotten) -> list[str]:
     """Return the given names that were forgotten."""
-    return [name for name in names if forgotten.holds("member", name)]
+    return forgotten.list_held("member", names)
 
 
 def hide_members(
@@ -281,26 +160,16 @@ def hide_members(
     secret: bytes | None,
     forgotten: Forgotten,
 ) -> pl.DataFrame:
-    """Replace names of forgotten members in messages of others, and in names of files and conversations."""
-    if not forgotten.hashes:
-        return frame
-    present = {name: forgotten.token(name) for name in _list_present_pseudonyms(frame, columns, forgotten)}
-    named = {
-        name if secret is None else make_pseudonym(normalize_name(name), secret): forgotten.token(name)
-        for name in members
-    }
-    tokens = present | named
+    """Replace names of forgotten members in messages of others, and in names of files and conversations.
+
+    They are found in any case, but not inside a longer word: no "Ann" in a channel.
+    """
+    tokens = {name: forgotten.token(name) for name in _list_present_pseudonyms(frame, columns, forgotten)}
+    for name in members:
+        written = name if secret is None else make_pseudonym(normalize_name(name), secret)
+        tokens[written] = forgotten.token(name)
     if not tokens:
         return frame
-    if secret is None:
-        return frame.with_columns(_replace_words(frame[name], tokens) for name in columns)
-    return frame.with_columns(
-        pl.col(name).str.replace_many(list(tokens), list(tokens.values()), leftmost=True) for name in columns
-    )
-
-
-def _replace_words(texts: pl.Series, tokens: Mapping[str, str]) -> pl.Series:
-    """Replace names in any case, but none inside a longer word: no "Ann" in a channel."""
     names = sorted(tokens, key=lambda name: -len(name))
     words = "|".join(f"({re.escape(name)})" for name in names)
     pattern = re.compile(rf"(?<![^\W_])(?:{words})(?![^\W_])", re.IGNORECASE)
@@ -308,17 +177,16 @@ def _replace_words(texts: pl.Series, tokens: Mapping[str, str]) -> pl.Series:
     def write(found: re.Match[str]) -> str:
         return tokens[names[(found.lastindex or 1) - 1]]
 
-    return pl.Series(texts.name, [text and pattern.sub(write, text) for text in texts], dtype=pl.String)
+    return frame.with_columns(
+        pl.Series(name, [text and pattern.sub(write, text) for text in frame[name]], dtype=pl.String)
+        for name in columns
+    )
 
 
 def drop_members(messages: pl.DataFrame, forgotten: Forgotten) -> pl.DataFrame:
     """Drop the messages of forgotten members of whom only the pseudonym is known."""
     pseudonyms = _list_present_pseudonyms(messages, ("author",), forgotten)
-    return (
-        messages.filter(~pl.col("author").is_in(pseudonyms).fill_null(value=False))
-        if pseudonyms
-        else messages
-    )
+    return messages.filter(~pl.col("author").is_in(pseudonyms).fill_null(value=False))
 
 
 def _list_present_pseudonyms(frame: pl.DataFrame, columns: Sequence[str], forgotten: Forgotten) -> list[str]:
@@ -329,24 +197,14 @@ def _list_present_pseudonyms(frame: pl.DataFrame, columns: Sequence[str], forgot
     return list_forgotten_members(found, forgotten)
 
 
-def _ignore(sources: pl.DataFrame, paths: Sequence[str], reason: str = _REASON) -> pl.DataFrame:
+def _ignore(sources: pl.DataFrame, paths: Collection[str]) -> pl.DataFrame:
     """Mark files as skipped, and remove all facts about their content."""
-    is_passed = pl.col("source").is_in(paths)
-    said = {"status": pl.lit("ignored"), "reason": pl.lit(reason), "rows": pl.lit(0), "unread": pl.lit(0)}
-    retained = ("source", "folder", *said)
+    said = {"status": pl.lit("ignored"), "reason": pl.lit(_REASON), "rows": pl.lit(0), "unread": pl.lit(0)}
     return sources.with_columns(
-        pl.when(is_passed)
-        .then((said[name] if name in said else pl.lit(None)).cast(dtype))
+        pl.when(pl.col("source").is_in(list(paths)))
+        .then(said.get(name, pl.lit(None)).cast(dtype))
         .otherwise(pl.col(name))
         .alias(name)
         for name, dtype in sources.schema.items()
-        if name in said or name not in retained
+        if name not in ("source", "folder")
     )
-
-
-def _has(forgotten: Forgotten, conversation: str) -> bool:
-    return forgotten.holds("conversation", conversation)
-
-
-def _distinct(frame: pl.DataFrame, column: str) -> list[str]:
-    return frame[column].unique(maintain_order=True).to_list()

@@ -120,6 +120,10 @@ class NameFinder:
         """Return the person whose alias a person's name is, or the person itself."""
         return self._aliases.get(person, person)
 
+    def identify(self, written: str) -> str:
+        """Return the person that a name or an alias stands for."""
+        return self.resolve(self.person(written))
+
     def list_people(self) -> list[str]:
         """List the normalized names of all people."""
         return sorted({*self._people.values()})

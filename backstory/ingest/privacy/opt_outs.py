@@ -16,10 +16,9 @@ from backstory.base.errors import WorkspaceError
 from backstory.base.files.atomic import write_file
 from backstory.base.ids import PSEUDONYM_PREFIX, digest, digest_json
 from backstory.ingest.chats.exports import Command, ExportRead
-from backstory.ingest.privacy.erasure_list import note_left_out
 from backstory.ingest.privacy.group_members import find_members
 from backstory.ingest.privacy.names import NameFinder, normalize_name
-from backstory.ingest.privacy.pseudonyms import Pseudonyms, make_pseudonym, pseudonymize_messages
+from backstory.ingest.privacy.pseudonyms import make_pseudonym, pseudonymize_messages
 
 _SALT_BYTES = 16
 
@@ -91,8 +90,8 @@ def _write_moments(moments: Mapping[str, datetime]) -> dict[str, str]:
     return {key: moment.isoformat() for key, moment in sorted(moments.items())}
 
 
-_WHY: Final = ", since their authors opted out (`privacy.exclude` or `#backstory off`)"
 _COMMAND: Final = r"(?i)^\s*#backstory\s+(on|off)\s*$"
+_IN_CHAT: Final = ["conversation_id", "person"]
 
 
 def leave_out_people(
@@ -108,41 +107,52 @@ def leave_out_people(
     ``unknown_people`` and ``commands``. The reasons in ``sources`` count what was left out.
     """
     is_written = (pl.col("kind") == "message") & pl.col("author").is_not_null()
-    command = (
-        pl.when(is_written).then(pl.col("text").str.extract(_COMMAND).str.to_lowercase()).alias("command")
-    )
-    commands = read.messages.select(command).drop_nulls()
-    if commands.is_empty() and not names and not record.moments:
+    command = pl.when(is_written).then(pl.col("text").str.extract(_COMMAND).str.to_lowercase())
+    if not names and not record.moments and read.messages.select(command).to_series().is_null().all():
         return read
-    people = People(read)
-    authors = read.messages["author"].drop_nulls().unique().sort()
-    person_of = {author: people.identify(author) for author in authors}
-    wanted = [people.find(name, secret) for name in names]
+    finder = _make_finder(read)
+    person_of = {author: finder.identify(author) for author in read.messages["author"].drop_nulls().unique()}
+    of_pseudonym = (
+        {}
+        if secret is None
+        else {make_pseudonym(one, secret): one for one in map(finder.identify, read.names)}
+    )
+    wanted = [of_pseudonym.get(name, finder.identify(name)) for name in names]
     person = pl.col("author").replace_strict(person_of, default=None, return_dtype=pl.String)
-    marked = read.messages.with_columns(person.alias("person"), command).with_row_index("row")
+    marked = read.messages.with_columns(person=person, command=command)
     last = _find_last_commands(marked, record)
-    in_chat = marked.join(last.filter("is_out"), on=["conversation_id", "person"], how="semi")["row"]
-    is_wanted = pl.col("person").is_in(list(filter(None, wanted))).fill_null(value=False)
-    marked = marked.with_columns((is_wanted | pl.col("row").is_in(in_chat.implode())).alias("is_out"))
+    out = last.filter("is_out").select(*_IN_CHAT, is_out=pl.lit(value=True)).unique()
+    marked = marked.join(out, on=_IN_CHAT, how="left", maintain_order="left").with_columns(
+        pl.col("is_out").fill_null(value=False) | pl.col("person").is_in(wanted).fill_null(value=False)
+    )
     is_dropped = pl.col("is_out") | pl.col("command").is_not_null()
     dropped = marked.filter(is_dropped)
+    counts = dropped.group_by("conversation_id", "author", "is_out", maintain_order=True)
     known = set(person_of.values())
     return replace(
         read,
-        messages=marked.filter(~is_dropped).drop("row", "person", "command", "is_out"),
-        sources=note_left_out(read.sources, dropped["source"], PurePosixPath(folder), _WHY),
+        messages=marked.filter(~is_dropped).drop("person", "command", "is_out"),
+        sources=_note_left_out(read.sources, dropped["source"], PurePosixPath(folder)),
         unread_authors=read.unread_authors | frozenset(dropped["author"]),
-        opted_out=dropped.group_by("conversation_id", "author", "is_out", maintain_order=True).agg(
-            pl.len().cast(pl.Int64).alias("messages")
-        ),
+        opted_out=counts.agg(messages=pl.len().cast(pl.Int64)),
         unknown_people=tuple(number for number, found in enumerate(wanted, start=1) if found not in known),
         commands=tuple(
-            Command(chat, person, moment, is_out)
-            for chat, person, moment, is_out in last.select(
-                "chat", "person", "timestamp", "is_out"
-            ).iter_rows()
+            Command(*row) for row in last.select("chat", "person", "timestamp", "is_out").iter_rows()
         ),
     )
+
+
+def _note_left_out(sources: pl.DataFrame, files: pl.Series, folder: PurePosixPath) -> pl.DataFrame:
+    """Add to the reason of each file how many of its messages are left out, given the file of each of them."""
+    counts = {
+        f"{folder / file}{'/' if file.endswith('/') else ''}": count
+        for file, count in files.value_counts().iter_rows()
+    }
+    count = pl.col("source").replace_strict(counts, default=None, return_dtype=pl.Int64)
+    why = "since their authors opted out (`privacy.exclude` or `#backstory off`)"
+    note = pl.format(f"{{}} of its messages are left out, {why}", count)
+    noted = pl.concat_str("reason", note, separator="; ", ignore_nulls=True)
+    return sources.with_columns(reason=pl.when(count.is_not_null()).then(noted).otherwise("reason"))
 
 
 def _find_last_commands(marked: pl.DataFrame, record: OptOutRecord) -> pl.DataFrame:
@@ -154,42 +164,21 @@ def _find_last_commands(marked: pl.DataFrame, record: OptOutRecord) -> pl.DataFr
     chat = pl.coalesce("chat", "conversation_id").alias("chat")
     places = marked.select("conversation_id", chat, "person").drop_nulls().unique(maintain_order=True)
     moments = [record.find(*row) for row in places.select("chat", "person").iter_rows()]
-    recorded = places.with_columns(
-        pl.Series("timestamp", moments, dtype=marked.schema["timestamp"]), is_out=pl.lit(value=True)
+    recorded = places.select(
+        *_IN_CHAT,
+        pl.Series("timestamp", moments, dtype=marked.schema["timestamp"]),
+        is_out=pl.lit(value=True),
     ).drop_nulls("timestamp")
-    written = marked.drop_nulls("command").select(
-        "conversation_id", "person", "timestamp", is_out=pl.col("command") == "off"
-    )
-    people = ["conversation_id", "person"]
+    written = marked.drop_nulls("command").select(*_IN_CHAT, "timestamp", is_out=pl.col("command") == "off")
     # Of one moment, a command that was read counts more than the record of one.
-    last = (
-        pl.concat([recorded.select(written.columns), written])
-        .sort("timestamp", maintain_order=True)
-        .unique(people, keep="last", maintain_order=True)
-    )
-    return places.join(last, on=people, maintain_order="left")
+    commands = pl.concat([recorded, written]).sort("timestamp", maintain_order=True)
+    last = commands.unique(_IN_CHAT, keep="last", maintain_order=True)
+    return places.join(last, on=_IN_CHAT, maintain_order="left")
 
 
-class People:
-    """The people of some exports, whatever they are called there."""
-
-    def __init__(self, read: ExportRead) -> None:
-        app_texts = read.messages.filter(kind="system")["text"].drop_nulls().unique()
-        self._finder = NameFinder(read.names, find_members(app_texts), read.aliases)
-        self._people = {self.identify(name) for name in read.names}
-
-    def identify(self, written: str) -> str:
-        """Return the person that a name stands for."""
-        return self._finder.resolve(self._finder.person(written))
-
-    def find(self, name: str, secret: bytes | None) -> str | None:
-        """Return the person of a name or pseudonym; None if there is no such person."""
-        if secret is not None:
-            for person in self._people:
-                if make_pseudonym(person, secret) == name:
-                    return person
-        person = self.identify(name)
-        return person if person in self._people else None
+def _make_finder(read: ExportRead) -> NameFinder:
+    app_texts = read.messages.filter(kind="system")["text"].drop_nulls().unique()
+    return NameFinder(read.names, find_members(app_texts), read.aliases)
 
 
 def name_opted_out(read: ExportRead, excluded: Sequence[str], secret: bytes | None) -> pl.DataFrame:
@@ -198,22 +187,17 @@ def name_opted_out(read: ExportRead, excluded: Sequence[str], secret: bytes | No
     A row without a conversation is of a person who is ``excluded`` from all of them, by name, since only the archive
     may hold what they wrote.
     """
-    named, people = read.opted_out, set[str]()
-    if secret is not None and len(named):
+    named = read.opted_out
+    # A name that no export holds any more is that of the person who wrote under exactly this name.
+    identify = _make_finder(read).identify if excluded else str
+    people = {*map(identify, excluded), *map(normalize_name, excluded)}
+    if secret is not None:
+        is_pseudonym = (name for name in excluded if name.startswith(PSEUDONYM_PREFIX))
+        people = {*(make_pseudonym(person, secret) for person in people), *is_pseudonym}
         text, kind, source = (pl.lit(value, pl.String) for value in (None, "message", ""))
         rows = named.with_columns(text=text, kind=kind, source=source)
         rows = pseudonymize_messages(rows, secret, aliases=read.aliases, other_names=read.names)
         named = rows.select(named.columns)
-    if excluded and secret is not None:
-        pseudonyms = Pseudonyms(read.messages, secret, aliases=read.aliases, other_names=read.unread_authors)
-        # A name that no export holds any more is that of the person who wrote under exactly this name.
-        people = {
-            *(name for name in excluded if name.startswith(PSEUDONYM_PREFIX)),
-            *map(pseudonyms.of, excluded),
-            *(make_pseudonym(normalize_name(name), secret) for name in excluded),
-        }
-    elif excluded:
-        people = {*map(People(read).identify, excluded), *map(normalize_name, excluded)}
     everywhere = [(None, person, True, 0) for person in sorted(people)]
     return pl.concat([named, pl.DataFrame(everywhere, schema=named.schema, orient="row")])
 

@@ -57,7 +57,7 @@ class Pseudonyms:
 
     def of(self, written: str) -> str:
         """Return the pseudonym of the person that a name stands for in the exports."""
-        return self.of_person(self.finder.person(written))
+        return make_pseudonym(self.finder.identify(written), self._secret)
 
 
 def pseudonymize_messages(
