@@ -28,7 +28,7 @@ from backstory.interfaces.library.evaluation import (
     read_question_set,
     share_words,
 )
-from backstory.interfaces.library.filters import SearchFilters
+from backstory.interfaces.library.search import SearchFilters
 from backstory.interfaces.library.snapshots import Snapshots
 from backstory.operations.scoring import area_under_curve
 from backstory.pipeline.workspace import open_workspace

@@ -38,6 +38,29 @@ class NamedDocument(Result):
     title: str = Field(description="Title of the document.")
 
 
+class DocumentEntry(Result):
+    """One document of the library."""
+
+    uri: str = Field(description="Path of the document, as the table documents has it.")
+    kind: str = Field(description="Kind, such as post.")
+    tags: tuple[str, ...] = Field(description="Tags.")
+    date: datetime | None = Field(description="Date that the document states, UTC; null if it states none.")
+    revision: str = Field(description="Id of the content that is searched.")
+    characters: int = Field(description="Characters of its whole text.")
+    note: str | None = Field(description="What of the file was not read, or is not sure; null if nothing.")
+    document_id: str = Field(description="Id of the document, stable across edits.")
+    path: str = Field(description="Absolute path of its file.")
+    title: str = Field(description="Title.")
+    slug: str = Field(description="Slug.")
+    tenant: str = Field(description="Owner; empty for none.")
+    words: int = Field(description="Words of its text, separated by white space.")
+    pages: int | None = Field(description="Number of pages; null for a document without pages.")
+    recognised_pages: int = Field(description="Pages whose text was recognised in an image.")
+    chunks: int = Field(description="Number of chunks that are searched.")
+    size: int | None = Field(description="Size of its file in bytes; null if the file is not there now.")
+    added: bool = Field(description="Whether it is a text that was added through the library.")
+
+
 class Span(Result):
     """Some characters of the text of a document."""
 

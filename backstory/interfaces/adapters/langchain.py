@@ -20,9 +20,9 @@ from langchain_core.retrievers import BaseRetriever  # noqa: E402
 from langchain_core.runnables.config import run_in_executor  # noqa: E402
 from pydantic import ConfigDict  # noqa: E402
 
-from backstory.interfaces.library.filters import SearchFilters  # noqa: E402
 from backstory.interfaces.library.library import Library  # noqa: E402
 from backstory.interfaces.library.results import Mode  # noqa: E402
+from backstory.interfaces.library.search import SearchFilters  # noqa: E402
 from backstory.retrieval.depth import DEPTH, Depth  # noqa: E402
 from backstory.retrieval.found import Hit  # noqa: E402
 

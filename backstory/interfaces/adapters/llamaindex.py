@@ -19,9 +19,9 @@ from llama_index.core.schema import (  # noqa: E402
     TextNode,
 )
 
-from backstory.interfaces.library.filters import SearchFilters  # noqa: E402
 from backstory.interfaces.library.library import Library  # noqa: E402
 from backstory.interfaces.library.results import Mode  # noqa: E402
+from backstory.interfaces.library.search import SearchFilters  # noqa: E402
 from backstory.retrieval.depth import DEPTH, Depth  # noqa: E402
 from backstory.retrieval.found import Hit  # noqa: E402
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from backstory.interfaces.adapters.remote_search import RemoteTool
     from backstory.interfaces.library.added_texts import AddedText
     from backstory.interfaces.library.library import Library
-    from backstory.interfaces.library.results import DocumentEntry, IndexReport
+    from backstory.interfaces.library.results import IndexReport
+    from backstory.retrieval.found import DocumentEntry
 
 __all__ = ["BaseEmbeddingProvider", "RAGConfig", "RAGEngine", "RAGResult", "VectorStoreConfig"]
 

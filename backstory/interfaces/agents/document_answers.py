@@ -35,13 +35,11 @@ from backstory.interfaces.agents.document_results import (
     SummarizedDocument,
 )
 from backstory.interfaces.agents.roots import list_readable, list_writable, require_inside
-from backstory.interfaces.library.filters import DocumentFilters, SearchFilters
 from backstory.interfaces.library.freshness import describe_indexing, explain_absence, is_made
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.names import CHUNK_MARK, make_locator, resolve_path
 from backstory.interfaces.library.results import (
     Chunk,
-    DocumentEntry,
     DocumentList,
     FileOutcome,
     IndexReport,
@@ -49,7 +47,8 @@ from backstory.interfaces.library.results import (
     SearchAnswer,
     Style,
 )
-from backstory.retrieval.found import Hit
+from backstory.interfaces.library.search import DocumentFilters, SearchFilters
+from backstory.retrieval.found import DocumentEntry, Hit
 from backstory.text.prompts.entries import cut_line
 
 MOST_MATCHES: Final = 100

@@ -14,9 +14,9 @@ from pydantic import ValidationError, validate_call
 from backstory.base.errors import BackstoryError, InputError
 from backstory.interfaces.agents import document_answers
 from backstory.interfaces.agents.failures import describe_failure, describe_faults
-from backstory.interfaces.library.filters import DocumentFilters
 from backstory.interfaces.library.library import Library, ModelLibrary
 from backstory.interfaces.library.results import Style
+from backstory.interfaces.library.search import DocumentFilters
 from backstory.retrieval.found import Result
 from backstory.settings.writers import MAX_WORDS
 

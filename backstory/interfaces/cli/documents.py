@@ -33,13 +33,8 @@ from backstory.interfaces.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from backstory.interfaces.library.results import (
-        DocumentEntry,
-        DocumentText,
-        FileState,
-        IndexReport,
-        Summary,
-    )
+    from backstory.interfaces.library.results import DocumentText, FileState, IndexReport, Summary
+    from backstory.retrieval.found import DocumentEntry
 
 _COLUMNS = ("state", "date", "from", "format", "pages", "chunks", "size", "path", "title")
 _SPARE = ("title", "from", "size", "pages", "format", "chunks")

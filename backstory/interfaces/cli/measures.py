@@ -102,7 +102,7 @@ def _evaluate_answers(file: Path, workspace: Path | None, *, as_json: bool) -> N
 
 def _print_scores(console: Console, scores: AnswerScores) -> None:
     """Print how good answers are by group."""
-    for (group,), rows in scores.table.group_by("group", maintain_order=True):
+    for (group,), rows in scores.answers.group_by("group", maintain_order=True):
         console.print(plain_line(str(group), "bold"))
         cells = [
             (row["measure"], row["questions"], row["mean"], f"{row['low']:.2f} to {row['high']:.2f}")
@@ -111,7 +111,7 @@ def _print_scores(console: Console, scores: AnswerScores) -> None:
         columns = ("measure", "questions", "mean", "95% interval")
         print_table(console, columns, cells, right=("questions", "mean"))
         console.print()
-    if scores.table.is_empty():
+    if scores.answers.is_empty():
         console.print("No question states what is expected; docs/quality.md lists the fields.")
     console.print(
         f"{scores.latency['p50']:.2f} s at the median, {scores.latency['p95']:.2f} s at the 95th percentile, "

@@ -42,13 +42,8 @@ def evaluate(
 ) -> Evaluation:
     """Judge whether text answers a question.
 
-    Words are compared by their stems, without stop words, case, accents and punctuation. The embedder compares the
-    question with the passages that share most of its words. An embedder that compares words and not meaning gets only
-    the content words; it never accepts a text that shares none of them.
-
-    A text on the subject of an English question suffices if it holds what the question asks for, such as a date or a
-    name, near the question's words. Where form does not tell, as with most questions in other languages, neither does
-    this.
+    A text on the subject of the question, by its words and by the embedder, suffices if it holds what an English
+    question asks for, such as a date or a name, near its words. Where form does not tell, neither does this.
     """
     if not question.strip():
         raise InputError("the question is blank; give the one that the text should answer", code="blank_text")
@@ -64,18 +59,13 @@ def evaluate(
     threshold = find_threshold(workspace.settings.rag, workspace.embedder, workspace.calibration)
     distance = -1.0 if similarity is None else similarity - threshold
     is_close, is_far = distance >= 0, distance < -_NEAR
-    if overlap >= _MOST_WORDS:
-        is_on_subject = not is_far
-    else:
-        is_alike = not compares_words and (not words or distance >= _NEAR)
-        is_on_subject = is_close and (overlap > 0 or is_alike)
+    # An embedder that compares words and not meaning cannot vouch for a text that shares none.
+    is_alike = overlap > 0 or (not compares_words and (not words or distance >= _NEAR))
+    is_on_subject = not is_far if overlap >= _MOST_WORDS else is_close and is_alike
     finding = judge_answer(question, texts, stemmer) if is_on_subject else None
     is_sufficient, against = _JUDGED[finding]
-    confidence: Confidence = "medium"
-    if is_sufficient is None:
-        confidence = "low"
-    elif (overlap >= _MOST_WORDS and is_close) if is_sufficient else (overlap < _FEW_WORDS and is_far):
-        confidence = "high"
+    is_clear = (overlap >= _MOST_WORDS and is_close) if is_sufficient else (overlap < _FEW_WORDS and is_far)
+    confidence: Confidence = "low" if is_sufficient is None else "high" if is_clear else "medium"
     named = ", ".join(missing[:_NAMED])
     issues = [
         "" if texts else "there is no text",
@@ -108,20 +98,17 @@ def _compare(
 ) -> float:
     """Return the best cosine of the question and the passages that share most of its words."""
     wanted = find_terms([question], stemmer)
-    passages = list(
-        dict.fromkeys(
-            part[start : start + _PASSAGE_CHARACTERS]
-            for text in texts
-            for part in _BREAK.split(text)
-            for start in range(0, len(part), _PASSAGE_CHARACTERS)
-        )
+    parts = dict.fromkeys(
+        part[start : start + _PASSAGE_CHARACTERS]
+        for text in texts
+        for part in _BREAK.split(text)
+        for start in range(0, len(part), _PASSAGE_CHARACTERS)
     )
-    passages.sort(key=lambda passage: -len(find_terms([passage], stemmer) & wanted))
+    passages = sorted(parts, key=lambda passage: -len(find_terms([passage], stemmer) & wanted))
     compared = [question, *passages[:_PASSAGES]]
     if only_content:
         compared = [" ".join(list_content_words(text, stemmer)) or text for text in compared]
-    embedder = workspace.embedder
     query = embed_queries(workspace, compared[:1]).vectors
     # Texts of callers need not belong to the library, so their vectors are not cached.
-    found = embed_texts(embedder, compared[1:], task="document", cache=None).vectors
+    found = embed_texts(workspace.embedder, compared[1:], task="document", cache=None).vectors
     return float((found @ query[0]).max())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from backstory.base.errors import InputError, ModelError
 from backstory.index.request import admit_documents
-from backstory.interfaces.library.filters import SearchFilters, admit
-from backstory.interfaces.library.results import Answer, AnswerTimings, Confidence, DocumentEntry
-from backstory.interfaces.library.search import cut_long, main_stemmer, search
+from backstory.interfaces.library.results import Answer, AnswerTimings, Confidence
+from backstory.interfaces.library.search import SearchFilters, admit, cut_long, main_stemmer, search
 from backstory.interfaces.library.shown_results import show
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.pipeline.chats.name_view import NameView
@@ -24,7 +23,7 @@ from backstory.pipeline.query_index import embed_queries
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.depth import AnswerDepth
 from backstory.retrieval.evidence.pairs import measure_noise
-from backstory.retrieval.found import Hit
+from backstory.retrieval.found import DocumentEntry, Hit
 from backstory.retrieval.selection.strategies import cover_evidence
 from backstory.text.stemmers import NO_LANGUAGE
 from backstory.writing.answers.answer import (
@@ -40,7 +39,6 @@ from backstory.writing.answers.answer import (
     Turn,
 )
 from backstory.writing.answers.answering import AnsweredQuestion, answer_question
-from backstory.writing.answers.catalog import Listed
 from backstory.writing.answers.extraction import ExtractiveAnswerer
 from backstory.writing.answers.forms import choose_forms
 from backstory.writing.answers.markdown import shown_documents, write_markdown
@@ -81,7 +79,6 @@ def answer_from(
     if answered.made.refused == "not_in_documents" and not snapshot.index.manifest.rows:
         answered = replace(answered, made=replace(answered.made, refused="no_index"))
         told.append("the index holds no chunk: `backstory run` reads the documents")
-    is_searched = answered.route.kind not in UNSEARCHED
     return _describe(
         answered,
         question,
@@ -89,7 +86,7 @@ def answer_from(
         sources.entries,
         embedded_tokens=sources.tokens,
         prompts=None if model is None or answered.model is None else model.prompt_hash,
-        index_version=snapshot.index.manifest.version if is_searched else None,
+        index_version=None if answered.route.kind in UNSEARCHED else snapshot.index.manifest.version,
         degraded=snapshot.degraded,
     )
 
@@ -97,10 +94,9 @@ def answer_from(
 def answer_without_index(question: str, reason: str) -> Answer:
     """Answer small talk, or refuse, where nothing is indexed."""
     route = route_question(question)
-    refusals: Mapping[str, Refusal | None] = {"casual": None, "outside": "outside"}
-    refused = refusals.get(route.kind, "no_index")
-    answered = AnsweredQuestion(route=route, made=MadeAnswer((), (), refused))
-    return _describe(answered, question, [reason] if refused == "no_index" else [], {}, index_version=None)
+    unsearched: dict[str, Refusal | None] = {"casual": None, "outside": "outside"}
+    answered = AnsweredQuestion(route=route, made=MadeAnswer((), (), unsearched.get(route.kind, "no_index")))
+    return _describe(answered, question, [] if route.kind in unsearched else [reason], index_version=None)
 
 
 @dataclass
@@ -112,7 +108,7 @@ class SnapshotSources:
     filters: SearchFilters
     hits: list[Hit] = field(default_factory=list, init=False)
     notes: list[str] = field(default_factory=list, init=False)
-    entries: dict[str, DocumentEntry] = field(default_factory=dict, init=False)
+    entries: list[DocumentEntry] = field(default_factory=list, init=False)
     tokens: int = field(default=0, init=False)
     """Tokens that the embedder has read to compare; texts whose vectors were known count none."""
 
@@ -147,20 +143,14 @@ class SnapshotSources:
         self.hits = [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(kept, start=1)]
         return self.hits
 
-    def list_documents(self) -> list[Listed]:
+    def list_documents(self) -> list[DocumentEntry]:
         """List the documents of the tables that the filters admit, even if the index is older than they are."""
         admitted = admit(self.filters, self.snapshot.workspace.settings.rag, self.snapshot)
-        if admitted is None:
-            return []
-        corpus = self.read_corpus()
-        rows = admit_documents(admitted, corpus.documents)
-        entries = [corpus.describe(row) for row in rows.iter_rows(named=True)]
-        self.entries = {entry.document_id: entry for entry in entries}
-        names = ("document_id", "uri", "title", "kind", "tags", "pages")
-        return [
-            Listed(**{name: getattr(one, name) for name in names}, date=one.date and one.date.date())
-            for one in entries
-        ]
+        if admitted is not None:
+            corpus = self.read_corpus()
+            rows = admit_documents(admitted, corpus.documents)
+            self.entries = [corpus.describe(row) for row in rows.iter_rows(named=True)]
+        return self.entries
 
     def compare(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
         """Compare a question, of a long one the nearest part, with sentences by the embedder of the snapshot.
@@ -188,13 +178,12 @@ class ModelAnswers:
 
     def route(self, question: str, by_rules: Callable[[str], Route]) -> AskedRoute:
         """Tell what a question asks for: by the model if the settings want that, else by the rules."""
-        sent = self._view.show(None, question) if self._models.routes else None
-        if sent is not None:
+        if not self._models.routes:
+            return AskedRoute(by_rules(question), 0, 0.0)
+        if (sent := self._view.show(None, question)) is not None:
             return self._models.questions.route(sent, lambda _: by_rules(question))
         route = by_rules(question)
-        if self._models.routes:
-            route = Route(route.kind, f"{route.reason} (by rules, since {_WITHHELD})")
-        return AskedRoute(route, 0, 0.0)
+        return AskedRoute(Route(route.kind, f"{route.reason} (by rules, since {_WITHHELD})"), 0, 0.0)
 
     def condense(self, question: str, history: Sequence[Turn]) -> AskedQuestion:
         """Ask for a question that can be understood alone, from the turns that may be sent, at least one."""
@@ -219,19 +208,16 @@ class ModelAnswers:
             what = f"the question was not sent to the model: {_WITHHELD}; {remedy}"
             raise InputError(what, code="withheld_question")
         withheld = self._view.list_withheld([passage.document_id for passage in passages])
-        shown = {
-            each.chunk_id: (each, show(each, self._view))
-            for each in passages
-            if each.document_id not in withheld
-        }
-        made = self._models.answerer.answer(
-            asked, [part or asked for part in sent_parts], [sent for _, sent in shown.values()], kind=kind
-        )
+        sent = [one for one in passages if one.document_id not in withheld]
+        shown = [show(one, self._view) for one in sent]
+        made = self._models.answerer.answer(asked, [part or asked for part in sent_parts], shown, kind=kind)
+        pairs = {own.chunk_id: (own, its) for own, its in zip(sent, shown, strict=True)}
+        located = [
+            tuple(_locate(one, *pairs[one.chunk_id]) for one in claim.citations) for claim in made.claims
+        ]
         claims = tuple(
-            claim.model_copy(
-                update={"citations": tuple(_locate(each, *shown[each.chunk_id]) for each in claim.citations)}
-            )
-            for claim in made.claims
+            claim.model_copy(update={"citations": places})
+            for claim, places in zip(made.claims, located, strict=True)
         )
         named = tuple(replace(part, text=text) for part, text in zip(made.parts, parts, strict=True))
         notes = (*made.notes, *(f"for the model, {note}" for note in self._view.list_notes()))
@@ -253,19 +239,16 @@ def _describe(
     answered: AnsweredQuestion,
     question: str,
     notes: Sequence[str],
-    entries: Mapping[str, DocumentEntry],
+    entries: Sequence[DocumentEntry] = (),
     **of_snapshot: Any,
 ) -> Answer:
     """Describe an answer, with the documents that were read for it."""
     made, query, listed = answered.made, answered.query, answered.listed
-    if query is not None:
-        undated = sum(entry.date is None for entry in entries.values())
-        unpaged = sum(entry.pages is None for entry in entries.values())
-        if query.is_dated and undated:
-            notes = [*notes, f"{undated} documents state no date, and are not in the list"]
-        if query.pages is not None and unpaged:
-            notes = [*notes, f"{unpaged} documents have no pages, and are not in the list"]
-    shown = shown_documents(query, listed) if query is not None and listed is not None else []
+    told = list(notes)
+    if query is not None and query.is_dated and (undated := sum(one.date is None for one in entries)):
+        told.append(f"{undated} documents state no date, and are not in the list")
+    if query is not None and query.pages and (unpaged := sum(one.pages is None for one in entries)):
+        told.append(f"{unpaged} documents have no pages, and are not in the list")
     forms = choose_forms(answered.rewritten or question)
     routing, searching, answering = answered.seconds
     return Answer.of(
@@ -278,12 +261,12 @@ def _describe(
         markdown=write_markdown(answered, forms),
         not_found=tuple(part.text for part in made.parts if not part.is_found),
         confidence=_tell_confidence(answered),
-        documents=tuple(entries[each.document_id] for each in shown),
+        documents=tuple(shown_documents(query, listed)) if query is not None and listed else (),
         document_count=None if listed is None else len(listed),
         hits=answered.passages,
         model=answered.model,
         timings=AnswerTimings(routing=routing, searching=searching, answering=answering),
-        notes=tuple(dict.fromkeys(filter(None, [*notes, *made.notes, forms.note]))),
+        notes=tuple(dict.fromkeys(filter(None, [*told, *made.notes, forms.note]))),
         **of_snapshot,
     )
 

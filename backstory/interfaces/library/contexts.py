@@ -4,35 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from itertools import accumulate, chain
-from typing import Any, Final, TypedDict, Unpack
+from datetime import datetime
+from typing import Any, TypedDict, Unpack
 
 import polars as pl
 
 from backstory.base.errors import InputError
-from backstory.base.ids import digest_json
-from backstory.interfaces.library.filters import SearchFilters, admit
-from backstory.interfaces.library.messages import Message, read_messages
+from backstory.interfaces.library.messages import Message, divide
 from backstory.interfaces.library.results import ContextAnswer, ContextDocument, ContextPart
+from backstory.interfaces.library.search import SearchFilters, admit
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.operations.inspection.windows import find_window
 from backstory.pipeline.chats.name_view import NameView
 from backstory.pipeline.query_index import embed_queries, make_retrieval
 from backstory.retrieval.contexts import add_budget_of_posts
 from backstory.retrieval.hits import PostsOf
-from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.models import RAGSettings
-from backstory.text.chunking.tokens import CountTokens, estimate_tokens
-from backstory.text.layout import MESSAGE_SEPARATOR, join_wrapped, list_lines, list_sentences
+from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.layout import MESSAGE_SEPARATOR
 from backstory.text.prompts.formats import FORMATS, ContextFormat, format_context
-
-_LONGEST_QUESTION: Final = 300
-"""Characters of the longest paragraph that is one part."""
-_LEAST_PARAGRAPH: Final = 8
-"""Tokens of the shortest paragraph that is a part of its own: a greeting or a heading has no topic."""
-_NO_DOCUMENT: Final = "none"
-"""Stands for no document among the ids of documents, none of which is so short."""
 
 
 class ContextOptions(TypedDict, total=False):
@@ -58,13 +48,9 @@ def make_context(
     notes: Sequence[str],
     **options: Unpack[ContextOptions],
 ) -> ContextAnswer:
-    """Find the documents that serve a text or messages, part by part, and write them as a context.
-
-    The parts of messages are those of a window, whichever way they are written. Those of prose are its paragraphs, or
-    runs of sentences of a long one.
-    """
+    """Find the documents that serve a text or messages, part by part, and write them as a context."""
     as_of = options.get("as_of")
-    windows, chunks = _divide(snapshot, query, as_of)
+    windows, chunks = divide(snapshot, query, as_of)
     text = query if isinstance(query, str) else MESSAGE_SEPARATOR.join(chunks["text"])
     rag = snapshot.workspace.settings.rag.model_copy(update={"as_of": as_of is not None, "plan": "chunked"})
     return _cover(snapshot, text, windows, chunks, rag, notes, **options)
@@ -79,32 +65,18 @@ def make_window_context(
 
     workspace = snapshot.workspace
     window = find_window(workspace, reference)
+    key, posts_of = window["window_id"], read_visible(workspace).posts_of
     windows, chunks = (
-        workspace.tables.read(table, [window["partition"]]).filter(window_id=window["window_id"])
+        workspace.tables.read(table, [window["partition"]]).filter(window_id=key)
         for table in ("windows", "window_chunks")
     )
     if chunks.is_empty():
-        raise InputError(f"window {window['window_id']} has no query chunks yet; run `backstory run`")
-    rag, as_of = workspace.rag, options.get("as_of")
+        raise InputError(f"window {key} has no query chunks yet; run `backstory run`")
+    rag, as_of, told = workspace.rag, options.get("as_of"), window["conversation_id"]
     if as_of is not None:
         rag = rag.model_copy(update={"as_of": True})
         windows = windows.with_columns(started_at=pl.lit(as_of).cast(windows.schema["started_at"]))
-    return _cover(
-        snapshot,
-        window["window_id"],
-        windows,
-        chunks,
-        rag,
-        notes,
-        posts_of=read_visible(workspace).posts_of,
-        conversation=window["conversation_id"],
-        **options,
-    )
-
-
-def divide_text(snapshot: OpenSnapshot, text: str) -> tuple[str, ...]:
-    """Divide a long text into the parts that :func:`make_context` searches for, each within the model's input."""
-    return tuple(_divide(snapshot, text, None)[1]["text"])
+    return _cover(snapshot, key, windows, chunks, rag, notes, posts_of=posts_of, conversation=told, **options)
 
 
 def _cover(
@@ -125,9 +97,7 @@ def _cover(
 ) -> ContextAnswer:
     """Search for the query chunks of one window, and describe the documents that serve them."""
     if format not in FORMATS:
-        raise InputError(
-            f"format {format!r} is not known; use one of {', '.join(FORMATS)}", code="unknown_value"
-        )
+        raise InputError(f"format {format!r} is none of {', '.join(FORMATS)}", code="unknown_value")
     for name, value in (("max_tokens", max_tokens), ("top_k", top_k)):
         if value is not None and value < 1:
             raise InputError(f"{name} {value} must be at least 1", code="out_of_range")
@@ -138,11 +108,10 @@ def _cover(
         raise InputError("the filters of a context hold neither pages nor a time; pass the time as as_of")
     workspace, index = snapshot.workspace, snapshot.index
     admitted = admit(wanted, rag, snapshot)
-    # An empty list of documents would admit all of them.
-    changes: dict[str, object] = {"document_ids": (_NO_DOCUMENT,)}
+    # An empty list of documents would admit all of them; no id is so short.
+    changes: dict[str, object] = {"document_ids": ("none",)}
     if admitted is not None:
-        changes = {name: tuple(getattr(admitted, name)) for name in ("document_ids", "kinds", "tags")}
-        changes["tenant"] = admitted.tenant
+        changes = {name: getattr(admitted, name) for name in ("document_ids", "kinds", "tags", "tenant")}
     rag = rag.model_copy(update=changes | ({"top_k": top_k} if top_k else {}))
     context = workspace.settings.context.model_copy(update={"max_tokens": max_tokens} if max_tokens else {})
     embedded = embed_queries(workspace, chunks["text"].to_list())
@@ -174,73 +143,6 @@ def _cover(
         degraded=snapshot.degraded,
         notes=(*notes, *view.list_notes(), *filter(None, [snapshot.degraded])),
     )
-
-
-def _divide(
-    snapshot: OpenSnapshot, query: str | Sequence[Message], as_of: datetime | None
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Build the tables ``windows`` and ``window_chunks`` of messages, or of prose: of its sentences as messages."""
-    settings, embedder = snapshot.workspace.settings, snapshot.workspace.embedder
-    queries = settings.queries
-    messages = read_messages(query, settings.conversations)
-    if messages is not None:
-        sizes = [len(messages)]
-    else:
-        paragraphs = _list_paragraphs(str(query), embedder.count_tokens)
-        sizes = [len(units) for units in paragraphs]
-        messages = pl.DataFrame({"text": list(chain.from_iterable(paragraphs)), "kind": "message"})
-        # Short sentences of a paragraph belong together, unlike short messages.
-        if queries.min_tokens is None:
-            queries = queries.model_copy(update={"min_tokens": embedder.default_query_tokens})
-    window_id = digest_json([sizes, messages["text"].to_list()], length=16)
-    windows = pl.DataFrame(
-        {
-            "window_id": [window_id],
-            "conversation_id": ["question"],
-            "started_at": [as_of or datetime.now(UTC)],
-            "message_count": [len(messages)],
-        }
-    )
-    # Each paragraph is cut as a window of its own: no chunk may span two paragraphs.
-    paragraph = pl.Series(
-        "window_id", [str(number) for number, size in enumerate(sizes) for _ in range(size)]
-    )
-    numbered = messages.with_columns(
-        paragraph, message_id=pl.format("{}-{}", pl.lit(window_id), pl.int_range(pl.len()))
-    )
-    listed = numbered.group_by("window_id", maintain_order=True).agg(message_ids="message_id")
-    chunks = cut_window_chunks(
-        listed,
-        numbered,
-        queries,
-        max_tokens=min(settings.chunks.max_tokens, embedder.max_input_tokens),
-        counter=embedder,
-        default_min_tokens=embedder.default_query_tokens,
-    )
-    if chunks.is_empty():
-        raise InputError("the text holds no visible character; give a question in words", code="blank_text")
-    before = dict(zip(listed["window_id"], accumulate(sizes[:-1], initial=0), strict=True))
-    first = chunks["window_id"].replace_strict(before, return_dtype=chunks.schema["first_message"])
-    return windows, chunks.with_columns(
-        pl.col("first_message", "last_message") + first,
-        chunk_index=pl.int_range(pl.len()).cast(chunks.schema["chunk_index"]),
-        window_id=pl.lit(window_id),
-    )
-
-
-def _list_paragraphs(text: str, count_tokens: CountTokens) -> list[list[str]]:
-    """List the lines of each paragraph of prose, or the sentences of its only line; a few words go with the next."""
-    written = join_wrapped(list_lines(text))
-    if len(written) == 1 and len(whole := " ".join(written[0])) <= _LONGEST_QUESTION:
-        return [[whole]]
-    paragraphs: list[list[str]] = [[]]
-    for lines, tokens in zip(written, count_tokens([*map(" ".join, written)]).tolist(), strict=True):
-        paragraphs[-1] += lines if len(lines) > 1 else list_sentences(lines[0])
-        if tokens >= _LEAST_PARAGRAPH:
-            paragraphs.append([])
-    rest = paragraphs.pop() if len(paragraphs) > 1 else []
-    paragraphs[-1] += rest
-    return paragraphs
 
 
 def _list_parts(

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
@@ -35,18 +35,14 @@ _Z: Final = 1.959964
 """The normal quantile of 97.5 %."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ExpectedPart(_Record):
+class ExpectedPart(BaseModel, frozen=True, extra="forbid"):
     """One of the things that a question asks for, and the sentences that tell it; none if the documents do not."""
 
     text: str
     quotes: tuple[Alternatives, ...]
 
 
-class LabelledQuestion(_Record):
+class LabelledQuestion(BaseModel, frozen=True, extra="forbid"):
     """A question and what a good answer to it holds; what is not stated is not measured."""
 
     question: str
@@ -109,9 +105,14 @@ def ask_all(library: Library, questions: Sequence[LabelledQuestion]) -> list[Ans
 
 @dataclass(frozen=True)
 class AnswerScores:
-    """How good the answers to a set of questions are: the rows of :func:`score_answers`, and what all cost together."""
+    """How good the answers to a set of questions are, and what all cost together.
 
-    table: pl.DataFrame
+    ``answers`` has ``group`` ("all", and each group of the set), ``measure``, ``questions`` (how many state what is
+    measured), ``mean``, and its 95 % interval ``low`` to ``high``: Wilson's (1927) for what is yes or no for each
+    question, else a bootstrap over questions. A measure that no question counts for has no row.
+    """
+
+    answers: pl.DataFrame
     latency: Mapping[str, float]
     """Seconds of the clock, quantiles ``p50`` and ``p95`` over all questions."""
     tokens: int
@@ -119,34 +120,22 @@ class AnswerScores:
 
     def as_record(self) -> dict[str, Any]:
         """Return the scores as JSON-serializable data."""
-        return {
-            "answers": self.table.to_dicts(),
-            "latency": dict(self.latency),
-            "tokens": self.tokens,
-            "embedded_tokens": self.embedded_tokens,
-        }
+        return {**vars(self), "answers": self.answers.to_dicts()}
 
 
 def score_answers(questions: Sequence[LabelledQuestion], given: Sequence[Answer]) -> AnswerScores:
-    """Compare the answers of questions, at least one, with what a good answer holds.
-
-    The table has ``group`` ("all", and each group of the set), ``measure``, ``questions`` (how many state what is
-    measured), ``mean``, and its 95 % interval ``low`` to ``high``: Wilson's (1927) for what is yes or no for each
-    question, else a bootstrap over questions. A measure that no question counts for has no row.
-    """
-    scores = [score_answer(each, answer) for each, answer in zip(questions, given, strict=True)]
+    """Compare the answers of questions, at least one, with what a good answer holds."""
+    scored = [(one, answer, score_answer(one, answer)) for one, answer in zip(questions, given, strict=True)]
     rows: list[tuple[object, ...]] = []
     for group in [ALL, *dict.fromkeys(question.group for question in questions if question.group)]:
-        members = [each for each, one in zip(scores, questions, strict=True) if group in (ALL, one.group)]
-        for measure in members[0]:
-            values = np.array([value for each in members if (value := each[measure]) is not None])
+        members = [each for each in scored if group in (ALL, each[0].group)]
+        for measure in members[0][2]:
+            values = np.array([score[measure] for _, _, score in members if score[measure] is not None])
             if len(values):
                 bounded = _bound_share(values) if measure in _YES_OR_NO else bound_mean(values)
                 rows.append((group, measure, len(values), *bounded))
-        stated = [each for each in zip(questions, given, strict=True) if group in (ALL, each[0].group)]
-        rows += _rate_confidence(
-            group, [(one, answer) for one, answer in stated if one.answerable is not None]
-        )
+        stated = [(one, answer) for one, answer, _ in members if one.answerable is not None]
+        rows += _rate_confidence(group, stated)
     seconds = np.array([sum(answer.timings.to_dict().values()) for answer in given])
     texts = dict.fromkeys(("group", "measure"), pl.String)
     floats = dict.fromkeys(("mean", "low", "high"), pl.Float64)
@@ -161,11 +150,9 @@ def score_answers(questions: Sequence[LabelledQuestion], given: Sequence[Answer]
 def score_answer(question: LabelledQuestion, given: Answer) -> dict[str, float | None]:
     """Score one answer by every measure, each from 0 to 1; None where nothing is expected.
 
-    The documents of hits count once each, by their best place; those that a list of documents names come from the
-    catalog, so such a question counts for lists alone. A citation is right if it shares a run of at least three words,
-    and of half of the shorter one, with an expected sentence; so a copy of the sentence elsewhere is right as well.
-    Under ``documents`` it is right also if its document is expected. Precision is that of answers that cite. A refusal
-    says of every part that it is missing.
+    The documents of hits count once each, by their best place; a question for a list of documents counts for lists
+    alone. A citation is right that tells an expected sentence, wherever it stands; under ``documents`` also one of an
+    expected document. Precision is that of answers that cite.
     """
     is_list, quotes = question.kind == "list", question.all_quotes()
     cited = [place for claim in given.claims for place in claim.citations]

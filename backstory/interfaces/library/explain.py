@@ -10,23 +10,16 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.base.ids import is_written
 from backstory.interfaces.library.corpus import Corpus
-from backstory.interfaces.library.results import DocumentEntry, ExplainedDocument, Explanation, ShouldBe
+from backstory.interfaces.library.results import ExplainedDocument, Explanation, ShouldBe
 from backstory.operations.corrections import PLACES, read_corrections, record_correction
 from backstory.operations.inspection.windows import CAUSES, find_window, read_window_context
 from backstory.pipeline.incremental.visible_documents import read_visible
 from backstory.pipeline.workspace import Workspace
+from backstory.retrieval.found import DocumentEntry
 from backstory.text.prompts.entries import cut_line
 
 _PARTS: Final = 3
 _PART_CHARACTERS: Final = 120
-_STOOD_FOR: Final = "duplicate_document"
-_NEVER_FOUND: Final[Mapping[str, str]] = {
-    "published_later": "it was published after the window began, and the setting rag.as_of hides later documents",
-    "other_conversation": "it is a post of another conversation, and the setting writers.feedback_scope keeps each "
-    "conversation to its own",
-    "filtered": "the settings of rag leave it out: kinds, tags, document_ids or undated",
-    "not_found": "it is not among the nearest chunks of any part of the window (setting rag.chunks_per_query)",
-}
 
 
 def explain_window(
@@ -41,13 +34,12 @@ def explain_window(
     if should_be is not None:
         _record(workspace, window, wanted, should_be)
     corrections = read_corrections(workspace.state)
-    mine = pl.col("window_id") == window["window_id"]
     decisions, chunks = (
-        workspace.tables.read(table, [window["partition"]]).filter(mine)
+        workspace.tables.read(table, [window["partition"]]).filter(window_id=window["window_id"])
         for table in ("decisions", "window_chunks")
     )
     texts = dict(chunks.select("chunk_id", "text").iter_rows())
-    entries = {entry.document_id: entry for entry in corpus.list_all().documents}
+    entries = {row["document_id"]: corpus.describe(row) for row in corpus.documents.iter_rows(named=True)}
     if wanted is not None:
         decisions = decisions.filter(document_id=wanted.document_id)
     order = decisions.sort(
@@ -87,7 +79,7 @@ def explain_hits(
     hits: pl.DataFrame, entry: DocumentEntry | None, texts: Mapping[str, str]
 ) -> ExplainedDocument:
     """Explain a document by its best hit that another chunk of the same document does not stand for."""
-    standing = hits.filter(pl.col("cause").ne_missing(_STOOD_FOR))
+    standing = hits.filter(pl.col("cause").ne_missing("duplicate_document"))
     best = (hits if standing.is_empty() else standing).row(0, named=True)
     found_by = dict.fromkeys(hits["query_chunk_id"].to_list())
     shown = [texts[key] for key in found_by if key in texts][:_PARTS]
@@ -108,16 +100,18 @@ def _explain_absence(
 ) -> ExplainedDocument:
     """Explain why no part of a window found a document."""
     rag, posts_of = workspace.settings.rag, read_visible(workspace).posts_of
-    holds = {
-        "published_later": rag.as_of and entry.date is not None and entry.date > window["started_at"],
-        "other_conversation": posts_of is not None
-        and is_written(entry.uri)
-        and entry.document_id not in posts_of(window["conversation_id"]),
-        "filtered": (rag.kinds and entry.kind not in rag.kinds)
+    is_of_others = posts_of is not None and entry.document_id not in posts_of(window["conversation_id"])
+    is_filtered = (
+        (rag.kinds and entry.kind not in rag.kinds)
         or (rag.tags and not set(rag.tags) & set(entry.tags))
         or (rag.document_ids and entry.document_id not in rag.document_ids)
-        or (rag.undated == "hide" and entry.date is None),
-        "not_found": True,
-    }
-    cause = next(cause for cause, is_so in holds.items() if is_so)
-    return ExplainedDocument.of(entry, kept=False, cause=cause, reason=_NEVER_FOUND[cause])
+        or (rag.undated == "hide" and entry.date is None)
+    )
+    cause, reason = "not_found", "it is not among the nearest chunks of any part (rag.chunks_per_query)"
+    if rag.as_of and entry.date is not None and entry.date > window["started_at"]:
+        cause, reason = "published_later", "it is later than the window, and rag.as_of hides such documents"
+    elif is_written(entry.uri) and is_of_others:
+        cause, reason = "other_conversation", "it is of another conversation (writers.feedback_scope)"
+    elif is_filtered:
+        cause, reason = "filtered", "the settings of rag leave it out: kinds, tags, document_ids or undated"
+    return ExplainedDocument.of(entry, kept=False, cause=cause, reason=reason)

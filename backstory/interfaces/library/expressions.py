@@ -1,9 +1,7 @@
-r"""Searching texts by an expression that a person or an agent wrote.
+"""Searching texts by an expression that a person or an agent wrote.
 
-It runs in the process with limits, whose code this module keeps small. Between the steps of a search the package
-``regex`` can check a time, but a recursion, a long literal or the compilation takes none of these steps: such an
-expression takes a gigabyte of memory, or minutes. An engine that takes linear time (``google-re2``) knows no
-expressions that look around or refer back, and takes ``\b`` and ``\w`` for ASCII.
+It runs in the process with limits, whose code this module keeps small: the package ``regex`` checks a time between the
+steps of a search alone, and a recursion, a long literal or the compilation may take a gigabyte of memory, or minutes.
 """
 
 from __future__ import annotations
@@ -12,7 +10,8 @@ import json
 import math
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
 import regex
@@ -25,8 +24,8 @@ SECONDS: Final = 10.0
 """Processor time that an expression may take over all documents."""
 _MEGABYTES: Final = 512
 """Memory (MiB) that a search may take in addition to the code and the first texts."""
-_BATCH_CHARACTERS: Final = 8_000_000
-"""Characters of the texts that the process holds at a time."""
+_TEXTS: Final = 64
+"""Texts that the process holds at a time."""
 _SHOWN: Final = 80
 _UNSEEN: Final = regex.compile("[\u00ad\u200b\u2060\ufeff]")
 _UNUSUAL: Final = regex.compile("[\u00ad\u200b\u2060\ufeff\ufb00-\ufb06\uff01-\uff5e]")
@@ -66,16 +65,10 @@ def find_places(
     """Find the matches of an expression: all are counted, and those after ``offset`` are given, at most ``limit``."""
     try:
         compiled = regex.compile(pattern, regex.MULTILINE | (regex.IGNORECASE if ignore_case else 0))
-    except RecursionError as error:
-        raise InputError(
-            f"{shorten(pattern, _SHOWN)!r} is nested too deeply; write it with fewer groups",
-            code="nested_too_deeply",
-        ) from error
-    except regex.error as error:
-        raise InputError(
-            f"{shorten(pattern, _SHOWN)!r} is no regular expression: {error}; correct it, or search for it as a text",
-            code="invalid_expression",
-        ) from error
+    except (RecursionError, regex.error) as error:
+        what = f"{shorten(pattern, _SHOWN)!r} is no regular expression: {error}; correct it, or search for it as a text"
+        is_deep = isinstance(error, RecursionError)
+        raise InputError(what, code="nested_too_deeply" if is_deep else "invalid_expression") from error
     places = list[tuple[int, int, int]]()
     count = holding = 0
     for number, text in enumerate(texts):
@@ -96,35 +89,30 @@ def find_limited(
     pattern: str, texts: Iterable[str], *, ignore_case: bool, limit: int, offset: int
 ) -> FoundPlaces:
     """Find the matches of an expression in the process with limits; see :func:`find_places`."""
-    places = list[tuple[int, int, int]]()
-    first = count = holding = 0
-    seconds = SECONDS
-    for batch in _batch(texts):
+    found, first, seconds, left = FoundPlaces([], 0, 0), 0, SECONDS, iter(texts)
+    while batch := list(islice(left, _TEXTS)):
         wanted = {
             "pattern": pattern,
             "texts": batch,
             "ignore_case": ignore_case,
-            "limit": limit - len(places),
-            "offset": max(0, offset - count),
+            "limit": limit - len(found.places),
+            "offset": max(0, offset - found.total),
         }
         limits = ReadingLimits(math.ceil(max(seconds, 0)), _MEGABYTES)
         request = json.dumps(wanted, ensure_ascii=False).encode()
         try:
             answer: dict[str, Any] = json.loads(run_limited(_TASK, request, limits, size=0))
         except ReadError as error:
-            raise InputError(
-                f"{shorten(pattern, _SHOWN)!r} takes more than {SECONDS:g} seconds of processor time over the "
-                f"documents, or more than {_MEGABYTES} MB of memory; write it so that fewer of its parts can match the "
-                "same characters",
-                code="too_slow",
-            ) from error
+            what = f"{shorten(pattern, _SHOWN)!r} takes more than {SECONDS:g} s of processor time, or {_MEGABYTES} MB"
+            remedy = "write it so that fewer of its parts can match the same characters"
+            raise InputError(f"{what}; {remedy}", code="too_slow") from error
         if "error" in answer:
             raise InputError(answer["error"], code=answer["code"])
-        found = FoundPlaces(*answer["found"])
-        places += [(first + number, start, end) for number, start, end in found.places]
-        first, count, holding = first + len(batch), count + found.total, holding + found.texts
-        seconds -= answer["seconds"]
-    return FoundPlaces(places, count, holding)
+        places, total, holding = answer["found"]
+        more = [(first + number, start, end) for number, start, end in places]
+        found = FoundPlaces([*found.places, *more], found.total + total, found.texts + holding)
+        first, seconds = first + len(batch), seconds - answer["seconds"]
+    return found
 
 
 def search_request(request: bytes) -> bytes:
@@ -135,14 +123,3 @@ def search_request(request: bytes) -> bytes:
     except InputError as error:
         return json.dumps({"error": str(error), "code": error.code}).encode()
     return json.dumps({"found": found, "seconds": time.process_time() - started}).encode()
-
-
-def _batch(texts: Iterable[str]) -> Iterator[list[str]]:
-    batch, size = list[str](), 0
-    for text in texts:
-        if batch and size + len(text) > _BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-        batch.append(text)
-        size += len(text)
-    yield batch

@@ -35,9 +35,7 @@ _RESTS: Final = 20
 _REVISION_CHARACTERS: Final = 12
 _NAMED: Final = 3
 _NEW: Final = "the file is not read yet; the next indexing reads it"
-_CHANGED: Final = (
-    "the file has changed since it was read; until the next indexing, its earlier text is searched"
-)
+_CHANGED: Final = "the file has changed since it was read; the next indexing replaces its earlier text"
 _UNSEARCHED: Final = "the file is read, and not searched yet; the next indexing adds it to the index"
 _GONE: Final = "the file is gone; the next indexing takes its text out of the index"
 
@@ -54,8 +52,7 @@ def is_made(workspace: Workspace) -> bool:
 class FileChanges:
     """Compares the files of a workspace with what is indexed of them, and describes for answers what has changed.
 
-    A file that a run has read is not read again, and neither is one that an earlier comparison has read. A description
-    stays valid for some seconds.
+    No file is read that a run or an earlier comparison has read. A description stays valid for some seconds.
     """
 
     def __init__(self, workspace: Workspace, seconds: float = LOOK_AGAIN_SECONDS) -> None:
@@ -67,23 +64,24 @@ class FileChanges:
 
     def compare(self, searched: Mapping[str, str]) -> dict[str, Found]:
         """Return the state of each file by its uri; ``searched`` maps the uris of documents to their revisions."""
-        folder = self._workspace.settings.documents.folder
+        folder, version = self._workspace.settings.documents.folder, self._workspace.catalog.version
         contents, outcomes = _read_tables(self._workspace)
-        hashes = self._know_hashes()
-        listing = self._workspace.list_documents()
+        if self._hashes is None or self._hashes[0] != version:  # a run that ended meanwhile knows more
+            self._hashes = version, FileHashes(self._workspace.catalog)
+        hashes, listing = self._hashes[1], self._workspace.list_documents()
         found: dict[str, Found] = {
             entry.uri: ("failed" if entry.status == "failed" else "skipped", entry.reason)
             for entry in listing.left_out
         }
         for file in listing.files:
             known, revision = contents.get(file.uri), searched.get(file.uri)
-            outcome = outcomes.get(name_source(folder, file.uri))
-            if outcome is None and revision is None:
+            status, reason = outcomes.get(
+                name_source(folder, file.uri), ("new" if revision is None else "read", None)
+            )
+            content = "" if status == "new" else _hash(file, known, hashes)
+            if status == "new":
                 found[file.uri] = ("pending", _NEW)
-                continue
-            content = _hash(file, known, hashes)
-            status, reason = outcome or ("read", None)
-            if content != (known or content):
+            elif content != (known or content):
                 found[file.uri] = ("pending", _CHANGED)
             elif status != "read":
                 found[file.uri] = ("failed" if status in ("failed", "needs_ocr") else "skipped", reason)
@@ -114,41 +112,29 @@ class FileChanges:
         """Describe which files have changed, if any."""
         with self._lock:
             began = time.monotonic()
-            until, last = self._notes.get(version, (began, None))
-            if began < until:
-                return last
-            note = self._look(searched, hidden)
-            ended = time.monotonic()
-            # Checking many files takes long; searches must not spend most of their time on it.
-            pause = max(self._seconds, _RESTS * (ended - began))
-            self._notes = {**dict([*self._notes.items()][-1:]), version: (ended + pause, note)}
+            until, note = self._notes.get(version, (began, None))
+            if began >= until:
+                note, ended = self._look(searched, hidden), time.monotonic()
+                # Checking many files takes long; searches must not spend most of their time on it.
+                pause = max(self._seconds, _RESTS * (ended - began))
+                self._notes = {**dict([*self._notes.items()][-1:]), version: (ended + pause, note)}
             return note
 
     def _look(self, searched: Mapping[str, str], hidden: Collection[str]) -> str | None:
         changed = self._list_changed(searched)
         if not changed:
             return None
-        latest = self._workspace.runs.read(1)
-        cut = "the last indexing was killed; " if latest and latest[0].status == LOST else ""
+        cut = "the last indexing was killed; " if _was_killed(self._workspace) else ""
         named = [uri for uri in changed if uri not in hidden][:_NAMED]
         others = len(changed) - len(named)
         more = (f" and {others} more" if named else "of other tenants") if others else ""
-        return (
-            f"{cut}{count(len(changed), 'file')} changed since the documents were indexed "
-            f"({', '.join(named)}{more}); index again to search the present state"
-        )
+        what = f"{count(len(changed), 'file')} changed since the documents were indexed"
+        return f"{cut}{what} ({', '.join(named)}{more}); index again to search the present state"
 
     def _list_changed(self, searched: Mapping[str, str]) -> list[str]:
         """List the files that the next indexing reads, and the documents whose text it drops."""
         found = self.compare(searched)
         return sorted(uri for uri, (state, _) in found.items() if state in ("pending", "removed"))
-
-    def _know_hashes(self) -> FileHashes:
-        """Return what is known of files; a run that ended meanwhile knows more."""
-        version = self._workspace.catalog.version
-        if self._hashes is None or self._hashes[0] != version:
-            self._hashes = version, FileHashes(self._workspace.catalog)
-        return self._hashes[1]
 
 
 def _read_tables(workspace: Workspace) -> tuple[dict[str, str], dict[str, tuple[str, str | None]]]:
@@ -159,11 +145,8 @@ def _read_tables(workspace: Workspace) -> tuple[dict[str, str], dict[str, tuple[
     # A file that could not be read keeps its last good revision, so that its own row comes last.
     last = documents.filter(pl.col("status").is_in(["ok", "error"])).sort("status", descending=True)
     sources = workspace.tables.read("sources").filter(folder="documents")
-    outcomes = sources.select("source", "status", "reason").iter_rows()
-    return (
-        dict(last.select("uri", "content_hash").iter_rows()),
-        {source: (status, reason) for source, status, reason in outcomes},
-    )
+    outcomes = {row["source"]: (row["status"], row["reason"]) for row in sources.iter_rows(named=True)}
+    return dict(last.select("uri", "content_hash").iter_rows()), outcomes
 
 
 def _hash(file: DocumentFile, known: str | None, hashes: FileHashes) -> str:
@@ -194,11 +177,9 @@ def name_state(workspace: Workspace) -> str:
 
 def describe_indexing(workspace: Workspace) -> str | None:
     """Describe how far the run that is under way is; None without one."""
-    latest = workspace.runs.read(_NAMED)
-    if not latest or latest[0].status != RUNNING:
-        return None
-    steps = [one.step or f"at {one.stage}" for one in latest if one.status == RUNNING and one.stage]
-    return f"indexing is under way{f': {steps[0]}' if steps else ''}"
+    running = [run for run in workspace.runs.read(_NAMED) if run.status == RUNNING]
+    steps = [f": {run.step or f'at {run.stage}'}" for run in running if run.stage]
+    return "".join(["indexing is under way", *steps[:1]]) if running else None
 
 
 def explain_absence(workspace: Workspace) -> BackstoryError:
@@ -206,16 +187,16 @@ def explain_absence(workspace: Workspace) -> BackstoryError:
     if workspace.follower.error is not None:
         return workspace.follower.error
     if indexing := describe_indexing(workspace):
-        return NoIndexError(
-            f"{indexing}, and nothing can be searched yet; ask again when it has ended, which the status tells",
-            code="indexing",
-        )
-    latest = workspace.runs.read(1)
-    killed = ", since its first indexing was killed" if latest and latest[0].status == LOST else ""
-    return NoIndexError(
-        f"nothing is indexed in {workspace.root} yet{killed}; put files into {workspace.documents_dir} and run "
-        "`backstory add`, or with chats `backstory run`"
+        return NoIndexError(f"{indexing}, and nothing can be searched yet; ask again later", code="indexing")
+    killed = ", since its first indexing was killed" if _was_killed(workspace) else ""
+    remedy = (
+        f"put files into {workspace.documents_dir} and run `backstory add`, or with chats `backstory run`"
     )
+    return NoIndexError(f"nothing is indexed in {workspace.root} yet{killed}; {remedy}")
+
+
+def _was_killed(workspace: Workspace) -> bool:
+    return any(run.status == LOST for run in workspace.runs.read(1))
 
 
 class Watcher:
@@ -224,7 +205,6 @@ class Watcher:
     If a check or an indexing fails, the watcher reports the reason and continues at the next change.
 
     Attributes:
-        busy: Whether it is indexing now.
         error: Why the last indexing failed; None if it did not.
         last_sync: When the index last matched the files; None before the first time.
     """
@@ -232,8 +212,7 @@ class Watcher:
     def __init__(
         self, fingerprint: Callable[[], str], index: Callable[[], IndexReport], seconds: float = POLL_SECONDS
     ) -> None:
-        """Take what tells the state of the files, what indexes them, and the pause between two looks at them."""
-        self.busy = False
+        """Take what tells the state of the files, what indexes them, and the pause between two looks; start to look."""
         self.error: str | None = None
         self.last_sync: datetime | None = None
         self._fingerprint = fingerprint
@@ -241,9 +220,6 @@ class Watcher:
         self._seconds = seconds
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="library-watcher", daemon=True)
-
-    def start(self) -> None:
-        """Start watching. Every pending change is indexed first."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -263,7 +239,7 @@ class Watcher:
                 state = self._fingerprint()
                 # A burst of changes has ended where two looks find the same.
                 if state == seen != done:
-                    done, self.busy = state, True
+                    done = state
                     self._report(self._index().failures)
                 seen = state
             except (BackstoryError, OSError) as error:
@@ -271,7 +247,6 @@ class Watcher:
             except Exception as error:  # nobody would see why a thread ended
                 logger.exception("the watched documents could not be indexed")
                 self._report([f"{type(error).__name__}: {error}"])
-            self.busy = False
             self._stopping.wait(self._seconds)
 
     def _report(self, failures: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import BackstoryError, InputError, NoIndexError, SearchIndexError
@@ -56,14 +56,8 @@ _WHOLE_STEP: Final = 0.99
 """Share of a table that its steps make up together; the rest comes when the table is finished."""
 
 
-class MakeTables(Protocol):
-    """What builds the tables of a workspace: :func:`make_tables`, or what has another process do it."""
-
-    def __call__(
-        self, workspace: Workspace, *, accept_removals: bool = False, chats: bool = False
-    ) -> tuple[int, list[str]]:
-        """Build them; see :func:`make_tables`."""
-        ...
+MakeTables: TypeAlias = Callable[..., tuple[int, list[str]]]
+"""What builds the tables of a workspace: :func:`make_tables`, or what has another process do it."""
 
 
 def make_tables(
@@ -88,8 +82,7 @@ def make_tables(
         except BackstoryError as error:  # it may name people, by the names of their exports
             told = f"the documents were read, and the chats cannot be ({error.code})"
             return embedded, [f"{told}; `backstory run` in the folder of this workspace says why"]
-        everything = Run(wanted, by=BY_LIBRARY_FACE)
-        more, failures = _execute(workspace, everything, len(CORPUS), total, total)
+        more, failures = _execute(workspace, Run(wanted, by=BY_LIBRARY_FACE), len(CORPUS), total, total)
         embedded += more
     return embedded, failures
 
@@ -147,22 +140,16 @@ class Change:
         self, texts: Sequence[str], ids: Sequence[str] | None, metadata: Sequence[Mapping[str, Any]] | None
     ) -> IndexReport:
         """Add texts; see :meth:`backstory.interfaces.library.library.Library.add`."""
-        tenant = self.workspace.settings.rag.tenant
+        folder, tenant = self.workspace.documents_dir, self.workspace.settings.rag.tenant
         checked = check_texts(texts, ids, metadata, tenant)
-        folder = self.workspace.documents_dir
         for added in checked:  # before any is written
             place = locate_text(folder, added.text_id)
             if inspect_text(place) == "edited":
-                raise InputError(
-                    f"{place} was written or edited by a person, so the text {added.text_id!r} does not replace it; "
-                    "add it under another id, or move the file away",
-                    code="edited_file",
-                )
+                what = f"{place} was written or edited by a person; add the text under another id, or move the file"
+                raise InputError(what, code="edited_file")
             if not self._is_own(place, added.tenant):
-                raise InputError(
-                    f"the id {added.text_id!r} names a text of another tenant than {tenant!r}; choose another id",
-                    code="other_tenant",
-                )
+                what = f"the id {added.text_id!r} names a text of another tenant than {tenant!r}; choose another id"
+                raise InputError(what, code="other_tenant")
         return self._make([write_text(folder, added).resolve() for added in checked])
 
     def remove(self, names: Sequence[str], corpus: Corpus) -> IndexReport:
@@ -186,7 +173,7 @@ class Change:
             if source.name == name or source.root.resolve() == place:
                 return (True, source.root), partial(self._drop_source, source)
         row = corpus.find(name)
-        path = corpus.paths[row["document_id"]]
+        path = corpus.named[row["document_id"]].path
         if locate_text(folder, path.stem) == path and inspect_text(path) == "ours":
             return (False, path), partial(self._delete_text, path)
         require_excludable(self.workspace, row["uri"])
@@ -228,17 +215,21 @@ class Change:
         gone = {self._name(uri) for uri in before.keys() - corpus.revisions.keys()}
         outcomes = self._list_outcomes(corpus, before, gone) | {outcome.path: outcome for outcome in known}
         counts = Counter(outcome.status for outcome in outcomes.values())
-        shown = {outcome.path for outcome in known}
-        shown |= {source for source, outcome in outcomes.items() if outcome.status != "unchanged"}
-        for document in corpus.named if named else ():
-            if any(document.path.is_relative_to(path) for path in named):
-                shown.add(self._name(document.uri))
+        wanted = {
+            self._name(document.uri)
+            for document in (corpus.named.values() if named else ())
+            if any(document.path.is_relative_to(path) for path in named)
+        }
         return IndexReport(
             **{status: counts[status] for status in ("indexed", "unchanged", "failed", "skipped")},
             removed=len(gone),
-            files=tuple(outcome for source, outcome in sorted(outcomes.items()) if source in shown),
+            files=tuple(
+                one
+                for source, one in sorted(outcomes.items())
+                if one.status != "unchanged" or source in wanted
+            ),
             documents=corpus.documents.height,
-            chunks=sum(corpus.chunk_counts.values()),
+            chunks=corpus.documents["chunks"].sum(),
             index_version=current_version(self.workspace.index) or None,
             embedded=embedded,
             failures=tuple(failures),
@@ -249,27 +240,23 @@ class Change:
         self, corpus: Corpus, before: Mapping[str, str], gone: Collection[str]
     ) -> dict[str, FileOutcome]:
         """List the outcomes of all files by the tables; ``before`` maps the uris of documents to their revisions."""
-        columns = corpus.documents.select("document_id", "uri", "revision")
+        columns = corpus.documents.select("document_id", "uri", "revision", "chunks")
         rows = {self._name(row["uri"]): row for row in columns.iter_rows(named=True)}
         columns = corpus.sources.select("source", "status", "reason")
         states = {source: (status, reason) for source, status, reason in columns.iter_rows()}
         outcomes = {}
         for source in {*rows, *states, *gone}:
-            row, (status, reason) = rows.get(source), states.get(source, ("read", None))
+            row, (status, reason) = rows.get(source), states.get(source, ("", None))
             outcome: Outcome = "failed"
-            if row is None and status == "read":
-                if source not in gone:
-                    continue
+            if row is not None and status == "read":
+                outcome = "unchanged" if before.get(row["uri"]) == row["revision"] else "indexed"
+            elif row is None and status in ("", "read"):
                 outcome = "removed"
             elif row is None and status in _SKIPPED:
                 outcome = "skipped"
-            elif row is not None and status == "read" and source in states:
-                outcome = "unchanged" if before.get(row["uri"]) == row["revision"] else "indexed"
-            document_id = None if row is None else row["document_id"]
-            chunks = corpus.chunk_counts.get(document_id or "", 0)
-            outcomes[source] = FileOutcome(
-                path=source, status=outcome, reason=reason, document_id=document_id, chunks=chunks
-            )
+            if outcome != "removed" or source in gone:
+                known = {} if row is None else {name: row[name] for name in ("document_id", "chunks")}
+                outcomes[source] = FileOutcome(path=source, status=outcome, reason=reason, **known)
         return outcomes
 
     def _name(self, uri: str) -> str:
@@ -289,13 +276,11 @@ class Change:
 def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
     """Exclude the file of a document from reading, and say how to revert that. The file stays as it is."""
     require_excludable(workspace, uri)
-    if SOURCE_MARK in uri:  # nothing is written into the folder of a source
-        name, _, below = uri.partition(SOURCE_MARK)
-        pattern = _pattern_of(below)
-        change_exclude(workspace, name, lambda known: (*known, pattern))
+    name, mark, below = uri.partition(SOURCE_MARK)
+    if mark:  # nothing is written into the folder of a source
+        change_exclude(workspace, name, lambda known: (*known, _pattern_of(below)))
         return (
-            f"the source {name} now leaves it out; remove the source and add it again to read the file. The file is "
-            "unchanged"
+            f"the source {name} now leaves it out, until you remove and add the source; the file is unchanged"
         )
     # The parent of a member is an archive, which is read as a folder is, and can hold no such line.
     folder = next(folder for folder in path.parents if folder.is_dir())
@@ -304,30 +289,23 @@ def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
     begin = "\n" if known and not known.endswith(b"\n") else ""
     with ignored.open("a", encoding="utf-8") as file:
         file.write(f"{begin}{_pattern_of(path.relative_to(folder).as_posix())}\n")
-    return f"{ignored} now names it; delete that line to read the file again. The file is unchanged"
+    return f"{ignored} now names it; delete that line to read the file again; the file is unchanged"
 
 
 def require_excludable(workspace: Workspace, uri: str) -> None:
     """Check that the file of a document can be excluded. Nothing changes."""
     name, mark, below = uri.partition(SOURCE_MARK)
     if is_written(uri):
-        raise InputError(
-            f"{uri} is a post that Backstory wrote; `writers.feedback: off` keeps posts out of the index",
-            code="written_post",
-        )
+        what = f"{uri} is a post that Backstory wrote; `writers.feedback: off` keeps posts out of the index"
+        raise InputError(what, code="written_post")
     if "\n" in uri or "\r" in uri:
-        raise InputError(
-            f"{uri!r} contains a line break, and no pattern can match it; rename or move the file"
-        )
+        raise InputError(f"{uri!r} contains a line break, which no pattern matches; rename or move the file")
     source = next((each for each in list_sources(workspace) if each.name == name), None) if mark else None
     if mark and source is None:
         raise InputError(f"{uri} is of a source that no longer exists; index again to drop it")
     if source is not None and not source.is_added:
-        raise InputError(
-            f"{uri} is of the source {name} in {workspace.root / SETTINGS_FILE}; write "
-            f"`exclude: ['{_pattern_of(below)}']` into its entry there",
-            code="source_of_settings",
-        )
+        what = f"write `exclude: ['{_pattern_of(below)}']` into the source {name} of {workspace.root / SETTINGS_FILE}"
+        raise InputError(f"{uri} is of a source of the settings; {what}", code="source_of_settings")
 
 
 def _pattern_of(below: str) -> str:
@@ -336,31 +314,19 @@ def _pattern_of(below: str) -> str:
 
 
 class IndexingPlace:
-    """Joins the progress that an indexing announces to one place that never goes back.
-
-    Attributes:
-        done: Tables that are made, and the part of the present one.
-        total: All tables.
-    """
+    """Joins the progress that an indexing announces to one place among all tables, which never goes back."""
 
     def __init__(self) -> None:
         """Begin at nothing."""
         self.done, self.total = 0.0, 1
         self._tables = 0
 
-    @property
-    def share(self) -> float:
-        """The place as a share, from 0 to 1."""
-        return self.done / self.total
-
     def move(self, label: str, done: int, total: int) -> bool:
         """Follow an announcement of :mod:`backstory.base.progress`, and tell whether that is further than before."""
+        before, part = self.done, 0.0
         if label == STEP_OF_TABLES:
             self._tables, self.total = done, total
-            place = float(done)
-        else:
-            # A step is a part of one table, which itself counts when it is made.
-            place = self._tables + (done / total if total else 1) * _WHOLE_STEP
-        is_further = place > self.done
-        self.done = max(self.done, place)
-        return is_further
+        else:  # a step is a part of one table, which itself counts when it is made
+            part = _WHOLE_STEP * (done / total if total else 1)
+        self.done = max(before, self._tables + part)
+        return self.done > before

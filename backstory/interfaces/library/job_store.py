@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from pydantic import Field
@@ -30,14 +30,10 @@ class Job(Result):
 
     job_id: str = Field(description="Its id.")
     state: JobState = Field(
-        description="PENDING: it waits for its turn; PROCESSING: it is under way; COMPLETED: the index holds all files "
-        "as they were when it was last requested; FAILED: see `failure`; CANCELLED: a person has cancelled it, and it "
-        "stops at its next file. What was made stays, and the next job goes on from there."
+        description="PENDING: it waits; PROCESSING; COMPLETED: the index holds all files as they were when it was last "
+        "requested; FAILED: see `failure`; CANCELLED: it stops at its next file. What was made stays."
     )
-    requested_by: str = Field(
-        description="Id of the user who has requested it; `schedule` for the hourly sync, `library` for the "
-        "tool of an agent."
-    )
+    requested_by: str = Field(description="Id of the user; `schedule` for the sync, `library` for an agent.")
     requested_at: datetime = Field(description="When that was, UTC.")
     started_at: datetime | None = Field(description="When it began; null if it waits.")
     ended_at: datetime | None = Field(description="When it ended; null if it has not.")
@@ -48,14 +44,10 @@ class Job(Result):
     total: int = Field(description="All items of the step.")
     file: str | None = Field(description="The file that it reads; null if none.")
     counts: dict[str, int] = Field(
-        description="Of the last pass: files by outcome (indexed, unchanged, failed, skipped, removed), documents and "
-        "chunks of the index, and texts that were embedded; empty before the end."
+        description="Of the last pass: files by outcome, documents, chunks, and embedded texts; empty before its end."
     )
     failure_code: str | None = Field(description="Code of the cause of a failure; null if it has not failed.")
     failure: str | None = Field(description="Why it failed, and what to do; kept of the latest job only.")
-
-
-_SELECT: Final = f"SELECT {', '.join(Job.model_fields)} FROM jobs"  # noqa: S608 - names of this module
 
 
 class JobTurn(NamedTuple):
@@ -83,9 +75,7 @@ class JobStore:
         documents if removals are accepted, as after a file was deleted.
         """
         with self.state.begin() as session:
-            active = _find_active(session)
-            if active is None:
-                return _add(session, user_id, accepts_removals=accepts_removals)
+            active = _find_active(session) or _add(session, user_id)
             session.execute(
                 "UPDATE jobs SET again = CASE WHEN state = 'PROCESSING' THEN 1 ELSE 0 END, "
                 "accepts_removals = CASE WHEN accepts_removals > ? THEN accepts_removals ELSE ? END "
@@ -107,8 +97,7 @@ class JobStore:
     def list_jobs(self, limit: int, offset: int = 0) -> tuple[list[Job], int]:
         """List some jobs, the latest first, and tell the number of all."""
         with self.state.reading() as session:
-            rows = session.execute(f"{_SELECT} ORDER BY number DESC LIMIT ? OFFSET ?", (limit, offset))
-            jobs = [_read(row) for row in rows]
+            jobs = _list(session, "ORDER BY number DESC LIMIT ? OFFSET ?", limit, offset)
             return jobs, session.execute("SELECT count(*) FROM jobs").fetchone()[0]
 
     def cancel(self, job_id: str) -> Job:
@@ -116,9 +105,7 @@ class JobStore:
         with self.state.begin() as session:
             job = _find(session, job_id)
             if job.ended_at is not None:
-                raise InputError(
-                    f"the job {job_id} has ended ({job.state}), so it cannot be cancelled", code="job_ended"
-                )
+                raise InputError(f"the job {job_id} has ended already ({job.state})", code="job_ended")
             _end(session, job_id, "CANCELLED")
             return _find(session, job_id)
 
@@ -133,10 +120,7 @@ class JobStore:
         with self.state.begin() as session:
             active = _find_active(session)
             if active is not None and active.attempts >= MOST_ATTEMPTS and active.state == "PROCESSING":
-                failure = (
-                    f"the process that worked on it ended {active.attempts} times before the job did; the log of the "
-                    "service may say why, such as too little memory"
-                )
+                failure = f"its process ended {active.attempts} times before it did; the log of the service may say why"
                 _end(session, active.job_id, "FAILED", "killed", failure)
             session.execute("UPDATE jobs SET state = 'PENDING', file = NULL WHERE state = 'PROCESSING'")
             return _find_active(session)
@@ -189,19 +173,18 @@ class JobStore:
                 _end(session, turn.job_id, "FAILED", code, failure)
 
 
-def _add(session: Session, user_id: str, *, accepts_removals: bool) -> Job:
-    # A failure may name a file of which nothing is to be left; so may those that were not carried out.
+def _add(session: Session, user_id: str) -> Job:
+    """Add a job, which carries out the removals of those that did not complete."""
+    # A failure may name a file of which nothing is to be left.
     session.execute("UPDATE jobs SET failure = NULL WHERE failure IS NOT NULL")
-    [(left,)] = session.execute(
-        "SELECT coalesce(max(accepts_removals), 0) FROM jobs WHERE number > "
-        "coalesce((SELECT max(number) FROM jobs WHERE state = 'COMPLETED'), 0)"
-    ).fetchall()
     job_id = uuid4().hex
     session.execute(
         "INSERT INTO jobs (number, job_id, active, state, requested_by, requested_at, accepts_removals, attempts, "
         "again, percent, done, total, counts) "
-        "SELECT coalesce(max(number), 0) + 1, ?, 1, 'PENDING', ?, ?, ?, 0, 0, 0.0, 0, 0, '{}' FROM jobs",
-        (job_id, user_id, _now(), bool(left) or accepts_removals),
+        "SELECT coalesce(max(number), 0) + 1, ?, 1, 'PENDING', ?, ?, coalesce(max(CASE WHEN number > "
+        "coalesce((SELECT max(number) FROM jobs WHERE state = 'COMPLETED'), 0) THEN accepts_removals END), 0), "
+        "0, 0, 0.0, 0, 0, '{}' FROM jobs",
+        (job_id, user_id, _now()),
     )
     session.execute(
         "DELETE FROM jobs WHERE number <= (SELECT max(number) FROM jobs) - ? AND active IS NULL", (_KEPT,)
@@ -225,21 +208,20 @@ def _end(
     )
 
 
+def _list(session: Session, condition: str, *values: object) -> list[Job]:
+    rows = session.execute(f"SELECT {', '.join(Job.model_fields)} FROM jobs {condition}", values)  # noqa: S608
+    records = [dict(zip(Job.model_fields, row, strict=True)) for row in rows]
+    return [Job(**{**record, "counts": json.loads(record["counts"])}) for record in records]
+
+
 def _find_active(session: Session) -> Job | None:
-    row = session.execute(f"{_SELECT} WHERE active = 1").fetchone()
-    return None if row is None else _read(row)
+    return next(iter(_list(session, "WHERE active = 1")), None)
 
 
 def _find(session: Session, job_id: str) -> Job:
-    row = session.execute(f"{_SELECT} WHERE job_id = ?", (job_id,)).fetchone()
-    if row is None:
-        raise InputError(f"there is no job {job_id!r}", code="unknown_job")
-    return _read(row)
-
-
-def _read(row: tuple[Any, ...]) -> Job:
-    fields = dict(zip(Job.model_fields, row, strict=True))
-    return Job(**{**fields, "counts": json.loads(fields["counts"])})
+    for job in _list(session, "WHERE job_id = ?", job_id):
+        return job
+    raise InputError(f"there is no job {job_id!r}", code="unknown_job")
 
 
 def _now() -> str:

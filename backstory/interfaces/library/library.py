@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from backstory.base.errors import InputError, NoIndexError, naming_faults_of_system
 from backstory.index.request import describe_unknown_settings
-from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.freshness import POLL_SECONDS, Watcher, name_state
 from backstory.interfaces.library.reading import DocumentReader
 from backstory.interfaces.library.results import ContextAnswer, Evaluation, IndexReport, SearchAnswer
-from backstory.interfaces.library.search import SearchOptions, main_stemmer, search
+from backstory.interfaces.library.search import SearchFilters, SearchOptions, main_stemmer, search
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.found import Result
@@ -98,11 +97,7 @@ class Library(DocumentReader):
         return [self._give(answer) for answer in answers]
 
     def find_terms(self, keys: Sequence[str], text: str) -> list[tuple[int, int]]:
-        """Find the content words of search keys in a text, to highlight them.
-
-        Returns:
-            Spans of characters, in order and without overlap.
-        """
+        """Find the content words of search keys in a text, to highlight them: spans in order, without overlap."""
         with self._snapshots.reading() as snapshot:
             return mark_words(keys, text, main_stemmer(snapshot.index))
 
@@ -158,10 +153,8 @@ class Library(DocumentReader):
         """Answer a question from the documents alone, each statement with the places that say it.
 
         Talk searches nothing, and a list of documents comes from the catalog. Without a model in the settings, the
-        answer consists of sentences of the documents.
-
-        It is refused, with a reason, where the documents do not say. A :class:`ModelError`, where
-        the model gave no answer, has the hits of the search.
+        answer consists of sentences of the documents. It is refused, with a reason, where the documents do not say. A
+        :class:`ModelError`, where the model gave no answer, has the hits of the search.
 
         Args:
             question: The question; a follow-up is completed by the last question of the history.
@@ -189,7 +182,7 @@ class Library(DocumentReader):
         accept_removals: bool = False,
         chats: bool = False,
     ) -> IndexReport:
-        """Read files, and update the index of all files of the library.
+        """Read files, and update the index of all files of the library. A file that cannot be read fails alone.
 
         Files and folders outside of the folder of documents become further sources, which are read where they lie.
         Only changes are read and embedded.
@@ -201,9 +194,6 @@ class Library(DocumentReader):
                 are gone, since their disk may only not be mounted.
             chats: Whether the chats are read after them, and every table is built, as ``backstory run`` does. Their
                 failures are among those of the report; messages that are gone from their files stay.
-
-        Returns:
-            The outcome of each file. A file that cannot be read fails alone.
         """
         given = [] if paths is None else [paths] if isinstance(paths, str | Path) else list(paths)
         with self._changing:
@@ -248,30 +238,26 @@ class Library(DocumentReader):
         """
         given = [names] if isinstance(names, str | Path) else list(names)
         with self._changing:
-            self._workspace.follower.follow()
+            self.workspace.follower.follow()
             mine = self._corpus.read().mine
             return self._keep(self._change().remove([str(name) for name in given], mine))
 
     def watch(self, *, poll_seconds: float = POLL_SECONDS) -> Watcher:
-        """Watch the files and index their changes, in a thread of this process, until :meth:`close`.
+        """Watch the files and index their changes, in one thread of this process, until :meth:`close`.
 
         Args:
             poll_seconds: Seconds between two looks at the names, sizes and times of the files. A burst of changes is
                 indexed once, when two looks find the same.
-
-        Returns:
-            The watcher; the running one if there is one.
         """
         with self._starting:
             if self._watcher is None or not self._watcher.is_alive:
-                self._watcher = Watcher(lambda: name_state(self._workspace), self.index, poll_seconds)
-                self._watcher.start()
+                self._watcher = Watcher(lambda: name_state(self.workspace), self.index, poll_seconds)
             return self._watcher
 
     def _change(self) -> Change:
         from backstory.interfaces.library.indexing import Change, make_tables
 
-        return Change(self._workspace, self._corpus, perf_counter(), self._make or make_tables)
+        return Change(self.workspace, self._corpus, perf_counter(), self._make or make_tables)
 
     def _keep(self, report: IndexReport) -> IndexReport:
         self._last_failures = report.failures
@@ -301,4 +287,4 @@ class ModelLibrary(Library):
         # What the last view has read of names is used again while it holds.
         last = self._shown
         self._shown = view = NameView(self.workspace, "agent") if last is None else last.renew()
-        return show_result(result, view, lambda name: self._read_corpus().read(name, None).text)
+        return show_result(result, view, lambda name: str(self._read_corpus().find(name)["text"]))

@@ -1,4 +1,4 @@
-"""The messages of a conversation that is given as a list, or as a text: JSON, an export of a chat, or named lines."""
+"""The parts of a text, or of the messages of a conversation: a list, JSON, an export of a chat, or named lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import io
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from datetime import UTC, datetime
+from itertools import accumulate, chain
 from typing import Any, Final, Protocol, TypeAlias
 
 import polars as pl
@@ -14,6 +15,7 @@ import regex
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from backstory.base.errors import InputError, ReadError
+from backstory.base.ids import digest_json
 from backstory.ingest.chats.export import Export, collect_items
 from backstory.ingest.chats.formats.mail import MAIL
 from backstory.ingest.chats.formats.registry import CHAT_FORMATS, find_format
@@ -22,9 +24,16 @@ from backstory.ingest.chats.formats.whatsapp import WHATSAPP
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
 from backstory.ingest.chats.opened import open_parts
 from backstory.ingest.zips import MAGIC
+from backstory.interfaces.library.snapshots import OpenSnapshot
+from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.inputs import ConversationSettings
-from backstory.text.layout import are_messages, join_wrapped, list_lines
+from backstory.text.chunking.tokens import CountTokens
+from backstory.text.layout import are_messages, join_wrapped, list_lines, list_sentences
 
+_LONGEST_QUESTION: Final = 300
+"""Characters of the longest paragraph that is one part."""
+_LEAST_PARAGRAPH: Final = 8
+"""Tokens of the shortest paragraph that is a part of its own: a greeting or a heading has no topic."""
 _SOURCE: Final = "2000-01-01 00-00-00.txt"
 """Stands for the name of an export: some formats take the day from it, which no query needs."""
 _ANYBODY: Final = ""
@@ -44,11 +53,12 @@ class TextMessage(Protocol):
     @property
     def text(self) -> str | None:
         """The text; None for a picture or a file without a caption."""
-        ...
 
 
 Message: TypeAlias = str | Mapping[str, Any] | TextMessage
 """A text; or ``text`` (also named ``message`` or ``content``), ``author`` and ``time`` as keys or attributes."""
+_Row: TypeAlias = tuple[str, str | None]
+"""Author and text of a message."""
 
 
 class _Given(BaseModel, from_attributes=True):
@@ -59,29 +69,95 @@ class _Given(BaseModel, from_attributes=True):
     kind: Any = None
 
 
-_Row: TypeAlias = tuple[str, str | None]
-"""Author and text of a message."""
+def divide(
+    snapshot: OpenSnapshot, query: str | Sequence[Message], as_of: datetime | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Build the tables ``windows`` and ``window_chunks`` of messages, or of prose: of its sentences as messages.
+
+    The parts of messages are those of a window, whichever way they are written. Those of prose are its paragraphs, or
+    runs of sentences of a long one.
+    """
+    settings, embedder = snapshot.workspace.settings, snapshot.workspace.embedder
+    queries = settings.queries
+    messages = read_messages(query, settings.conversations)
+    if messages is not None:
+        sizes = [len(messages)]
+    else:
+        paragraphs = _list_paragraphs(str(query), embedder.count_tokens)
+        sizes = [len(units) for units in paragraphs]
+        messages = pl.DataFrame({"text": list(chain.from_iterable(paragraphs)), "kind": "message"})
+        # Short sentences of a paragraph belong together, unlike short messages.
+        if queries.min_tokens is None:
+            queries = queries.model_copy(update={"min_tokens": embedder.default_query_tokens})
+    window_id = digest_json([sizes, messages["text"].to_list()], length=16)
+    windows = pl.DataFrame(
+        {
+            "window_id": [window_id],
+            "conversation_id": ["question"],
+            "started_at": [as_of or datetime.now(UTC)],
+            "message_count": [len(messages)],
+        }
+    )
+    # Each paragraph is cut as a window of its own: no chunk may span two paragraphs.
+    paragraph = pl.Series([str(number) for number, size in enumerate(sizes) for _ in range(size)])
+    numbered = messages.with_columns(
+        window_id=paragraph, message_id=pl.format("{}-{}", pl.lit(window_id), pl.int_range(pl.len()))
+    )
+    listed = numbered.group_by("window_id", maintain_order=True).agg(message_ids="message_id")
+    chunks = cut_window_chunks(
+        listed,
+        numbered,
+        queries,
+        max_tokens=min(settings.chunks.max_tokens, embedder.max_input_tokens),
+        counter=embedder,
+        default_min_tokens=embedder.default_query_tokens,
+    )
+    if chunks.is_empty():
+        raise InputError("the text holds no visible character; give a question in words", code="blank_text")
+    before = dict(zip(listed["window_id"], accumulate(sizes[:-1], initial=0), strict=True))
+    first = chunks["window_id"].replace_strict(before, return_dtype=chunks.schema["first_message"])
+    return windows, chunks.with_columns(
+        pl.col("first_message", "last_message") + first,
+        chunk_index=pl.int_range(pl.len()).cast(chunks.schema["chunk_index"]),
+        window_id=pl.lit(window_id),
+    )
+
+
+def _list_paragraphs(text: str, count_tokens: CountTokens) -> list[list[str]]:
+    """List the lines of each paragraph of prose, or the sentences of its only line; a few words go with the next."""
+    written = join_wrapped(list_lines(text))
+    if len(written) == 1 and len(whole := " ".join(written[0])) <= _LONGEST_QUESTION:
+        return [[whole]]
+    paragraphs: list[list[str]] = [[]]
+    for lines, tokens in zip(written, count_tokens([*map(" ".join, written)]).tolist(), strict=True):
+        paragraphs[-1] += lines if len(lines) > 1 else list_sentences(lines[0])
+        if tokens >= _LEAST_PARAGRAPH:
+            paragraphs.append([])
+    rest = paragraphs.pop() if len(paragraphs) > 1 else []
+    paragraphs[-1] += rest
+    return paragraphs
 
 
 def read_messages(given: str | Sequence[Message], settings: ConversationSettings) -> pl.DataFrame | None:
-    """Read the messages of a conversation that is given as a list or as a text.
+    """Read ``text`` and ``kind`` of the messages that a list or a text holds, with single spaces; None for prose.
 
     A text is a conversation if it is JSON that holds messages, an export of a chat app, or lines ``Name: text`` that
     begin with a name, one of which speaks twice. Without names, it is one if most of it are short lines or paragraphs,
-    each of which is a message. All other texts are prose.
-
-    Returns:
-        ``text`` and ``kind`` of each message, as in the table ``messages``, or None if the text is prose. White space
-        is one space, since the way in which a text is wrapped says nothing.
+    each of which is a message.
     """
     try:
-        return _read_text(given, settings) if isinstance(given, str) else _make_frame(_read_list(given))
+        read = _read_text(given, settings) if isinstance(given, str) else _read_list(given)
+        if not isinstance(read, pl.DataFrame):
+            schema = {"author": pl.String(), "text": pl.String()}
+            read = classify_messages(pl.DataFrame(read, schema=schema, orient="row"))
     except UnicodeEncodeError as error:
         what = "the text contains half of a character (a lone surrogate); decode it with its own encoding"
         raise InputError(what, code="no_unicode") from error
+    folded = pl.col("text").str.replace_all(r"\s+", " ").str.strip_chars()
+    return None if read.is_empty() else read.select(folded, "kind")
 
 
-def _read_text(given: str, settings: ConversationSettings) -> pl.DataFrame | None:
+def _read_text(given: str, settings: ConversationSettings) -> pl.DataFrame | list[_Row]:
     text = given.removeprefix("\ufeff")
     if not text.strip():
         raise InputError("the text is blank; give a question, or a text to cover", code="blank_text")
@@ -90,18 +166,7 @@ def _read_text(given: str, settings: ConversationSettings) -> pl.DataFrame | Non
     exported = _read_export(content, settings) if is_json or "\n" in text.strip() else None
     if exported is not None:
         return exported
-    rows = (_read_json(text) if is_json else None) or _read_lines(text)
-    return _make_frame(rows) if rows else None
-
-
-def _make_frame(rows: Sequence[_Row]) -> pl.DataFrame:
-    schema = {"author": pl.String(), "text": pl.String()}
-    return _fold(classify_messages(pl.DataFrame(rows, schema=schema, orient="row")))
-
-
-def _fold(messages: pl.DataFrame) -> pl.DataFrame:
-    folded = [None if text is None else " ".join(text.split()) for text in messages["text"]]
-    return messages.select(pl.Series("text", folded, dtype=pl.String), "kind")
+    return (_read_json(text) if is_json else None) or _read_lines(text)
 
 
 def _read_list(given: object) -> list[_Row]:
@@ -129,9 +194,7 @@ def _read_json(text: str) -> list[_Row] | None:
             value = json.loads(text)
         except ValueError:
             value = [json.loads(line) for line in text.splitlines() if line.strip()]
-        if isinstance(value, dict):
-            value = value.get("messages", [value])
-        return _read_list(value)
+        return _read_list(value.get("messages", [value]) if isinstance(value, dict) else value)
     except (ValueError, RecursionError):  # an InputError is a ValueError
         return None
 
@@ -147,15 +210,13 @@ def _read_export(content: bytes, settings: ConversationSettings) -> pl.DataFrame
                 return None
             read = found[0].read(opened, found[1])
             parsed = read if isinstance(read, Export) else collect_items(read, settings.timezone)
-    except RecursionError:
-        return None
-    except ReadError as error:
-        if error.code != "ambiguous_dates":
+    except (ReadError, RecursionError) as error:
+        if not isinstance(error, ReadError) or error.code != "ambiguous_dates":
             return None
         # Which day it is, no query needs.
         return _read_export(content, settings.model_copy(update={"date_order": "dmy"}))
     by_people = parsed.rows.filter(pl.col("author").is_not_null())
-    return None if len(parsed.unread) or by_people.is_empty() else _fold(by_people)
+    return None if len(parsed.unread) or by_people.is_empty() else by_people
 
 
 def _read_lines(text: str) -> list[_Row]:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Final, TypeVar
 
-from backstory.base.errors import BackstoryError, NoIndexError, naming_faults_of_system
-from backstory.base.ids import is_written
+from regex import escape
+
+from backstory.base.errors import BackstoryError, InputError, NoIndexError, naming_faults_of_system
+from backstory.base.files.atomic import write_file
+from backstory.base.ids import document_id_of, is_written
+from backstory.base.sandbox import ReadingLimits
 from backstory.index.snapshot import current_version, find_moment
 from backstory.ingest.documents.files import list_foreign
+from backstory.ingest.documents.written import name_source
+from backstory.interfaces.library.corpus import Corpus, CorpusReader, place_text
+from backstory.interfaces.library.explain import explain_window
+from backstory.interfaces.library.expressions import find_limited, find_places, fold
 from backstory.interfaces.library.freshness import (
     FileChanges,
     Watcher,
@@ -19,9 +29,9 @@ from backstory.interfaces.library.freshness import (
     explain_absence,
     is_made,
 )
+from backstory.interfaces.library.names import PlacedText, resolve_path
 from backstory.interfaces.library.results import (
     Chunk,
-    DocumentEntry,
     DocumentList,
     DocumentText,
     Dump,
@@ -29,19 +39,22 @@ from backstory.interfaces.library.results import (
     FileState,
     GrepAnswer,
     LibraryStatus,
+    Match,
     ShouldBe,
     Style,
     Summary,
 )
 from backstory.interfaces.library.snapshots import Snapshots
 from backstory.pipeline.workspace import Workspace
-from backstory.retrieval.found import Result
+from backstory.retrieval.found import DocumentEntry, NamedDocument, Result, cite
 from backstory.settings.writers import MAX_WORDS
 from backstory.storage.turns import is_running
 
-# Reading the tables, and the stages with their contracts, take longer to load than a search takes.
-if TYPE_CHECKING:
-    from backstory.interfaces.library.corpus import Corpus, CorpusReader
+_SHORT_CHARACTERS: Final = 200
+"""Length of the longest text that is searched in this process: the time grows only with the documents."""
+_LINE_CHARACTERS: Final = 240
+_MATCH_CHARACTERS: Final = 400
+_OF_FILES: Final = ("title", "kind", "format", "date_origin", "size", "revision", "chunks")
 
 _R = TypeVar("_R", bound=Result)
 
@@ -51,16 +64,12 @@ class DocumentReader:
 
     def __init__(self, workspace: Workspace) -> None:
         """Take an open workspace."""
-        self._workspace = workspace
+        self.workspace = workspace
+        self._corpus = CorpusReader(workspace)
         self._snapshots = Snapshots(workspace)
         self._changes = FileChanges(workspace)
         self._watcher: Watcher | None = None
         self._last_failures: tuple[str, ...] = ()
-
-    @property
-    def workspace(self) -> Workspace:
-        """The workspace."""
-        return self._workspace
 
     def explain(
         self, window: str, document: str | None = None, *, should_be: ShouldBe | None = None
@@ -77,8 +86,6 @@ class DocumentReader:
             InputError: There is no such window, or it has no context yet; or the answer is about no document, or about
                 one that can be no label.
         """
-        from backstory.interfaces.library.explain import explain_window
-
         return self._give(explain_window(self._read_corpus(), window, document, should_be))
 
     def grep(
@@ -93,55 +100,84 @@ class DocumentReader:
         """Find every match of a pattern in the texts of the documents.
 
         Args:
-            pattern: A text, or a regular expression.
+            pattern: A text, or an expression of the package ``regex``, in which ``^`` and ``$`` match at lines.
             regex: Whether the pattern is a regular expression.
             limit: Maximum number of returned matches; all of them are counted.
             offset: Number of matches to skip, for the next page.
             ignore_case: Whether upper and lower case are the same.
         """
-        from backstory.interfaces.library.grep import grep
-
-        corpus = self._read_corpus()
-        found = grep(
-            corpus,
-            pattern,
-            is_regex=regex,
-            ignore_case=ignore_case,
-            limit=limit,
+        if not pattern:
+            raise InputError("the pattern is empty; give a text to look for", code="blank_text")
+        if limit < 0 or offset < 0:
+            raise InputError(f"limit {limit} and offset {offset} must not be negative", code="out_of_range")
+        documents = self._read_corpus().documents
+        wanted = unicodedata.normalize("NFC", pattern) if regex else escape(fold(pattern)[0])
+        find = find_limited if regex or len(pattern) > _SHORT_CHARACTERS else find_places
+        found = find(wanted, documents["text"], ignore_case=ignore_case, limit=limit, offset=offset)
+        rows = {number: documents.row(number, named=True) for number, _, _ in found.places}
+        placed = {number: place_text(row) for number, row in rows.items()}
+        shown = offset + len(found.places)
+        answer = GrepAnswer(
+            pattern=pattern,
+            regex=regex,
+            matches=tuple(_describe(rows[number], placed[number], *span) for number, *span in found.places),
+            count=found.total,
+            documents=found.texts,
             offset=offset,
-            notes=self._tell_old(),
+            next_offset=shown if found.places and shown < found.total else None,
+            notes=tuple(self._tell_old()),
         )
-        return self._give(found)
+        return self._give(answer)
 
     def documents(self) -> DocumentList:
         """List the searched documents, and the files that were not read, with the reasons."""
-        return self._give(self._read_corpus().list_all())
+        corpus = self._read_corpus()
+        entries = tuple(corpus.describe(row) for row in corpus.documents.iter_rows(named=True))
+        chunks, unread = sum(entry.chunks for entry in entries), tuple(corpus.list_unread())
+        return self._give(DocumentList(documents=entries, count=len(entries), chunks=chunks, unread=unread))
 
     def files(self) -> list[FileState]:
         """List every file of the documents with its state: searched, waiting for the next indexing, or not read.
 
         The list is by path. It has an entry for each file also where nothing is indexed yet.
         """
-        self._workspace.follower.follow()
+        self.workspace.follower.follow()
         corpus = self._corpus.read().mine
         searched = dict.fromkeys(corpus.documents["uri"], "")
         with suppress(NoIndexError), self._snapshots.reading() as snapshot:
             searched |= snapshot.revisions
-        return corpus.list_files(self._changes.compare(searched))
+        rows = {row["uri"]: row for row in corpus.documents.iter_rows(named=True)}
+        states = []
+        for uri, (state, reason) in sorted(self._changes.compare(searched).items()):
+            row, name = rows.get(uri), name_source(self.workspace.settings.documents.folder, uri)
+            if name in corpus.hidden or (row is None and state == "removed"):
+                continue
+            known: dict[str, Any] = {"document_id": document_id_of(uri), "uri": uri, "name": name}
+            if row is not None:
+                known |= {field: row[field] for field in _OF_FILES}
+                known |= {"date": row["published_at"], "pages": place_text(row).pages}
+            states.append(FileState(state=state, reason=reason, **known))
+        return states
 
     def status(self) -> LibraryStatus:
         """Return the status of the library, and the files that have changed since they were indexed."""
-        workspace, watcher = self._workspace, self._watcher
+        workspace, watcher = self.workspace, self._watcher
         version = current_version(workspace.index) or None
-        corpus, pending = None, list[str]()
+        pending, counts = list[str](), {"documents": 0, "chunks": 0, "unread": 0}
+        unsaid, hidden = None, frozenset[str]()
         reason = "; ".join(self._last_failures) or (watcher.error if watcher else None)
         try:
             corpus = self._corpus.read()
+            mine, hidden = corpus.mine, corpus.mine.hidden
+            chunks = int(mine.documents["chunks"].sum())
+            counts = {"documents": mine.documents.height, "chunks": chunks, "unread": len(mine.list_unread())}
+            if len(corpus.documents) > counts["documents"] == 0:
+                tenant = workspace.settings.rag.tenant
+                unsaid = f"no document states the tenant {tenant!r} of rag.tenant, so none is searched"
             pending = self._changes.list_pending(corpus.revisions)
         except BackstoryError as error:
             reason = str(error)
-        mine = None if corpus is None else corpus.mine
-        if is_running(workspace.catalog.state) or (watcher is not None and watcher.busy):
+        if is_running(workspace.catalog.state):
             state, reason = "indexing", reason or describe_indexing(workspace) or "indexing is under way"
         elif reason is not None:
             state = "error"
@@ -149,22 +185,14 @@ class DocumentReader:
             state, reason = "idle", "nothing is indexed yet"
         else:
             state = "ready"
-            if pending:
-                reason = f"changes pending for the next indexing: {len(pending)}"
-            elif corpus and mine and len(corpus.documents) > len(mine.documents) == 0:
-                tenant = workspace.settings.rag.tenant
-                reason = (
-                    f"no document states the tenant {tenant!r} of the setting rag.tenant, so none is searched"
-                )
+            reason = f"changes pending for the next indexing: {len(pending)}" if pending else unsaid
         return LibraryStatus(
             state=state,
             reason=reason,
             root=str(workspace.root),
             folder=str(workspace.documents_dir),
-            documents=0 if mine is None else mine.documents.height,
-            chunks=0 if mine is None else sum(mine.chunk_counts.values()),
-            pending=tuple(name for name in pending if mine is None or name not in mine.hidden),
-            unread=0 if mine is None else len(mine.list_unread()),
+            **counts,
+            pending=tuple(name for name in pending if name not in hidden),
             index_version=version,
             embedder=workspace.embedder.id,
             last_sync=(watcher.last_sync if watcher else None) or find_moment(workspace.index),
@@ -183,8 +211,15 @@ class DocumentReader:
 
     def text(self, document: str, pages: int | tuple[int, int] | None = None) -> DocumentText:
         """Read the text of a document: a page, the first to the last of several, or the whole text."""
-        span = (pages, pages) if isinstance(pages, int) else pages
-        return self._give(self._read_corpus().read(document, span))
+        corpus = self._read_corpus()
+        row = corpus.find(document)
+        placed, entry = place_text(row), corpus.describe(row)
+        whole = None if entry.pages is None else (1, entry.pages)
+        span = (pages, pages) if isinstance(pages, int) else pages or whole
+        start, end = placed.bounds_of_pages(*span) if span else (0, len(placed.text))
+        text, (first, last) = placed.text[start:end], span or (None, None)
+        places = {"page_start": first, "page_end": last, "char_start": start, "char_end": end}
+        return self._give(DocumentText(document=entry, text=text, **places))
 
     def page_picture(self, document: str, page: int) -> bytes:
         """Draw a page of a PDF for a screen, as a PNG file; pages count from 1.
@@ -193,24 +228,45 @@ class DocumentReader:
             InputError: The document has no picture of this page, or its file has changed since it was indexed.
             ReadError: The page cannot be drawn.
         """
-        return self._read_corpus().draw_page(document, page)
+        from backstory.ingest.documents.pages import PDF, draw_page
+
+        row = self._read_corpus().find(document)
+        uri, pages = row["uri"], len(row["page_starts"] or ())
+        if row["format"] != PDF.name or not 1 <= page <= pages:
+            what = f"{uri} has no picture of a page {page}; only pages of PDF files are drawn, and it has {pages}"
+            raise InputError(what, code="unknown_page")
+        settings = self.workspace.settings.documents
+        file = next((each for each in self.workspace.list_documents().files if each.uri == uri), None)
+        limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
+        content = b"" if file is None else file.read(most_bytes=limits.most_bytes)
+        if hashlib.sha256(content).hexdigest() != row["content_hash"]:
+            what = f"{uri} has changed since it was indexed, so its pages may be others; index again"
+            raise InputError(what, code="changed_document")
+        return draw_page(content, page, settings)
 
     def chunk(self, name: str) -> Chunk:
         """Read one chunk of a document by its id, as hits and tools give it."""
-        return self._give(self._read_corpus().find_chunk(name))
+        row = self._read_corpus().find(name)
+        stated = re.split(r"[#:]", name)[-1]
+        if not stated.isdecimal() or int(stated) >= row["chunks"]:
+            what = f"{name!r} is no chunk of {row['uri']}, which has {row['chunks']}, counted from 0"
+            raise InputError(what, code="unknown_chunk")
+        return self._give(_cut_chunk(row, int(stated)))
 
     def chunks(self, places: Iterable[tuple[str, int]]) -> list[Chunk | None]:
-        """Read the chunks that hold characters of documents, all of one state of the tables.
+        """Read the chunks that hold characters of documents, all of one state of the tables; None where none does.
 
         Args:
             places: The name of a document and a character of its text, from 0, for each chunk.
-
-        Returns:
-            The chunks in their order; None for a character that no chunk holds.
         """
         corpus = self._read_corpus()
-        found = (corpus.find_chunk_at(name, character) for name, character in places)
-        return [None if one is None else self._give(one) for one in found]
+        found = list[Chunk | None]()
+        for name, character in places:
+            row = corpus.find(name)
+            spans = enumerate(zip(row["chunk_starts"] or (), row["chunk_ends"] or (), strict=True))
+            index = next((index for index, (start, end) in spans if start <= character < end), None)
+            found.append(None if index is None else self._give(_cut_chunk(row, index)))
+        return found
 
     def summarize(
         self, document: str, style: Style = "detailed", max_words_per_section: int = MAX_WORDS
@@ -253,42 +309,71 @@ class DocumentReader:
             roots: Folders, in one of which the file must lie after links are resolved; empty for anywhere.
             replace: Whether a file that is there is replaced. The document's own file never is.
         """
-        from backstory.interfaces.library.corpus import dump_text
         from backstory.pipeline.chats.copies import record_copy
 
-        text = self.text(document, pages)
-        dumped = dump_text(text, Path(path), roots=roots, replace=replace)
+        text, target = self.text(document, pages), resolve_path(path)
+        entry = text.document
+        if roots and not any(target.is_relative_to(root.resolve()) for root in roots):
+            listed = ", ".join(str(root.resolve()) for root in roots)
+            raise InputError(f"{target} lies outside of {listed}; name a file inside of it")
+        if target == Path(entry.path).resolve():
+            raise InputError(f"{target} is the document itself; name another file")
+        if target.exists() and (not replace or not target.is_file()):
+            raise InputError(f"{target} already exists; name another file, or allow it to be replaced")
+        try:
+            write_file(target, text.text.encode())
+        except OSError as error:
+            raise InputError(f"{target} cannot be written ({error.strerror}); name another file") from error
         # A written post quotes messages and documents.
-        shown = "" if is_written(text.document.uri) else text.document.document_id
-        record_copy(self._workspace, Path(path), shown)
-        return dumped
-
-    @cached_property
-    def _corpus(self) -> CorpusReader:
-        from backstory.interfaces.library.corpus import CorpusReader
-
-        return CorpusReader(self._workspace)
+        record_copy(self.workspace, Path(path), "" if is_written(entry.uri) else entry.document_id)
+        return Dump(document=entry, output_path=str(target), characters=len(text.text), pages=entry.pages)
 
     def _give(self, result: _R) -> _R:
         """Return a result as a caller of this library gets it."""
         return result
 
     def _read_corpus(self) -> Corpus:
-        self._workspace.follower.follow()
-        if not is_made(self._workspace):
-            raise explain_absence(self._workspace)
+        self.workspace.follower.follow()
+        if not is_made(self.workspace):
+            raise explain_absence(self.workspace)
         return self._corpus.read().mine
 
     def _tell_old(self) -> list[str]:
         """Describe the files that have changed since the tables were written, which may be ahead of the snapshot."""
         corpus = self._corpus.read()
-        hidden = list_foreign(corpus.documents, self._workspace.settings.rag.tenant)
-        return self._list_notes(self._changes.describe(corpus.version, corpus.revisions, hidden))
+        hidden = list_foreign(corpus.documents, self.workspace.settings.rag.tenant)
+        version = f"tables {self.workspace.catalog.version}"
+        return self._list_notes(self._changes.describe(version, corpus.revisions, hidden))
 
     def _list_notes(self, age: str | None) -> list[str]:
-        notes = [describe_indexing(self._workspace), age]
-        if error := self._workspace.follower.error:
+        notes = [describe_indexing(self.workspace), age]
+        if error := self.workspace.follower.error:
             notes.append(
                 f"This may be out of date, since no later snapshot can be had ({error.code}): {error}"
             )
         return list(filter(None, notes))
+
+
+def _cut_chunk(row: Mapping[str, Any], index: int) -> Chunk:
+    start, end = row["chunk_starts"][index], row["chunk_ends"][index]
+    text = row["text"][start:end]
+    return Chunk(document_id=row["document_id"], index=index, char_start=start, char_end=end, text=text)
+
+
+def _describe(row: Mapping[str, Any], placed: PlacedText, start: int, end: int) -> Match:
+    line, page = placed.line_of(start), placed.page_of(start)
+    first, last = placed.bounds_of_line(line)
+    before = max(first, min(start - _LINE_CHARACTERS // 3, last - _LINE_CHARACTERS))
+    pages, lines = (page, placed.page_of(end - 1)), (line, placed.line_of(end - 1))
+    return Match(
+        **{name: row[name] for name in NamedDocument.model_fields},
+        page=page,
+        line=line,
+        column=start - first + 1,
+        char_start=start,
+        char_end=end,
+        match=placed.text[start : min(end, start + _MATCH_CHARACTERS)],
+        text=placed.text[before : min(last, before + _LINE_CHARACTERS)],
+        text_start=start - before,
+        cite=cite(row["uri"], pages=pages, lines=lines, characters=(start, end)),
+    )

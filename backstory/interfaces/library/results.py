@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from pydantic import Field
 
 from backstory.operations.corrections import Place
-from backstory.retrieval.found import Hit, NamedDocument, PagedSpan, Result, Span
+from backstory.retrieval.found import DocumentEntry, Hit, NamedDocument, PagedSpan, Result, Span
 from backstory.writing.answers.answer import Citation, Claim, Kind, Refusal
 
 ShouldBe: TypeAlias = Literal[Place, "unsaid"]
@@ -25,29 +25,6 @@ class Chunk(Span):
     document_id: str = Field(description="Id of its document.")
     index: int = Field(description="Number of the chunk in its document, from 0.")
     text: str = Field(description="Text of the chunk.")
-
-
-class DocumentEntry(Result):
-    """One document of the library."""
-
-    uri: str = Field(description="Path of the document, as the table documents has it.")
-    kind: str = Field(description="Kind, such as post.")
-    tags: tuple[str, ...] = Field(description="Tags.")
-    date: datetime | None = Field(description="Date that the document states, UTC; null if it states none.")
-    revision: str = Field(description="Id of the content that is searched.")
-    characters: int = Field(description="Characters of its whole text.")
-    note: str | None = Field(description="What of the file was not read, or is not sure; null if nothing.")
-    document_id: str = Field(description="Id of the document, stable across edits.")
-    path: str = Field(description="Absolute path of its file.")
-    title: str = Field(description="Title.")
-    slug: str = Field(description="Slug.")
-    tenant: str = Field(description="Owner; empty for none.")
-    words: int = Field(description="Words of its text, separated by white space.")
-    pages: int | None = Field(description="Number of pages; null for a document without pages.")
-    recognised_pages: int = Field(description="Pages whose text was recognised in an image.")
-    chunks: int = Field(description="Number of chunks that are searched.")
-    size: int | None = Field(description="Size of its file in bytes; null if the file is not there now.")
-    added: bool = Field(description="Whether it is a text that was added through the library.")
 
 
 class FileOutcome(Result):
@@ -194,9 +171,7 @@ class FileState(Result):
     title: str | None = Field(default=None, description="Title; null if it was never read.")
     kind: str | None = Field(default=None, description="Kind; null if it was never read.")
     date: datetime | None = Field(default=None, description="Date of the document; null if it has none.")
-    date_origin: str | None = Field(
-        default=None, description="What the date is taken from; null without one."
-    )
+    date_origin: str | None = Field(default=None, description="What the date is from; null without one.")
     format: str | None = Field(default=None, description="Format of the file; null if it was never read.")
     pages: int | None = Field(default=None, description="Number of pages; null without pages.")
     chunks: int = Field(default=0, description="Number of chunks that are searched.")
@@ -204,9 +179,7 @@ class FileState(Result):
     revision: str | None = Field(default=None, description="Revision of the text; null if it was never read.")
 
 
-Degraded = Field(
-    default=None, description="Why this is not the current snapshot, and what to do; null if it is."
-)
+Degraded = Field(default=None, description="Why this is not the current snapshot; null if it is.")
 
 
 class SearchAnswer(Result):

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypedDict
 
 import numpy as np
 import polars as pl
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from backstory.base.errors import InputError
 from backstory.base.ids import digest
-from backstory.index.request import Filters, SearchRequest
-from backstory.index.search import SearchIndex, SearchResult
-from backstory.interfaces.library.filters import SearchFilters, admit
+from backstory.index.request import Filters, SearchRequest, UnknownLabel, find_nearest, list_unknown_labels
+from backstory.index.search import SearchIndex
+from backstory.interfaces.library.names import DocumentNames, find_document, find_matching
 from backstory.interfaces.library.results import Mode, SearchAnswer
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.pipeline.query_index import embed_queries
@@ -23,12 +22,19 @@ from backstory.retrieval.depth import DEPTH, Depth
 from backstory.retrieval.evidence.pair_model import SERVES
 from backstory.retrieval.evidence.question_hits import COMPARED, estimate_questions
 from backstory.retrieval.found import Hit, cite
+from backstory.settings.models import RAGSettings
 from backstory.text.content_words import list_content_words
 from backstory.text.stemmers import NO_LANGUAGE
 from backstory.text.words import find_words
 
+if TYPE_CHECKING:
+    from backstory.interfaces.library.snapshots import OpenSnapshot
+
+
 _SPECIAL_TOKENS: Final = 8
 """More than the special tokens that any model adds."""
+_Row: TypeAlias = dict[str, Any]
+"""A hit of the search, with the search key that found it, its probability, and its chunk as the index describes it."""
 
 
 class SearchOptions(TypedDict, total=False):
@@ -42,8 +48,7 @@ class SearchOptions(TypedDict, total=False):
     """``hybrid`` orders by vectors and keywords, ``dense`` by vectors, ``keyword`` by words; None for the setting
     ``rag.ranking``."""
     expand: bool
-    """Whether to search for further keys: the content words of the question, and the results of templates such as
-    "what is X" -> "X definition". A chunk gets the best score of all keys."""
+    """Whether to search also for the content words of the question. A chunk gets the best score of both keys."""
     rerank: bool
     """Whether the reranker of the settings orders the hits."""
     depth: Depth
@@ -75,19 +80,15 @@ def search(
         or (expand_question(question, main_stemmer(index)) if expand else (question,))
         for question in questions
     ]
-    together = [key for some in keys for key in some]
     admitting = admit(SearchFilters.take(filters), workspace.settings.rag, snapshot)
     admitted = 0 if admitting is None else index.count_admitted(admitting)
     wanted = top_k or depth.count_hits(admitted)
-    hits: list[list[dict[str, Any]]] = [[] for _ in questions]
+    hits: list[list[_Row]] = [[] for _ in questions]
     engine = "none"
     reason = "no chunk meets the filters" if index.manifest.rows else "the index holds no chunk"
     if admitting is not None and admitted:
         candidates = workspace.settings.rerank.candidates if rerank else 0
-        result = _search_keys(snapshot, together, admitting, mode, max(wanted, candidates))
-        hits = _fuse(result.hits, keys)
-        engine, reason = result.engine, result.reason
-    described = snapshot.describe([row["chunk_id"] for rows in hits for row in rows])
+        hits, engine, reason = _search_keys(snapshot, keys, admitting, mode, max(wanted, candidates))
     answers = []
     for question, some, rows in zip(questions, keys, hits, strict=True):
         told, found, reranked = [*notes, *filter(None, [snapshot.degraded])], rows, False
@@ -97,12 +98,8 @@ def search(
             found, reranked, more = _rerank(snapshot, question, rows)
             told += more
         found = found[:wanted]
-        texts = [str(described[row["chunk_id"]]["text"]) for row in found]
-        shown = len(found) if top_k else depth.count_within(texts)
-        made = tuple(
-            make_hit(place, row, described[row["chunk_id"]], snapshot)
-            for place, row in enumerate(found[:shown], start=1)
-        )
+        shown = len(found) if top_k else depth.count_within([row["chunk"]["text"] for row in found])
+        made = tuple(make_hit(place, row, snapshot) for place, row in enumerate(found[:shown], start=1))
         answers.append(
             SearchAnswer(
                 query=question,
@@ -132,57 +129,51 @@ def cut_long(snapshot: OpenSnapshot, question: str) -> tuple[str, ...]:
         return ()
     if int(embedder.count_tokens([question])[0]) <= embedder.max_input_tokens:
         return ()
-    from backstory.interfaces.library.contexts import divide_text
+    from backstory.interfaces.library.messages import divide
 
-    return divide_text(snapshot, question)
+    return tuple(divide(snapshot, question)[1]["text"])
 
 
 def _search_keys(
-    snapshot: OpenSnapshot, keys: Sequence[str], filters: Filters, mode: Mode | None, wanted: int
-) -> SearchResult:
-    """Search for all keys at once, and add the probability of each hit. Known vectors come from the cache."""
-    embedded, rag = embed_queries(snapshot.workspace, keys), snapshot.workspace.settings.rag
+    snapshot: OpenSnapshot, keys: Sequence[Sequence[str]], filters: Filters, mode: Mode | None, wanted: int
+) -> tuple[list[list[_Row]], str, str]:
+    """Search for all keys at once: return the chunks of each question, by which engine, and why by that one."""
+    texts = [key for some in keys for key in some]
+    embedded, rag = embed_queries(snapshot.workspace, texts), snapshot.workspace.settings.rag
     request = SearchRequest(
         top_k=max(wanted, COMPARED),
         mode=rag.mode,
         ranking=mode or rag.ranking,
         keyword_weight=snapshot.index.manifest.calibration.keyword_weight,
-        filters=replace(filters, as_of=filters.as_of and list(filters.as_of) * len(keys)),
+        filters=replace(filters, as_of=filters.as_of and list(filters.as_of) * len(texts)),
         nprobe=rag.nprobe,
         overfetch=rag.overfetch,
     )
-    result = snapshot.index.search(embedded.vectors, request, texts=list(keys))
+    result = snapshot.index.search(embedded.vectors, request, texts=texts)
     described = snapshot.describe(result.hits["chunk_id"].to_list())
-    probability = estimate_questions(result.hits, described, keys, embedded.vectors, snapshot.index)
-    return replace(result, hits=result.hits.hstack([pl.Series("probability", probability, dtype=pl.Float64)]))
-
-
-def _fuse(hits: pl.DataFrame, keys: Sequence[Sequence[str]]) -> list[list[dict[str, Any]]]:
-    """Return the chunks of each question, each once, with the best score of all its keys."""
+    probability = estimate_questions(result.hits, described, texts, embedded.vectors, snapshot.index)
     owners = [(question, key) for question, some in enumerate(keys) for key in some]
-    best: list[dict[str, dict[str, Any]]] = [{} for _ in keys]
-    for row in hits.iter_rows(named=True):
+    best: list[dict[str, _Row]] = [{} for _ in keys]
+    for row in result.hits.with_columns(probability=probability).iter_rows(named=True):
         question, key = owners[row["query"]]
         known = best[question].get(row["chunk_id"])
         if known is None or row["score"] > known["score"]:
             # The question is the first key, and its probability counts where it found the chunk.
-            probability = known["probability"] if known else row["probability"]
-            best[question][row["chunk_id"]] = {**row, "key": key, "probability": probability}
-    return [
-        sorted(
-            found.values(), key=lambda row: (-row["score"], -row["similarity"], row["rank"], row["chunk_id"])
-        )
-        for found in best
-    ]
+            chosen = {
+                "key": key,
+                "chunk": described[row["chunk_id"]],
+                "probability": (known or row)["probability"],
+            }
+            best[question][row["chunk_id"]] = row | chosen
+
+    def place(row: _Row) -> tuple[object, ...]:
+        return -row["score"], -row["similarity"], row["rank"], row["chunk_id"]
+
+    return [sorted(found.values(), key=place) for found in best], result.engine, result.reason
 
 
-def _rerank(
-    snapshot: OpenSnapshot, question: str, found: Sequence[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], bool, list[str]]:
-    """Order hits by the ratings of the reranker of the settings; equal ones stay in their order.
-
-    Beside the hits, tell whether the reranker ordered them, and in notes why not, and which documents it was not sent.
-    """
+def _rerank(snapshot: OpenSnapshot, question: str, found: list[_Row]) -> tuple[list[_Row], bool, list[str]]:
+    """Order hits by the reranker of the settings, tell whether it did, and note why not, and what it was not sent."""
     # These load models' clients.
     from backstory.models.reranking import Reranking, Shortlist
     from backstory.pipeline.chats.name_view import NameView
@@ -195,7 +186,7 @@ def _rerank(
     view = NameView(workspace, settings)
     if view.show(None, question) is None:
         note = "the question was not sent to the reranker, since it names a member and privacy.documents is reject"
-        return list(found), False, [note]
+        return found, False, [note]
     asked, candidates = digest([question], length=16), found[: settings.candidates]
     part = {"window_id": asked, "chunk_id": "question", "text": question, "granularity": ""}
     scores = np.array([[row["score"] for row in candidates]])
@@ -210,7 +201,7 @@ def _rerank(
     if judged is not None and judged.note is not None:
         notes.insert(0, f"the reranker's answer was {judged.note}; the hits stay in the order of the search")
     if judged is None or judged.note is not None:
-        return list(found), False, notes
+        return found, False, notes
     values = np.nan_to_num(judged.values, nan=0.0).max(axis=0).tolist()
     # What was not judged keeps its place.
     places = [place for place in range(len(candidates)) if place not in judged.unsent]
@@ -220,8 +211,9 @@ def _rerank(
     return ordered, True, notes
 
 
-def make_hit(rank: int, row: Mapping[str, Any], chunk: Mapping[str, Any], snapshot: OpenSnapshot) -> Hit:
-    """Build a hit from a row of the search and the description of its chunk."""
+def make_hit(rank: int, row: _Row, snapshot: OpenSnapshot) -> Hit:
+    """Build a hit from a row of the search."""
+    chunk = row["chunk"]
     known = {name: value for name, value in chunk.items() if name in Hit.model_fields}
     return Hit(
         **known,
@@ -243,19 +235,6 @@ def make_hit(rank: int, row: Mapping[str, Any], chunk: Mapping[str, Any], snapsh
     )
 
 
-_TEMPLATES: Final = (
-    (r"what(?: is|'s| are| was| were) (?:an? |the )?(?P<x>.+)", "{x} definition"),
-    (r"what does (?P<x>.+) mean", "{x} definition"),
-    (r"who(?: is|'s| was| are| were) (?P<x>.+)", "{x} person"),
-    (r"when(?: is| was| did| does| will) (?P<x>.+)", "{x} date"),
-    (r"where(?: is| was| are| were| do| does| did) (?P<x>.+)", "{x} place"),
-    (r"why (?:is |are |was |were |do |does |did )?(?P<x>.+)", "{x} reason"),
-    (r"how (?:do|does|can|should) (?:i|we|you|one) (?P<x>.+)", "{x} steps"),
-    (r"how (?:many|much) (?P<x>.+)", "{x} number"),
-    (r"was (?:ist|sind|war|waren) (?:ein |eine |der |die |das )?(?P<x>.+)", "{x} Definition"),
-)
-_FORMS: Final = tuple((re.compile(form, re.IGNORECASE | re.DOTALL), made) for form, made in _TEMPLATES)
-_ENDS: Final = " \t\n?!.,;:¿¡\"'“”‘’«»"
 _LEAST_WORDS: Final = 2
 
 
@@ -266,11 +245,110 @@ def main_stemmer(index: SearchIndex) -> str:
 
 
 def expand_question(question: str, stemmer: str) -> tuple[str, ...]:
-    """Build the search keys of a question: itself, its content words, if it has others, and what a template makes."""
-    keys = [question]
+    """Build the search keys of a question: itself, and its content words, if it has others."""
     content = list_content_words(question, stemmer)
-    if len(content) >= _LEAST_WORDS and len(content) < len(find_words(question)):
-        keys.append(" ".join(content))
-    bare = " ".join(question.split()).strip(_ENDS)
-    made = (template.format(x=found["x"]) for form, template in _FORMS if (found := form.fullmatch(bare)))
-    return tuple(dict.fromkeys([*keys, *islice(made, 1)]))
+    has_others = _LEAST_WORDS <= len(content) < len(find_words(question))
+    return (question, " ".join(content)) if has_others else (question,)
+
+
+_CODES: Final = {"extra_forbidden": "unknown_value", "timezone_aware": "no_time_zone"}
+
+
+class DocumentFilters(BaseModel, extra="forbid", frozen=True):
+    """Which documents may be found; a filter that is empty does not restrict."""
+
+    documents: Sequence[str] = Field(default=(), description="Paths, titles or ids.")
+    paths: Sequence[str] = Field(default=(), description="Globs of paths, such as notes/**/*.md.")
+    kinds: Sequence[str] = Field(default=(), description="Kinds, such as post.")
+    tags: Sequence[str] = Field(default=(), description="Tags, at least one of which a document has.")
+    pages: Sequence[int] | None = Field(
+        default=None,
+        min_length=2,
+        max_length=2,
+        description="First and last page; not for a whole conversation.",
+    )
+    metadata: Mapping[str, Any] = Field(default={}, description="Values that an added text was given.")
+
+
+class SearchFilters(DocumentFilters):
+    """Conditions that every hit must meet; an empty or absent one does not restrict.
+
+    ``kinds``, ``tags`` and ``tenant`` override the settings ``rag.kinds``, ``rag.tags`` and ``rag.tenant``.
+    ``rag.document_ids`` always applies. Of metadata that is a list, one value suffices. An :class:`InputError` means
+    that a value does not have the required form.
+    """
+
+    tenant: str | None = Field(default=None, description="Owner of the documents.")
+    as_of: AwareDatetime | None = Field(default=None, description="Hides later documents; not undated ones.")
+
+    if not TYPE_CHECKING:  # for type checkers, the fields are the arguments
+
+        def __init__(self, **given: Any) -> None:
+            try:
+                super().__init__(**given)
+            except ValidationError as error:
+                fault = error.errors(include_url=False)[0]
+                name = ".".join(map(str, fault["loc"]))
+                known = ", ".join(type(self).model_fields)
+                what = f"filter {name}: {fault['msg']}, not {fault['input']!r}; the filters are {known}"
+                raise InputError(what, code=_CODES.get(fault["type"], "wrong_type")) from None
+            if self.pages is not None and not 1 <= self.pages[0] <= self.pages[1]:
+                what = f"filter pages {self.pages}: pages count from 1, the first before the last"
+                raise InputError(what, code="out_of_range")
+
+    @classmethod
+    def take(cls, given: DocumentFilters | Mapping[str, Any] | None, **others: Any) -> Self:
+        """Take filters, or a mapping of their names to their values; others by name take precedence."""
+        if not isinstance(given, DocumentFilters | Mapping | None):
+            raise InputError(f"filters are {given!r}; pass SearchFilters or a mapping", code="unknown_value")
+        return cls(**{**dict(given or {}), **others})
+
+
+def admit(filters: SearchFilters, settings: RAGSettings, snapshot: OpenSnapshot) -> Filters | None:
+    """Build the conditions of the index for one query; None if no document can meet them."""
+    tenant = settings.tenant if filters.tenant is None else filters.tenant
+    unknown = list_unknown_labels(snapshot.index.documents, filters.kinds, filters.tags, tenant)
+    if unknown:
+        raise InputError(f"{unknown[0].describe()}; `backstory documents` lists all", code="unknown_value")
+    ids: set[str] | None = set(settings.document_ids) or None
+    if filters.documents or filters.paths or filters.metadata:
+        documents = snapshot.name_documents(tenant)
+        named = {find_document(documents, name).document_id for name in filters.documents}
+        for pattern in filters.paths:
+            named |= {document.document_id for document in find_matching(documents, pattern)}
+        if not (filters.documents or filters.paths):
+            named = {document.document_id for document in documents}
+        if filters.metadata:
+            named = _match_metadata(filters.metadata, documents, named)
+        ids = named if ids is None else ids & named
+    if ids is not None and not ids:
+        return None
+    return Filters(
+        as_of=None if filters.as_of is None else [filters.as_of],
+        kinds=list(filters.kinds or settings.kinds),
+        tags=list(filters.tags or settings.tags),
+        document_ids=sorted(ids or ()),
+        tenant=tenant,
+        undated=settings.undated == "serve",
+        pages=None if filters.pages is None else (filters.pages[0], filters.pages[1]),
+    )
+
+
+def _match_metadata(
+    wanted: Mapping[str, Any], documents: Sequence[DocumentNames], named: Collection[str]
+) -> set[str]:
+    """Find those of some documents whose metadata has the wanted values, or of a list one value."""
+    from backstory.interfaces.library.added_texts import read_metadata  # few searches need it
+
+    found = {one.document_id: read_metadata(one.path, one.uri) for one in documents}
+    known = set[str]().union(*found.values())
+    unknown = [name for name in wanted if name not in known]
+    if documents and unknown:
+        label = UnknownLabel("metadata", unknown[0], find_nearest(unknown[0], sorted(known)))
+        raise InputError(label.describe(), code="unknown_value")
+    for name, value in wanted.items():
+        stated = {one: found[one][name] for one in named if name in found[one]}
+        named = {
+            one for one, its in stated.items() if its == value or (isinstance(its, list) and value in its)
+        }
+    return set(named)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from backstory.interfaces.library.results import Answer, Chunk, DocumentEntry, Match
+from backstory.interfaces.library.results import Answer, Chunk, Match
 from backstory.pipeline.chats.name_view import NameView
-from backstory.retrieval.found import Result
+from backstory.retrieval.found import DocumentEntry, Result
 from backstory.writing.answers.answer import Claim
 
 _WITHHELD_TEXT: Final = "(withheld)"

@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from backstory.index.search import SearchIndex
 from backstory.index.snapshot import current_version
 from backstory.ingest.documents.files import list_foreign
 from backstory.interfaces.library.freshness import explain_absence
@@ -22,38 +21,27 @@ from backstory.models.embeddings.protocol import Vectors
 from backstory.pipeline.query_index import QueryIndex, open_for_queries
 from backstory.pipeline.workspace import Workspace
 
-_KEPT_DESCRIPTIONS: Final = 4096
-"""Descriptions of chunks that an open snapshot keeps, a few megabytes."""
 _KEPT_SENTENCES: Final = 8192
 """Vectors of sentences that an open snapshot keeps: 12 MB of those of the local model."""
 
 
 class OpenSnapshot:
-    """An open snapshot, which serves any number of threads; ``published`` is its version, as the pointer names it."""
+    """An open :class:`~backstory.pipeline.query_index.QueryIndex`, which serves any number of threads.
+
+    ``published`` is its version, as the pointer names it.
+    """
 
     def __init__(self, served: QueryIndex, published: str) -> None:
-        self.index: SearchIndex = served.index
-        """The open index."""
-        self.workspace: Workspace = served.workspace
-        """The workspace, with the embedder of the index."""
-        self.degraded = served.degraded
-        """Why this is not what the settings and the last run say; None if it is."""
+        self.index, self.workspace, self.degraded = served.index, served.workspace, served.degraded
         self.published = published
         self._lock = threading.Lock()
-        self._described: dict[str, Mapping[str, Any]] = {}
         self._sentences: dict[str, NDArray[np.float32]] = {}
 
     def describe(self, chunk_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
         """Describe chunks by id, as :meth:`~backstory.index.search.SearchIndex.describe`, with local dates."""
         wanted = list(dict.fromkeys(chunk_ids))
-        with self._lock:
-            if unknown := [chunk_id for chunk_id in wanted if chunk_id not in self._described]:
-                rows = self.workspace.date_locally(self.index.describe(unknown)).iter_rows(named=True)
-                self._described |= zip(unknown, rows, strict=True)
-            found = {chunk_id: self._described[chunk_id] for chunk_id in wanted}
-            if len(self._described) > _KEPT_DESCRIPTIONS:
-                self._described = found
-            return found
+        rows = self.workspace.date_locally(self.index.describe(wanted)).iter_rows(named=True)
+        return dict(zip(wanted, rows, strict=True))
 
     def embed_sentences(self, texts: Sequence[str]) -> tuple[Vectors, int]:
         """Embed sentences of the documents: unit vectors, and the tokens of the texts that were computed.
@@ -82,10 +70,9 @@ class OpenSnapshot:
         return read_metadata(make_locator(self.workspace)(uri), uri, revision)
 
     def name_documents(self, tenant: str | None) -> list[DocumentNames]:
-        """Return the documents of a tenant, by default that of the settings, by all their names."""
-        wanted = self.workspace.settings.rag.tenant if tenant is None else tenant
+        """Return the documents of a tenant, None for every one, by all their names."""
         owned = zip(self.index.documents["tenant"], self._documents, strict=True)
-        return [document for tenant, document in owned if wanted in (None, tenant)]
+        return [document for owner, document in owned if tenant in (None, owner)]
 
     @cached_property
     def revisions(self) -> Mapping[str, str]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from backstory.base.errors import InputError
 from backstory.interfaces.library.corpus import Corpus, place_text
 from backstory.interfaces.library.names import PlacedText
-from backstory.interfaces.library.results import DocumentEntry, SectionSummary, Style, Summary
+from backstory.interfaces.library.results import SectionSummary, Style, Summary
 from backstory.pipeline.chats.name_view import NameView
-from backstory.retrieval.found import cite
+from backstory.retrieval.found import DocumentEntry, cite
 from backstory.text.chunking.units import Pages
 from backstory.writing.summaries.prompt import list_pages
 from backstory.writing.summaries.request import STYLES, Source
@@ -28,10 +28,9 @@ def summarize_document(
     placed, document, workspace = place_text(row), corpus.describe(row), corpus.workspace
     view = NameView(workspace, workspace.settings.summaries)
     if view.list_withheld([document.document_id]):
+        what = f"{document.uri} names members of a chat, and no model is sent it while privacy.documents is reject; set"
         raise InputError(
-            f"{document.uri} names members of a chat, so that no model is sent it while privacy.documents is reject; "
-            "set summaries.provider to extractive, or privacy.documents to replace",
-            code="withheld_document",
+            f"{what} it to replace, or summaries.provider to extractive", code="withheld_document"
         )
 
     def send(text: str) -> str:

@@ -8,9 +8,9 @@ from typing import Annotated, Final
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
-from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Answer
+from backstory.interfaces.library.search import SearchFilters
 from backstory.interfaces.mcp.arguments import AsOf, Filters, Query
 from backstory.interfaces.mcp.limits import DEFAULT_TOKENS, MaxTokens, count_tokens, cut_list, cut_text, fits
 from backstory.interfaces.mcp.progress import work

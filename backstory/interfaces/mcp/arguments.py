@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-from backstory.interfaces.library.filters import DocumentFilters
+from backstory.interfaces.library.search import DocumentFilters
 
 Query: TypeAlias = Annotated[str, Field(description="The question, in words.")]
 DocumentName: TypeAlias = Annotated[

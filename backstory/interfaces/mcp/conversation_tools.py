@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import ContextAnswer, ContextPart, Explanation
+from backstory.interfaces.library.search import SearchFilters
 from backstory.interfaces.mcp.arguments import AsOf, Filters, TopK, WindowId
 from backstory.interfaces.mcp.limits import DEFAULT_TOKENS, MaxTokens, cut_list
 from backstory.interfaces.mcp.quoting import FORMAT, quote_passages

@@ -7,14 +7,8 @@ from datetime import datetime
 from pydantic import Field
 
 from backstory.interfaces.agents.document_results import QueryResult, view
-from backstory.interfaces.library.results import (
-    Answer,
-    ContextAnswer,
-    ContextPart,
-    DocumentEntry,
-    DocumentList,
-)
-from backstory.retrieval.found import Result
+from backstory.interfaces.library.results import Answer, ContextAnswer, ContextPart, DocumentList
+from backstory.retrieval.found import DocumentEntry, Result
 from backstory.writing.answers.answer import Citation
 
 Cut = Field(

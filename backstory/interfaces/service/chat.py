@@ -15,11 +15,11 @@ from starlette.responses import JSONResponse, Response
 from backstory.base.errors import ModelError
 from backstory.base.progress import listening
 from backstory.index.snapshot import current_version
-from backstory.interfaces.library.filters import DocumentFilters, SearchFilters
 from backstory.interfaces.library.freshness import describe_indexing
 from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Answer
+from backstory.interfaces.library.search import DocumentFilters, SearchFilters
 from backstory.interfaces.service.authentication import DESCRIBED, Access, Reader, Served
 from backstory.interfaces.service.event_streams import DONE, Emit, EventStream
 from backstory.interfaces.service.failures import ErrorBody, describe_error

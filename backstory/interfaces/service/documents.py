@@ -16,13 +16,13 @@ from backstory.interfaces.library.indexing import exclude_document
 from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
-from backstory.interfaces.library.results import DocumentEntry, FileState, State
+from backstory.interfaces.library.results import FileState, State
 from backstory.interfaces.service.authentication import DESCRIBED, Access, Editor, Reader, Served
 from backstory.interfaces.service.multipart import list_uploads, read_form
 from backstory.interfaces.service.refusals import hide_paths, list_places
 from backstory.interfaces.service.service import Service
 from backstory.interfaces.service.uploads import StoredUpload, Upload, delete_upload, is_upload, store_uploads
-from backstory.retrieval.found import NamedDocument, PagedSpan, Result
+from backstory.retrieval.found import DocumentEntry, NamedDocument, PagedSpan, Result
 
 _MOST_DOCUMENTS: Final = 1000
 _PICTURE: Final[dict[int | str, dict[str, Any]]] = {

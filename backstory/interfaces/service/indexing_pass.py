@@ -108,7 +108,7 @@ class _JobListener:
             except RefusedError as error:
                 self.refusal = error
                 raise
-        percent = round(100 * self._place.share, 1)
+        percent = round(100 * self._place.done / self._place.total, 1)
         if self._is_over() or not self._store.advance(
             self._turn, percent=percent, step=label, done=done, total=total, file=self._file
         ):

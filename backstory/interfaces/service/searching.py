@@ -7,8 +7,8 @@ from datetime import datetime
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from backstory.interfaces.library.filters import DocumentFilters, SearchFilters
 from backstory.interfaces.library.results import Mode, SearchAnswer
+from backstory.interfaces.library.search import DocumentFilters, SearchFilters
 from backstory.interfaces.service.authentication import DESCRIBED, Reader, Served
 from backstory.interfaces.service.failures import ErrorBody
 from backstory.interfaces.service.refusals import hide_paths

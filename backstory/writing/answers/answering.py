@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from backstory.base.progress import announce
 from backstory.retrieval.depth import DEPTH, AnswerDepth
-from backstory.retrieval.found import Hit
+from backstory.retrieval.found import DocumentEntry, Hit
 from backstory.writing.answers.answer import (
     UNSEARCHED,
     Answerer,
@@ -25,7 +25,6 @@ from backstory.writing.answers.answer import (
 )
 from backstory.writing.answers.catalog import (
     CatalogQuery,
-    Listed,
     find_relative_time,
     read_catalog_query,
     select_documents,
@@ -63,7 +62,7 @@ class Sources(Protocol):
             The passages, best first, with the ids ``p1``, ``p2`` and so on.
         """
 
-    def list_documents(self) -> list[Listed]:
+    def list_documents(self) -> list[DocumentEntry]:
         """List the documents that the filters admit."""
 
 
@@ -96,7 +95,7 @@ class AnsweredQuestion:
     rewritten: str | None = None
     made: MadeAnswer
     passages: tuple[Hit, ...] = ()
-    listed: tuple[Listed, ...] | None = None
+    listed: tuple[DocumentEntry, ...] | None = None
     query: CatalogQuery | None = None
     seconds: tuple[float, float, float] = (0.0, 0.0, 0.0)
     model: str | None = None
@@ -205,7 +204,7 @@ def _choose_depth(kind: Kind, parts: Sequence[str]) -> AnswerDepth:
 
 def _list(
     understood: _Understood, sources: Sources, passages: Sequence[Hit]
-) -> tuple[CatalogQuery | None, tuple[Listed, ...] | None]:
+) -> tuple[CatalogQuery | None, tuple[DocumentEntry, ...] | None]:
     """Find the documents of the catalog, if a list asks for documents."""
     if understood.route.kind != "list":
         return None, None
@@ -224,7 +223,7 @@ def _answer(
     answerer: Answerer,
     kind: Kind,
     query: CatalogQuery | None,
-    listed: Sequence[Listed] | None,
+    listed: Sequence[DocumentEntry] | None,
 ) -> MadeAnswer:
     """Answer from the passages.
 

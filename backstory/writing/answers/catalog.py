@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeAlias
 
+from backstory.retrieval.found import DocumentEntry
 from backstory.text.content_words import find_terms, list_content_words, terms_of
 from backstory.text.stemmers import find_stemmer, list_stop_words
 from backstory.writing.answers.forms import choose_forms
@@ -33,29 +34,6 @@ _BOUNDING: Final[Mapping[str, Callable[[int], _Bounds]]] = {
     _EXACT: lambda number: (number, number),
 }
 """Least and most pages by the words for them, in ``catalog.toml``, the plainest last."""
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A document of the catalog.
-
-    Attributes:
-        document_id: Id of the document.
-        uri: Path of the document.
-        title: Title.
-        kind: Kind, such as post.
-        tags: Tags.
-        date: Day that it states; None if it states none.
-        pages: Number of pages; None for a document without pages.
-    """
-
-    document_id: str
-    uri: str
-    title: str
-    kind: str
-    tags: tuple[str, ...]
-    date: date | None
-    pages: int | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +79,7 @@ def find_relative_time(question: str) -> str | None:
 
 
 def read_catalog_query(
-    question: str, documents: Sequence[Listed], stemmer: str, today: date
+    question: str, documents: Sequence[DocumentEntry], stemmer: str, today: date
 ) -> CatalogQuery | None:
     """Read what a question says of the documents that it asks for.
 
@@ -160,8 +138,8 @@ def read_catalog_query(
 
 
 def select_documents(
-    query: CatalogQuery, documents: Sequence[Listed], serving: Collection[str], stemmer: str
-) -> list[Listed]:
+    query: CatalogQuery, documents: Sequence[DocumentEntry], serving: Collection[str], stemmer: str
+) -> list[DocumentEntry]:
     """Select the documents that a query describes, all of them, in the order that it asks for.
 
     Args:
@@ -172,7 +150,7 @@ def select_documents(
     """
     topic = [terms_of(word, stemmer) for word in query.topic]
 
-    def is_on_topic(document: Listed) -> bool:
+    def is_on_topic(document: DocumentEntry) -> bool:
         if document.document_id in serving:
             return True
         path = document.uri.replace("/", " ").replace("-", " ").replace("_", " ")
@@ -182,7 +160,7 @@ def select_documents(
     found = [
         document
         for document in documents
-        if (not query.is_dated or (document.date is not None and query.first <= document.date <= query.last))
+        if (not query.is_dated or (document.date and query.first <= document.date.date() <= query.last))
         and (query.pages is None or _is_within(document.pages, *query.pages))
         and (not query.extensions or document.uri.lower().endswith(query.extensions))
         and (not query.kinds or document.kind in query.kinds)
@@ -191,11 +169,12 @@ def select_documents(
         and (not topic or is_on_topic(document))
     ]
     newest = bool(query.newest_first)
-    found.sort(key=lambda each: (each.date or (_FIRST if newest else _LAST), each.uri), reverse=newest)
+    undated = _FIRST if newest else _LAST
+    found.sort(key=lambda one: (one.date.date() if one.date else undated, one.uri), reverse=newest)
     return found
 
 
-def _has_tags(documents: Sequence[Listed], topic: Sequence[str], stemmer: str) -> bool:
+def _has_tags(documents: Sequence[DocumentEntry], topic: Sequence[str], stemmer: str) -> bool:
     wanted = [terms_of(word, stemmer) for word in topic]
     held = (find_terms(tags, stemmer) for tags in {document.tags for document in documents})
     return any(all(terms & found for terms in wanted) for found in held)

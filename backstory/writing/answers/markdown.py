@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Final
 
+from backstory.retrieval.found import DocumentEntry
 from backstory.writing.answers.answer import Citation, Claim, MadeAnswer, Refusal
 from backstory.writing.answers.answering import AnsweredQuestion
-from backstory.writing.answers.catalog import CatalogQuery, Listed
+from backstory.writing.answers.catalog import CatalogQuery
 from backstory.writing.answers.forms import Forms
 
 MOST_LISTED: Final = 100
@@ -40,12 +41,12 @@ def write_markdown(answered: AnsweredQuestion, forms: Forms) -> str:
     return "\n\n".join(filter(None, written))
 
 
-def shown_documents(query: CatalogQuery, listed: Sequence[Listed]) -> list[Listed]:
+def shown_documents(query: CatalogQuery, listed: Sequence[DocumentEntry]) -> list[DocumentEntry]:
     """Return the documents of a list that are named: as many as were asked for, up to :data:`MOST_LISTED`."""
     return list(listed[: min(query.most or MOST_LISTED, MOST_LISTED)])
 
 
-def write_list(query: CatalogQuery, listed: Sequence[Listed], forms: Forms) -> str:
+def write_list(query: CatalogQuery, listed: Sequence[DocumentEntry], forms: Forms) -> str:
     """Write the documents of a list, and whether these are all, which nobody can tell of those on a topic."""
     shown = shown_documents(query, listed)
     if not shown:

@@ -28,7 +28,7 @@ import asyncio, json, sys
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.runnables import RunnableLambda
 from backstory.interfaces.adapters.langchain import BackstoryRetriever
-from backstory.interfaces.library.filters import SearchFilters
+from backstory.interfaces.library.search import SearchFilters
 
 retriever = BackstoryRetriever.open(sys.argv[1], top_k=2)
 found = retriever.invoke("night train")
@@ -55,7 +55,7 @@ LLAMAINDEX = """
 import asyncio, json, sys
 from llama_index.core.schema import MetadataMode, QueryBundle
 from backstory.interfaces.adapters.llamaindex import BackstoryRetriever
-from backstory.interfaces.library.filters import SearchFilters
+from backstory.interfaces.library.search import SearchFilters
 
 retriever = BackstoryRetriever.open(sys.argv[1], top_k=2)
 found = retriever.retrieve("night train")

@@ -10,8 +10,8 @@ import pytest
 
 from backstory.base.errors import InputError
 from backstory.interfaces.agents.document_tools import DocumentTools, register_rag_tools
-from backstory.interfaces.library.filters import DocumentFilters
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.search import DocumentFilters
 from tests.errors import raises
 from tests.ingest.documents.pdf_files import make_pdf, write_lines
 from tests.interfaces.library.conftest import SETTINGS

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.search import SearchFilters
 from backstory.writing.answers.answer import Turn
 from tests.errors import raises
 from tests.ingest.documents.pdf_files import make_pdf, write_lines

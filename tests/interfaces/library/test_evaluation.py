@@ -16,8 +16,8 @@ from backstory.interfaces.library.evaluation import (
     score_answers,
     share_words,
 )
-from backstory.interfaces.library.results import Answer, AnswerTimings, DocumentEntry
-from backstory.retrieval.found import Hit
+from backstory.interfaces.library.results import Answer, AnswerTimings
+from backstory.retrieval.found import DocumentEntry, Hit
 from backstory.writing.answers.answer import Citation, Claim
 from tests.errors import raises
 
@@ -65,7 +65,7 @@ def refuse(**others: Any) -> Answer:
 
 
 def find(scores: AnswerScores, measure: str, group: str = "all") -> dict[str, float]:
-    [row] = [row for row in scores.table.to_dicts() if row["group"] == group and row["measure"] == measure]
+    [row] = [row for row in scores.answers.to_dicts() if row["group"] == group and row["measure"] == measure]
     return row
 
 
@@ -142,8 +142,8 @@ def test_parts_are_answered_by_a_citation_of_one_of_their_sentences_or_named_as_
 def test_what_a_question_does_not_state_counts_for_nothing() -> None:
     assert set(score_answer(ask(), give(("a", COST), found=("a",))).values()) == {None}
     scores = score_answers([ask()], [give(seconds=2.0, tokens=7, embedded_tokens=9)])
-    assert scores.table.is_empty()
-    assert scores.table.columns == ["group", "measure", "questions", "mean", "low", "high"]
+    assert scores.answers.is_empty()
+    assert scores.answers.columns == ["group", "measure", "questions", "mean", "low", "high"]
     assert (scores.latency["p50"], scores.tokens, scores.embedded_tokens) == (2.0, 7, 9)
 
 
@@ -173,7 +173,9 @@ def test_means_are_shown_for_all_questions_and_for_each_group() -> None:
     assert find(scores, "AUROC, confidence")["mean"] == pytest.approx(6 / 8)
     # Probabilities .9, .4, .6, .3 against .5, .2: 2+1+2+1 of 8.
     assert find(scores, "AUROC, best passage")["mean"] == pytest.approx(6 / 8)
-    assert not [row for row in scores.table.to_dicts() if row["group"] == "one" and "AUROC" in row["measure"]]
+    assert not [
+        row for row in scores.answers.to_dicts() if row["group"] == "one" and "AUROC" in row["measure"]
+    ]
     assert scores.latency == {"p50": 3.5, "p95": pytest.approx(5.75)}
     assert scores.tokens == 20
     assert scores.as_record()["answers"][0]["measure"] == "class"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.library import Library
+from backstory.interfaces.library.search import SearchFilters
 from tests.errors import raises
 from tests.workspaces import copy_made
 

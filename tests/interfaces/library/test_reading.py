@@ -195,7 +195,7 @@ def test_an_expression_counts_over_all_batches_of_texts(monkeypatch: pytest.Monk
     find = partial(find_limited, "pears?", texts, ignore_case=True)
     whole = find(limit=9, offset=0)
     assert (whole.total, whole.texts, whole.places[-1]) == (4, 3, (4, 2, 6))
-    monkeypatch.setattr(expressions, "_BATCH_CHARACTERS", 8)
+    monkeypatch.setattr(expressions, "_TEXTS", 2)
     assert find(limit=9, offset=0) == whole
     assert find(limit=2, offset=1).places == whole.places[1:3]
 

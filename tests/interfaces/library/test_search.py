@@ -12,10 +12,9 @@ from pydantic import TypeAdapter
 
 from backstory.base.errors import InputError
 from backstory.index.request import SearchRequest
-from backstory.interfaces.library.filters import SearchFilters
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import LibraryStatus, Mode, SearchAnswer
-from backstory.interfaces.library.search import expand_question
+from backstory.interfaces.library.search import SearchFilters, expand_question
 from backstory.retrieval.depth import AnswerDepth, Depth
 from backstory.retrieval.found import Result
 from tests.errors import raises
@@ -141,10 +140,8 @@ def test_several_questions_are_answered_as_each_alone(indexed_once: Library) -> 
     ("question", "keys"),
     [
         ("sourdough", ("sourdough",)),
-        ("What is a sourdough starter?", (
-            "What is a sourdough starter?", "sourdough starter", "sourdough starter definition"
-        )),
-        ("who was Ada Lind", ("who was Ada Lind", "ada lind", "Ada Lind person")),
+        ("What is a sourdough starter?", ("What is a sourdough starter?", "sourdough starter")),
+        ("who was Ada Lind", ("who was Ada Lind", "ada lind")),
         ("?!", ("?!",)),
     ],
 )  # fmt: skip
@@ -159,7 +156,7 @@ def test_keys_are_fused_by_the_best_score_of_each_chunk(indexed_once: Library) -
         key: {hit.chunk_id: hit.score for hit in indexed_once.search(key, top_k=6).hits}
         for key in answer.keys
     }
-    assert len(answer.keys) == 3
+    assert len(answer.keys) == 2
     for hit in answer.hits:
         assert hit.score == max(scores[hit.chunk_id] for scores in single.values())
         assert single[hit.key][hit.chunk_id] == hit.score

@@ -133,7 +133,6 @@ def test_a_watcher_goes_on_after_a_failure_that_nobody_expected(
         return outcome
 
     watcher = Watcher(lambda: states[-1], index, seconds=0.01)
-    watcher.start()
     wait_for(lambda: watcher.error is not None, "the watcher")
     library._watcher = watcher
     status = library.status()

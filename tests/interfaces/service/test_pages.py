@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import DocumentEntry
 from backstory.interfaces.service.pages.passages import ShownPassage
 from backstory.interfaces.service.pages.rendering import HTMX, make_excerpt, render, render_prose
 from backstory.interfaces.service.service import ServiceLimits
+from backstory.retrieval.found import DocumentEntry
 from backstory.writing.answers.forms import make_forms
 from tests.injections import HTML, LINKS
 from tests.interfaces.service.page_reading import Browser, Page, browsing

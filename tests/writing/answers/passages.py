@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, time
 from typing import Any
 
-from backstory.retrieval.found import Hit
+from backstory.retrieval.found import DocumentEntry, Hit
 
 
 def make_passage(text: str, short_id: str = "p1", **fields: Any) -> Hit:
@@ -38,3 +39,24 @@ def make_passage(text: str, short_id: str = "p1", **fields: Any) -> Hit:
         "cite": f"{uri}#L3-9",
     } | fields
     return Hit(text=text, **given)
+
+
+def make_entry(
+    document_id: str,
+    uri: str,
+    title: str,
+    kind: str,
+    tags: tuple[str, ...],
+    day: date | None,
+    pages: int | None = None,
+) -> DocumentEntry:
+    """Make a document of the catalog, of which only what describes it is known."""
+    moment = None if day is None else datetime.combine(day, time(9), UTC)
+    named: dict[str, Any] = {
+        "document_id": document_id,
+        "uri": uri,
+        "title": title,
+        "kind": kind,
+        "tags": tags,
+    }
+    return DocumentEntry.model_construct(**named, date=moment, pages=pages)

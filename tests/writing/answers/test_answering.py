@@ -11,14 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 from backstory.retrieval.depth import DEPTH, AnswerDepth
-from backstory.retrieval.found import Hit
+from backstory.retrieval.found import DocumentEntry, Hit
 from backstory.writing.answers.answer import Claim, MadeAnswer, Route, Turn
 from backstory.writing.answers.answering import AnsweredQuestion, answer_question
-from backstory.writing.answers.catalog import Listed
 from backstory.writing.answers.extraction import ExtractiveAnswerer
 from backstory.writing.answers.forms import choose_forms
 from backstory.writing.answers.markdown import write_markdown
-from tests.writing.answers.passages import make_passage
+from tests.writing.answers.passages import make_entry, make_passage
 
 PASSAGES = [
     make_passage("The posts list what the rain did to the oak barrel.", "p1", title="Rain"),
@@ -36,9 +35,9 @@ class FewSources:
     def search(self, parts: Sequence[str], depth: AnswerDepth) -> list[Hit]:  # noqa: ARG002
         return PASSAGES
 
-    def list_documents(self) -> list[Listed]:
+    def list_documents(self) -> list[DocumentEntry]:
         [rain, _] = PASSAGES
-        return [Listed(rain.document_id, rain.uri, rain.title, "post", (), None)]
+        return [make_entry(rain.document_id, rain.uri, rain.title, "post", (), None)]
 
 
 @dataclass(frozen=True)

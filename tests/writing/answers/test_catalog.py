@@ -4,14 +4,15 @@ from datetime import date
 
 import pytest
 
-from backstory.writing.answers.catalog import Listed, find_relative_time, read_catalog_query, select_documents
+from backstory.writing.answers.catalog import find_relative_time, read_catalog_query, select_documents
 from backstory.writing.answers.routing import route_question
+from tests.writing.answers.passages import make_entry
 
 DOCUMENTS = [
-    Listed("a", "notes/roof.pdf", "Roof quotes", "letter", ("roof",), date(2023, 12, 3), 2),
-    Listed("b", "notes/bread.md", "Bread", "post", ("baking",), date(2024, 2, 18)),
-    Listed("c", "invoices/miller.pdf", "Invoice of Miller", "post", (), date(2024, 7, 1), 25),
-    Listed("d", "undated.md", "Undated", "post", (), None),
+    make_entry("a", "notes/roof.pdf", "Roof quotes", "letter", ("roof",), date(2023, 12, 3), 2),
+    make_entry("b", "notes/bread.md", "Bread", "post", ("baking",), date(2024, 2, 18)),
+    make_entry("c", "invoices/miller.pdf", "Invoice of Miller", "post", (), date(2024, 7, 1), 25),
+    make_entry("d", "undated.md", "Undated", "post", (), None),
 ]
 
 
@@ -140,9 +141,9 @@ def test_documents_without_pages_have_no_number_of_them(question: str, ids: list
 )
 def test_words_of_a_topic_are_found_in_title_or_tags_and_demand_no_tag(question: str) -> None:
     documents = [
-        Listed("1", "vienna.md", "By night train", "post", ("trains",), None),
-        Listed("2", "stars.md", "Stars", "post", ("night",), None),
-        Listed("3", "lisbon.md", "Lisbon", "post", ("night", "trains"), None),
+        make_entry("1", "vienna.md", "By night train", "post", ("trains",), None),
+        make_entry("2", "stars.md", "Stars", "post", ("night",), None),
+        make_entry("3", "lisbon.md", "Lisbon", "post", ("night", "trains"), None),
     ]
     query = read_catalog_query(question, documents, "english", date(2024, 3, 1))
     assert query is not None
@@ -223,7 +224,7 @@ def test_the_number_and_the_order_are_understood() -> None:
 def test_a_word_for_posts_that_is_the_name_of_another_kind_names_that_kind_alone(
     question: str, ids: list[str]
 ) -> None:
-    documents = [*DOCUMENTS, Listed("e", "notes/press.md", "Press", "article", (), date(2024, 3, 1))]
+    documents = [*DOCUMENTS, make_entry("e", "notes/press.md", "Press", "article", (), date(2024, 3, 1))]
     query = read_catalog_query(question, documents, "english", date(2024, 3, 2))
     assert query is not None
     assert sorted(each.document_id for each in select_documents(query, documents, set(), "english")) == ids

@@ -14,9 +14,10 @@ import pytest
 from backstory.writing.answers import forms as module
 from backstory.writing.answers.answer import MadeAnswer, Part, Route
 from backstory.writing.answers.answering import AnsweredQuestion
-from backstory.writing.answers.catalog import CatalogQuery, Listed
+from backstory.writing.answers.catalog import CatalogQuery
 from backstory.writing.answers.forms import choose_forms
 from backstory.writing.answers.markdown import write_markdown
+from tests.writing.answers.passages import make_entry
 
 FORMS: dict[str, dict[str, Any]] = tomllib.loads(
     Path(module.__file__).with_name("forms.toml").read_text(encoding="utf-8")
@@ -51,7 +52,7 @@ def test_a_refusal_and_a_list_speak_the_language_of_the_question(language: str) 
     assert (forms.language, forms.note) == (language, None)
     refused = AnsweredQuestion(route=Route("lookup", ""), made=MadeAnswer((), (), "not_in_documents"))
     assert write_markdown(refused, forms) == FORMS[language]["not_in_documents"]
-    gate = Listed("1", "gate.md", "The gate", "post", (), date(2025, 3, 1))
+    gate = make_entry("1", "gate.md", "The gate", "post", (), date(2025, 3, 1))
     listed = AnsweredQuestion(
         route=Route("list", ""), made=MadeAnswer((), ()), query=CatalogQuery(), listed=(gate, gate)
     )

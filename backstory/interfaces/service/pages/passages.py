@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.results import DocumentEntry
 from backstory.interfaces.service.documents import find_read
+from backstory.retrieval.found import DocumentEntry
 
 SHOWN_CHARACTERS: Final = 12_000
 """Characters of a text without pages that are shown at once."""
