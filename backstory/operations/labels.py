@@ -47,24 +47,22 @@ _FOUND: Final = {"window_id": pl.String, "document_id": pl.String, "source": pl.
 
 
 class Labels(BaseModel):
-    """The labels of windows, and what is none."""
+    """The labels of ``windows`` windows, ``links`` pairs of a window and a document, and what is none.
+
+    ``frame`` has ``window_id``, ``doc_id``, ``rel`` and ``topic``, as scores take them, and ``source``, which
+    ``sources`` counts. ``refused`` counts the pairs that a person took back, by how; ``later`` those whose document is
+    later than the window, or has no date; and ``lost`` the corrections whose window or document is gone.
+    """
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
     frame: pl.DataFrame = Field(exclude=True, repr=False)
-    """One row per pair: ``window_id``, ``doc_id``, ``rel`` and ``topic``, as scores take them; and ``source``."""
     refused: Mapping[str, int]
-    """Number of pairs that are no labels since a person said so, by how they said it."""
     later: int
-    """Number of pairs that are no labels since the document is later than the window, or has no date."""
     lost: int
-    """Number of corrections that are no labels since their window is another one now, or their document is gone."""
     windows: int
-    """Number of windows with a label."""
     links: int
-    """Number of pairs of a window and a document."""
     sources: Mapping[str, int]
-    """Number of labels by what gave them."""
 
 
 def _count_sources(pairs: pl.DataFrame) -> dict[str, int]:

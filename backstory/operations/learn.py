@@ -37,24 +37,23 @@ _DECIMALS: Final = 6
 
 
 class Trial(BaseModel):
-    """What a fit on the earlier half of the days gains on the later half, as mean ncov@5; a day counts once."""
+    """What a fit on the earlier half of the days gains on the later half, which begins at ``since``.
+
+    ``fitted`` and ``tested`` count windows. ``before`` and ``after`` are the mean ncov@5 without and with it (each day
+    counts once), with the paired 95 % bootstrap interval of the ``gain``. ``fit`` is one on all days.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     fitted: int
-    """Number of windows that it was fitted on."""
     tested: int
     since: date
-    """First day of the test."""
     before: float
-    """The mean without a fit."""
     after: float
     gain: float
     gain_low: float
-    """Lower end of the paired 95 % bootstrap interval of the gain over the days."""
     gain_high: float
     fit: DocumentFit = Field(exclude=True, repr=False)
-    """A fit on all days."""
 
 
 class Lesson(BaseModel):

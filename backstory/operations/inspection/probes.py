@@ -104,9 +104,7 @@ def _describe_catalog(workspace: Workspace) -> str:
         return "can be read"
     store = workspace.tables.store
     if left := next((name for table in TABLES for name in store.list_names(table)), None):
-        return Fault(
-            f"the catalog of the tables is gone, though there is {left}; `backstory run` makes both again"
-        )
+        return Fault(f"the catalog is gone, though there is {left}; `backstory run` makes both again")
     return "not made yet; the first run makes it"
 
 
@@ -117,14 +115,24 @@ def _describe_cache(workspace: Workspace) -> str:
 
 
 def _describe_values(workspace: Workspace) -> str:
+    """Read all that no run can make again, and every value of the cache."""
     require_whole_values(workspace.cache)
-    return "every value has its checksum"
+    archived, talks = len(read_archive(workspace.archive)), ConversationStore(workspace.state).count()
+    forgotten = "with" if read_forgotten(workspace.forgotten).hashes else "without"
+    return (
+        f"every cached value has its checksum; {archived:,} archived messages and {talks:,} conversations, {forgotten} "
+        "a forgotten list, can be read"
+    )
 
 
 def _describe_views(workspace: Workspace) -> str:
     if workspace.settings.storage.files is not None:
         return "not written, since the tables are in a store"
     return Fault(find_views_damage(workspace.tables) or "") or f"{VIEWS_FILE} is as it was written"
+
+
+def _describe_copies(workspace: Workspace) -> str:
+    return _join_faults(find_stale_copies(workspace)) or "none contains data that has left the tables"
 
 
 def _describe_history(workspace: Workspace) -> str:
@@ -218,11 +226,9 @@ def _describe_outdated(workspace: Workspace) -> str:
     outdated = find_outdated(workspace)
     if not outdated:
         return "every context is of the published snapshot"
-    return (
-        f"{count(len(outdated), 'partition keeps', 'partitions keep')} contexts of an earlier snapshot "
-        f"({outdated[0]} to {outdated[-1]}); `backstory run` searches again for all, `--from` and `--to` for some; "
-        "`partitions: {after_posts: all}` lets the sensor do it"
-    )
+    kept = count(len(outdated), "partition keeps", "partitions keep")
+    place = f"contexts of an earlier snapshot ({outdated[0]} to {outdated[-1]})"
+    return f"{kept} {place}; `backstory run` searches again, as does the sensor with `partitions.after_posts: all`"
 
 
 def _describe_names(workspace: Workspace) -> str:
@@ -242,13 +248,7 @@ PROBES: Final = (
     Probe("catalog", _describe_catalog, is_replaced=True),
     Probe("cache", _describe_cache),
     Probe("views", _describe_views, is_replaced=True),
-    Probe(
-        "copies",
-        lambda workspace: (
-            _join_faults(find_stale_copies(workspace)) or "none contains data that has left the tables"
-        ),
-        is_replaced=True,
-    ),
+    Probe("copies", _describe_copies, is_replaced=True),
     Probe("history of runs", _describe_history, is_replaced=True),
     Probe("secret", _describe_secret),
     Probe("search index", _describe_index, is_replaced=True),
@@ -261,25 +261,8 @@ PROBES: Final = (
         # Hits of partitions that were not rebuilt since a document changed name chunks of its former text.
         if check.name.startswith("unknown_") and check.table != "hits"
     ),
-    Probe("cached values", _describe_values, "deep"),
+    Probe("kept values", _describe_values, "deep", is_replaced=True),
     Probe("document files", _describe_documents, "deep", is_replaced=True),
-    Probe(
-        "archive",
-        lambda workspace: f"{len(read_archive(workspace.archive)):,} messages can be read",
-        "deep",
-        is_replaced=True,
-    ),
-    Probe(
-        "forgotten list",
-        lambda workspace: "can be read" if read_forgotten(workspace.forgotten).hashes else "holds nothing",
-        "deep",
-        is_replaced=True,
-    ),
     Probe("written posts", _describe_posts, "deep", is_replaced=True),
-    Probe(
-        "conversations",
-        lambda workspace: f"{ConversationStore(workspace.state).count():,} can be read",
-        "deep",
-    ),
 )
 """The probes of what runs have written. Tables come first: what fails since it reads one is said of the table alone."""
