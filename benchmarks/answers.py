@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from backstory.interfaces.library.evaluation import LabelledQuestion, ask_all, score_answers
+from backstory.interfaces.library.evaluation import LabelledQuestion, score_answers
 from backstory.interfaces.library.library import Library
 from backstory.operations.evaluation import LabelledSet, read_labelled_set
 
@@ -111,7 +111,7 @@ def main() -> None:
         with Library.open(root) as library:
             library.index()
             asked = name_files(questions)
-            given = ask_all(library, asked)
+            given = [library.answer(one.question, history=one.history) for one in asked]
             scores = score_answers(asked, given)
     figures = {
         "set": labelled.name,

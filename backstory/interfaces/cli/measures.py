@@ -92,11 +92,12 @@ def _print_comparison(console: Console, comparison: Comparison) -> None:
 
 def _evaluate_answers(file: Path, workspace: Path | None, *, as_json: bool) -> None:
     """Ask a workspace the questions of a file, and print how good the answers are."""
-    from backstory.interfaces.library.evaluation import ask_all, read_question_set, score_answers
+    from backstory.interfaces.library.evaluation import read_question_set, score_answers
 
     questions = read_question_set(file)
     with open_library(workspace) as library:
-        scores = score_answers(questions, ask_all(library, questions))
+        given = [library.answer(one.question, history=one.history) for one in questions]
+    scores = score_answers(questions, given)
     print_result(scores, _print_scores, as_json=as_json)
 
 

@@ -32,15 +32,14 @@ _HASH_CHARACTERS: Final = 8
 
 
 def _check_date(value: Any) -> str:
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError(f"{value} has no time zone; pass an aware time, such as UTC")
-        return value.isoformat()
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise ValueError(f"{value} has no time zone; pass an aware time, such as UTC")
+    text = value.isoformat() if isinstance(value, date) else str(value)
     try:
-        parse_date(value.isoformat() if isinstance(value, date) else str(value))
+        parse_date(text)
     except ValueError as error:
         raise ValueError(f"{value!r} is not a date; write it as YYYY-MM-DD") from error
-    return str(value)
+    return text
 
 
 def _require_text(value: str) -> str:

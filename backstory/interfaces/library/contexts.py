@@ -31,8 +31,7 @@ class ContextOptions(TypedDict, total=False):
     max_tokens: int | None
     """Token budget of the context; None for the setting ``context.max_tokens``."""
     format: ContextFormat
-    """``markdown``, which is the default, ``json``, ``messages``, ``xml`` or ``blocks``; see
-    :func:`backstory.text.prompts.formats.format_context`."""
+    """``markdown`` (the default), or as :func:`backstory.text.prompts.formats.format_context` has it."""
     top_k: int | None
     """Maximum number of chunks; None for the setting ``rag.top_k``."""
     as_of: datetime | None
@@ -101,8 +100,7 @@ def _cover(
     for name, value in (("max_tokens", max_tokens), ("top_k", top_k)):
         if value is not None and value < 1:
             raise InputError(f"{name} {value} must be at least 1", code="out_of_range")
-    if as_of is not None and as_of.tzinfo is None:
-        raise InputError(f"as_of {as_of} has no time zone; pass an aware time", code="no_time_zone")
+    SearchFilters(as_of=as_of)  # refuses a time without a zone
     wanted = SearchFilters.take(filters)
     if wanted.pages is not None or wanted.as_of is not None:
         raise InputError("the filters of a context hold neither pages nor a time; pass the time as as_of")

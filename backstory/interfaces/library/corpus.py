@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -87,10 +88,9 @@ class Corpus:
     def describe(self, row: dict[str, Any]) -> DocumentEntry:
         """Describe the document of a row."""
         path = self.named[row["document_id"]].path
-        try:
-            size: int | None = path.stat().st_size
-        except OSError:
-            size = None
+        size = None
+        with suppress(OSError):
+            size = path.stat().st_size
         return DocumentEntry(
             path=str(path),
             date=row["published_at"],

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from backstory.base.errors import InputError
-from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import Answer
 from backstory.operations.scoring import bound_area, bound_mean
 from backstory.writing.answers.answer import Citation, Kind, Turn
@@ -98,11 +97,6 @@ def read_question_set(file: Path) -> list[LabelledQuestion]:
     return questions
 
 
-def ask_all(library: Library, questions: Sequence[LabelledQuestion]) -> list[Answer]:
-    """Ask a library questions, whose labels it is not shown."""
-    return [library.answer(one.question, history=one.history) for one in questions]
-
-
 @dataclass(frozen=True)
 class AnswerScores:
     """How good the answers to a set of questions are, and what all cost together.
@@ -135,7 +129,16 @@ def score_answers(questions: Sequence[LabelledQuestion], given: Sequence[Answer]
                 bounded = _bound_share(values) if measure in _YES_OR_NO else bound_mean(values)
                 rows.append((group, measure, len(values), *bounded))
         stated = [(one, answer) for one, answer, _ in members if one.answerable is not None]
-        rows += _rate_confidence(group, stated)
+        answerable = np.array([float(bool(one.answerable)) for one, _ in stated])
+        # How well confidence, and the best hit, tell answerable questions from others; a refusal has no confidence.
+        rates = {
+            "AUROC, confidence": [0.0 if one.refused else _CONFIDENCES[one.confidence] for _, one in stated],
+            "AUROC, best passage": [
+                max((hit.probability for hit in one.hits), default=0.0) for _, one in stated
+            ],
+        }
+        areas = {measure: bound_area(np.array(values), answerable) for measure, values in rates.items()}
+        rows += [(group, measure, len(stated), *area) for measure, area in areas.items() if area is not None]
     seconds = np.array([sum(answer.timings.to_dict().values()) for answer in given])
     texts = dict.fromkeys(("group", "measure"), pl.String)
     floats = dict.fromkeys(("mean", "low", "high"), pl.Float64)
@@ -187,19 +190,6 @@ def score_answer(question: LabelledQuestion, given: Answer) -> dict[str, float |
         "missing parts named": _share([part.text in missing for part in untold]),
         "other parts named missing": _share([part.text in missing for part in told]),
     }
-
-
-def _rate_confidence(
-    group: str, stated: Sequence[tuple[LabelledQuestion, Answer]]
-) -> list[tuple[object, ...]]:
-    """Measure how well confidence, and the best hit, tell answerable questions from others; a refusal has none."""
-    answerable = np.array([float(bool(one.answerable)) for one, _ in stated])
-    rates = {
-        "AUROC, confidence": [0.0 if one.refused else _CONFIDENCES[one.confidence] for _, one in stated],
-        "AUROC, best passage": [max((hit.probability for hit in one.hits), default=0.0) for _, one in stated],
-    }
-    areas = {measure: bound_area(np.array(values), answerable) for measure, values in rates.items()}
-    return [(group, measure, len(stated), *area) for measure, area in areas.items() if area is not None]
 
 
 def _list_missing(question: LabelledQuestion, given: Answer) -> set[str]:

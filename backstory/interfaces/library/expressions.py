@@ -11,7 +11,7 @@ import math
 import time
 import unicodedata
 from collections.abc import Iterable
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple
 
 import regex
@@ -34,20 +34,17 @@ _TASK: Final = f"{__name__}:search_request"
 
 
 class FoundPlaces(NamedTuple):
-    """Where an expression matches: of each wanted match the number of its text, its first character and its end."""
+    """The number of all matches, of the texts with a match, and of each wanted match its text, begin and end."""
 
     places: list[tuple[int, int, int]]
     total: int
-    """Number of all matches."""
     texts: int
-    """Number of texts with a match."""
 
 
 def fold(text: str) -> tuple[str, list[tuple[int, int]] | None]:
     """Write a text as people type it, with the place of each character in the text as stored; None if it is the same.
 
-    Letters are composed, ligatures and letters of full width are plain ones, and soft hyphens and other signs that are
-    not seen are left out.
+    Letters are composed, ligatures and letters of full width plain, and signs that are not seen left out.
     """
     if text.isascii() or (unicodedata.is_normalized("NFC", text) and _UNUSUAL.search(text) is None):
         return text, None
@@ -89,7 +86,8 @@ def find_limited(
     pattern: str, texts: Iterable[str], *, ignore_case: bool, limit: int, offset: int
 ) -> FoundPlaces:
     """Find the matches of an expression in the process with limits; see :func:`find_places`."""
-    found, first, seconds, left = FoundPlaces([], 0, 0), 0, SECONDS, iter(texts)
+    found, first, seconds = FoundPlaces([], 0, 0), -1, SECONDS
+    left = chain([""], texts)  # an expression is read even where there is no text
     while batch := list(islice(left, _TEXTS)):
         wanted = {
             "pattern": pattern,

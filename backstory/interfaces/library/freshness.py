@@ -96,10 +96,7 @@ class FileChanges:
         return found
 
     def list_pending(self, searched: Mapping[str, str]) -> list[str]:
-        """List the files that the next indexing reads or drops, by their names in the table ``sources``.
-
-        If only something else is stale, such as the index after a change of a setting, these are names of tables.
-        """
+        """List the files that the next indexing reads or drops, as ``sources`` names them; else the stale tables."""
         from backstory.pipeline.run.plan import CORPUS
 
         folder = self._workspace.settings.documents.folder

@@ -51,10 +51,7 @@ class Job(Result):
 
 
 class JobTurn(NamedTuple):
-    """One attempt at a job, by whose end the index may lose its last documents if it accepts removals.
-
-    What an earlier attempt records, whose process has outlived its service, changes nothing any more.
-    """
+    """One attempt at a job; what an earlier one records, whose process has outlived its service, changes nothing."""
 
     job_id: str
     attempt: int
@@ -69,10 +66,9 @@ class JobStore:
         self.state = state
 
     def request(self, user_id: str, *, accepts_removals: bool = False) -> Job:
-        """Request an indexing of all files as they are now, and return the job.
+        """Request an indexing of all files as they are now: by a job, or by one more pass of the active one.
 
-        An active job then goes over the files once more; without one there is another. Its index may lose its last
-        documents if removals are accepted, as after a file was deleted.
+        The index may lose its last documents if removals are accepted, as after a file was deleted.
         """
         with self.state.begin() as session:
             active = _find_active(session) or _add(session, user_id)
@@ -112,8 +108,7 @@ class JobStore:
     def resume(self) -> Job | None:
         """Make the job of a process that is gone pending again, and return the active job.
 
-        The caller is the only process that works on these jobs. A job that was begun :data:`MOST_ATTEMPTS` times and
-        never ended has failed.
+        The caller is the only process that works on these jobs. One that began :data:`MOST_ATTEMPTS` times has failed.
         """
         if not self.state.exists():
             return None
@@ -132,7 +127,7 @@ class JobStore:
                 "UPDATE jobs SET state = 'PROCESSING', attempts = attempts + 1, again = 0, "
                 "started_at = coalesce(started_at, ?) WHERE active = 1 AND state = 'PENDING' "
                 "RETURNING job_id, attempts, accepts_removals",
-                (_now(),),
+                (datetime.now(UTC).isoformat(),),
             ).fetchone()
             return None if row is None else JobTurn(row[0], row[1], bool(row[2]))
 
@@ -184,7 +179,7 @@ def _add(session: Session, user_id: str) -> Job:
         "SELECT coalesce(max(number), 0) + 1, ?, 1, 'PENDING', ?, ?, coalesce(max(CASE WHEN number > "
         "coalesce((SELECT max(number) FROM jobs WHERE state = 'COMPLETED'), 0) THEN accepts_removals END), 0), "
         "0, 0, 0.0, 0, 0, '{}' FROM jobs",
-        (job_id, user_id, _now()),
+        (job_id, user_id, datetime.now(UTC).isoformat()),
     )
     session.execute(
         "DELETE FROM jobs WHERE number <= (SELECT max(number) FROM jobs) - ? AND active IS NULL", (_KEPT,)
@@ -204,7 +199,7 @@ def _end(
     session.execute(
         "UPDATE jobs SET state = ?, active = NULL, again = 0, ended_at = ?, step = NULL, done = 0, total = 0, "
         "file = NULL, failure_code = ?, failure = ? WHERE job_id = ?",
-        (state, _now(), code, failure, job_id),
+        (state, datetime.now(UTC).isoformat(), code, failure, job_id),
     )
 
 
@@ -222,7 +217,3 @@ def _find(session: Session, job_id: str) -> Job:
     for job in _list(session, "WHERE job_id = ?", job_id):
         return job
     raise InputError(f"there is no job {job_id!r}", code="unknown_job")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat()

@@ -349,7 +349,7 @@ class DocumentReader:
         notes = [describe_indexing(self.workspace), age]
         if error := self.workspace.follower.error:
             notes.append(
-                f"This may be out of date, since no later snapshot can be had ({error.code}): {error}"
+                f"this may be out of date, since no later snapshot can be had ({error.code}): {error}"
             )
         return list(filter(None, notes))
 

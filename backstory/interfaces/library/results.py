@@ -207,8 +207,7 @@ class ContextPart(Result):
     part: int = Field(description="Number of the part, from 1.")
     text: str = Field(description="Its text.")
     state: Literal["served", "beyond_limit", "unsure", "uncovered", "not_asked"] = Field(
-        description="served: by a document of the context; beyond_limit: by others beyond a limit, such as top_k; "
-        "unsure: perhaps, with a probability of 0.2 to 0.5; uncovered: by nothing; not_asked: small talk."
+        description="served; beyond_limit: by others than the context holds; unsure; uncovered; not_asked: small talk."
     )
     probability: float = Field(description="Probability that the best chunk tells something about it.")
     chunk_id: str | None = Field(description="The chunk that serves it best, or may; null if none does.")
@@ -228,8 +227,8 @@ class ContextAnswer(Result):
     """A text for a prompt: what the documents hold on a question or a longer text, part by part."""
 
     verdict: str = Field(
-        description="sufficient: documents serve at least nine tenths of it; partial; insufficient: at most one tenth, "
-        "and little expected; nothing_asked: small talk alone; not_known: this embedder or language was not measured."
+        description="sufficient: documents serve nine tenths of it; partial; insufficient: at most one tenth; "
+        "nothing_asked: small talk alone; not_known: this embedder or language was not measured."
     )
     confidence: float | None = Field(description="Expected share that documents serve; null if not known.")
     recommendation: str = Field(description="How many parts are served, and what would serve more.")

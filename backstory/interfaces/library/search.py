@@ -198,10 +198,11 @@ def _rerank(snapshot: OpenSnapshot, question: str, found: list[_Row]) -> tuple[l
     shortlist = Shortlist(["question"], [row["chunk_id"] for row in candidates], scores)
     judged = reranking.judge({asked: shortlist}).get(asked)
     notes = [f"for the reranker, {note}" for note in view.list_notes()]
-    if judged is not None and judged.note is not None:
-        notes.insert(0, f"the reranker's answer was {judged.note}; the hits stay in the order of the search")
-    if judged is None or judged.note is not None:
+    if judged is None:
         return found, False, notes
+    if judged.note is not None:
+        note = f"the reranker's answer was {judged.note}; the hits stay in the order of the search"
+        return found, False, [note, *notes]
     values = np.nan_to_num(judged.values, nan=0.0).max(axis=0).tolist()
     # What was not judged keeps its place.
     places = [place for place in range(len(candidates)) if place not in judged.unsent]
@@ -235,9 +236,6 @@ def make_hit(rank: int, row: _Row, snapshot: OpenSnapshot) -> Hit:
     )
 
 
-_LEAST_WORDS: Final = 2
-
-
 def main_stemmer(index: SearchIndex) -> str:
     """Name the stemmer of most chunks of an index."""
     languages = index.manifest.languages
@@ -247,7 +245,7 @@ def main_stemmer(index: SearchIndex) -> str:
 def expand_question(question: str, stemmer: str) -> tuple[str, ...]:
     """Build the search keys of a question: itself, and its content words, if it has others."""
     content = list_content_words(question, stemmer)
-    has_others = _LEAST_WORDS <= len(content) < len(find_words(question))
+    has_others = 1 < len(content) < len(find_words(question))
     return (question, " ".join(content)) if has_others else (question,)
 
 

@@ -19,10 +19,7 @@ _R = TypeVar("_R", bound=Result)
 
 
 def show_result(result: _R, view: NameView, read_text: Callable[[str], str]) -> _R:
-    """Return a result as a model is sent it, with notes of what was replaced or withheld.
-
-    ``read_text`` reads the whole text of a document, by its id.
-    """
+    """Return a result as a model is sent it, with notes of what was replaced or withheld; texts are read by id."""
     if view.is_open:
         return result
     shown = show(result, view)

@@ -183,6 +183,8 @@ def test_no_note_tells_a_tenant_of_a_file_of_another(make_library: Callable[...,
 def test_an_expression_that_cannot_be_compiled_is_no_regular_one(indexed_once: Library, pattern: str) -> None:
     with raises(InputError, "invalid_expression"):
         indexed_once.grep(pattern, regex=True)
+    with raises(InputError, "invalid_expression"):
+        find_limited(pattern, [], ignore_case=True, limit=1, offset=0)
 
 
 def test_a_long_text_is_found_as_it_is(library: Library) -> None:
