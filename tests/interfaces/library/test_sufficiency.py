@@ -44,6 +44,8 @@ def test_a_verbatim_answer_suffices_and_another_subject_does_not(
     assert (other.sufficient, other.keyword_overlap) == (False, 0.0)
     assert other.issues
     assert "Lisbon".casefold() in other.recommendation
+    kin = local.evaluate("When was the company founded?", write("The company has 200 employees."))
+    assert kin.sufficient is False, "a fact of another kind"
 
 
 def test_nothing_retrieved_is_not_sufficient(indexed_once: Library) -> None:
