@@ -207,33 +207,33 @@ def test_a_set_is_read_with_alternatives_parts_and_history(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("content", "code"),
     [
-        "{not json",
-        "[]",
-        '{"question": " "}',
-        '{"question": "q", "awnserable": true}',
-        '{"question": "q", "kind": "chat"}',
-        '{"question": "q", "parts": [{"text": "p"}]}',
-        '{"question": "q", "documents": [7]}',
-        '{"question": "q", "documents": [[]]}',
-        "[" * 100_000,
-        '{"question": "q", "answerable": false, "quotes": ["x"]}',
+        *(
+            (f'{{"question": "q"}}\n{line}\n'.encode(), "invalid_line")
+            for line in (
+                "{not json",
+                "[]",
+                '{"question": " "}',
+                '{"question": "q", "awnserable": true}',
+                '{"question": "q", "kind": "chat"}',
+                '{"question": "q", "parts": [{"text": "p"}]}',
+                '{"question": "q", "documents": [7]}',
+                '{"question": "q", "documents": [[]]}',
+                "[" * 100_000,
+                '{"question": "q", "answerable": false, "quotes": ["x"]}',
+            )
+        ),
+        (None, "unreadable_file"),
+        (b"\xff\xfe", "unreadable_file"),
+        (b"\n \n", "blank_text"),
     ],
 )
-def test_a_wrong_line_is_named_with_its_file_number_and_field(tmp_path: Path, line: str) -> None:
+def test_a_wrong_set_is_named_with_its_file_and_the_line(
+    tmp_path: Path, content: bytes | None, code: str
+) -> None:
     file = tmp_path / "set.jsonl"
-    file.write_text(f'{{"question": "q"}}\n{line}\n', encoding="utf-8")
-    with raises(InputError, "invalid_line", file, 2):
+    if content is not None:
+        file.write_bytes(content)
+    with raises(InputError, code, file, *([2] if code == "invalid_line" else [])):
         read_question_set(file)
-
-
-def test_a_set_that_is_absent_not_text_or_empty_is_refused(tmp_path: Path) -> None:
-    with raises(InputError, "unreadable_file", tmp_path / "none.jsonl"):
-        read_question_set(tmp_path / "none.jsonl")
-    (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe")
-    with raises(InputError, "unreadable_file", tmp_path / "bytes.jsonl"):
-        read_question_set(tmp_path / "bytes.jsonl")
-    (tmp_path / "blank.jsonl").write_text("\n \n", encoding="utf-8")
-    with raises(InputError, "blank_text", tmp_path / "blank.jsonl"):
-        read_question_set(tmp_path / "blank.jsonl")

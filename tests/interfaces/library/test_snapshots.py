@@ -189,19 +189,6 @@ def test_any_edits_end_in_what_a_fresh_library_gives(library: Library, tmp_path:
     assert kept.chunks == made.chunks
 
 
-def test_documents_are_named_once_for_a_snapshot_whosever_they_are(library: Library) -> None:
-    library.add(
-        ["Quinces of Ana.", "Quinces of Bob."], ["one", "two"], [{"tenant": "ana"}, {"tenant": "bob"}]
-    )
-    with library._snapshots.reading() as snapshot:
-        assert [each.uri for each in snapshot.name_documents("ana")] == ["added/one.md"]
-        assert [each.uri for each in snapshot.name_documents("bob")] == ["added/two.md"]
-        assert snapshot.name_documents("eve") == []
-        assert len(snapshot.name_documents(None)) == 8
-        [mine], [again] = snapshot.name_documents("ana"), snapshot.name_documents("ana")
-        assert mine is again
-
-
 def test_a_sentence_is_embedded_once_while_a_snapshot_is_open(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
