@@ -28,7 +28,7 @@ from backstory.ingest.privacy.erasure_list import (
     write_forgotten,
 )
 from backstory.ingest.privacy.names import normalize_name
-from backstory.ingest.privacy.pseudonyms import Pseudonyms
+from backstory.ingest.privacy.pseudonyms import make_finder, make_pseudonym
 from backstory.ingest.sources.roots import locate_document
 from backstory.operations.corrections import keep_corrections
 from backstory.pipeline.chats.copies import find_holding_posts, find_stale_copies, pick_parts
@@ -216,7 +216,8 @@ def _find_member(workspace: Workspace, name: str) -> _Target:
     read = read_chats(workspace)
     identify: Callable[[str], str] = lambda written: read.aliases.get(written, written)  # noqa: E731
     if secret := _load_secret(workspace):
-        identify = Pseudonyms(read.messages, secret, aliases=read.aliases, other_names=read.unread_authors).of
+        finder = make_finder(read.messages, read.aliases, read.unread_authors)
+        identify = lambda written: make_pseudonym(finder.person(written), secret)  # noqa: E731
     wanted = normalize_name(name)
     people = {normalize_name(written): identify(written) for written in read.names}
     found = {person for written, person in people.items() if wanted == written or name == person}

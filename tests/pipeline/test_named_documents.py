@@ -27,7 +27,7 @@ from backstory.pipeline.run.runner import run_pipeline
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.tables import WHOLE, Made
 from backstory.writing.citations import find_links
-from tests.ingest.privacy.test_forms import ENDINGS, INITIALS, JOINED, MARKED, ORDERS
+from tests.ingest.privacy.test_names import ENDINGS, INITIALS, JOINED, MARKED, ORDERS
 from tests.pipeline.test_people import AGREED, open_with, read_posts
 from tests.pipeline.test_run import hash_files
 from tests.workspaces import CHAT, DIGEST

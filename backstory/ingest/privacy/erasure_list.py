@@ -23,6 +23,7 @@ from backstory.ingest.privacy.names import normalize_name
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, make_pseudonym
 
 Kind: TypeAlias = Literal["conversation", "member", "document"]
+_Entry: TypeAlias = Literal[Kind, "content"]
 
 _REASON: Final = "`backstory forget` removed it; delete the file"
 _SALT_BYTES: Final = 16
@@ -44,15 +45,15 @@ class Forgotten:
     salt: str = ""
     hashes: frozenset[str] = field(default_factory=frozenset)
 
-    def holds(self, kind: Kind | Literal["content"], name: str) -> bool:
+    def holds(self, kind: _Entry, name: str) -> bool:
         """Check whether something was forgotten."""
         return bool(self.hashes) and self.hash(kind, name) in self.hashes
 
-    def list_held(self, kind: Kind | Literal["content"], names: Iterable[str]) -> list[str]:
+    def list_held(self, kind: _Entry, names: Iterable[str]) -> list[str]:
         """Return those of some names that were forgotten, each once."""
         return [name for name in dict.fromkeys(names) if self.holds(kind, name)]
 
-    def add(self, kind: Kind | Literal["content"], names: Iterable[str]) -> Forgotten:
+    def add(self, kind: _Entry, names: Iterable[str]) -> Forgotten:
         """Return the list with further names added; the name of a content is the hash of its bytes."""
         known = self if self.salt else replace(self, salt=secrets.token_hex(_SALT_BYTES))
         return replace(known, hashes=known.hashes | {known.hash(kind, name) for name in names})
@@ -66,7 +67,7 @@ class Forgotten:
         """Hash of the list; empty if nothing was forgotten."""
         return digest_json([self.salt, sorted(self.hashes)], length=16) if self.hashes else ""
 
-    def hash(self, kind: Kind | Literal["content"], name: str) -> str:
+    def hash(self, kind: _Entry, name: str) -> str:
         """Hash one entry as the list holds it; the name of a member is normalized first."""
         return digest([self.salt, kind, normalize_name(name) if kind == "member" else name])
 
@@ -107,7 +108,7 @@ def leave_out(read: ExportRead, forgotten: Forgotten, folder: str) -> ExportRead
     conversations = forgotten.list_held("conversation", read.messages["conversation_id"].unique())
     copies = [file.source for file in read.files if forgotten.holds("content", file.sha256)]
     is_gone = pl.col("conversation_id").is_in(conversations) | pl.col("source").is_in(copies)
-    members = list_forgotten_members(read.names, forgotten)
+    members = forgotten.list_held("member", read.names)
     is_by_member = pl.col("author").is_in(members).fill_null(value=False)
     gone = read.messages.filter(is_gone)
     others = set(read.messages.filter(~is_gone)["source"])  # exports of several chats, of which some are read
@@ -146,11 +147,6 @@ def leave_out_documents(read: DocumentRead, forgotten: Forgotten, folder: str) -
         documents=read.documents.filter(~pl.col("uri").is_in(list(uris))),
         sources=_ignore(read.sources, [name_source(folder, uri) for uri in uris]),
     )
-
-
-def list_forgotten_members(names: Iterable[str], forgotten: Forgotten) -> list[str]:
-    """Return the given names that were forgotten."""
-    return forgotten.list_held("member", names)
 
 
 def hide_members(
@@ -194,7 +190,7 @@ def _list_present_pseudonyms(frame: pl.DataFrame, columns: Sequence[str], forgot
         return []
     texts = pl.concat([frame[name].rename("text") for name in columns])
     found = texts.str.extract_all(PSEUDONYM).explode().drop_nulls().unique().sort()
-    return list_forgotten_members(found, forgotten)
+    return forgotten.list_held("member", found)
 
 
 def _ignore(sources: pl.DataFrame, paths: Collection[str]) -> pl.DataFrame:

@@ -137,12 +137,15 @@ def form_of_word(name: str, *, keep_capitals: bool = False) -> Form:
 def list_forms(name: str) -> tuple[Form, ...]:
     """List the forms of a name of several words, in which it is found in any text."""
     words = [word for word in _BETWEEN_PARTS.split(name) if fold(word)]
-    letters = [fold_name(word) for word in words]
     is_cased = all(word[0].lower() != word[0].upper() for word in words)
-    forms = [*_with_endings(_full(letters), is_cased=is_cased)]
-    if is_cased and len(words) > 1:
-        forms += [*_in_other_order(words, letters), *_with_initials(words, letters)]
-    return tuple(dict.fromkeys(forms))
+    forms = dict[Form, None]()
+    for spell_word in (fold_name, fold_word):  # `JoEllen` as two words, and as one
+        letters = list(map(spell_word, words))
+        forms |= dict.fromkeys(_with_endings(_full(letters), is_cased=is_cased))
+        if is_cased and len(words) > 1:
+            forms |= dict.fromkeys(_in_other_order(words, letters))
+            forms |= dict.fromkeys(_with_initials(words, letters))
+    return tuple(forms)
 
 
 def is_full_name(name: str) -> bool:

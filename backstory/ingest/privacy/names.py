@@ -100,31 +100,26 @@ class NameFinder:
         self._members = set(filter(None, map(plain_name, members))) - self._names
         self._phones = PhoneFinder(filter(is_phone, self._names))
         self._vocabularies: dict[Place, Vocabulary] = {}
+        self._aliases: Mapping[str, str] = {}
         self._aliases = {self.person(alias): self.person(name) for alias, name in aliases.items()}
 
     def person(self, written: str, letters: str = "") -> str:
-        """Return the person of a name: its normalized name. A name that several people could have is returned as it is.
+        """Return the person of a name or an alias: the person's normalized name.
 
-        ``letters``: those of the form that was found, if it was found in a text.
+        A name that several people could have is returned as it is. ``letters``: those of the form that was found, if it
+        was found in a text.
         """
         name = normalize_name(written.removeprefix("@"))
-        if name in self._people:
-            return self._people[name]
-        if is_phone(name):
-            return self._phones.owner(name) or name
-        keys = (fold(name), fold_name(name), letters.removeprefix("@"))
-        owners = (known[key] for known in self._owners for key in keys if key in known)
-        return next((min(people) for people in owners if len(people) == 1), name)
+        person = self._people.get(name)
+        if person is None and is_phone(name):
+            person = self._phones.owner(name)
+        elif person is None:
+            keys = (fold(name), fold_name(name), letters.removeprefix("@"))
+            owners = (known[key] for known in self._owners for key in keys if key in known)
+            person = next((min(people) for people in owners if len(people) == 1), None)
+        return self._aliases.get(person or name, person or name)
 
-    def resolve(self, person: str) -> str:
-        """Return the person whose alias a person's name is, or the person itself."""
-        return self._aliases.get(person, person)
-
-    def identify(self, written: str) -> str:
-        """Return the person that a name or an alias stands for."""
-        return self.resolve(self.person(written))
-
-    def list_people(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """List the normalized names of all people."""
         return sorted({*self._people.values()})
 

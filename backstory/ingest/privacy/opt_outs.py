@@ -16,9 +16,8 @@ from backstory.base.errors import WorkspaceError
 from backstory.base.files.atomic import write_file
 from backstory.base.ids import PSEUDONYM_PREFIX, digest, digest_json
 from backstory.ingest.chats.exports import Command, ExportRead
-from backstory.ingest.privacy.group_members import find_members
-from backstory.ingest.privacy.names import NameFinder, normalize_name
-from backstory.ingest.privacy.pseudonyms import make_pseudonym, pseudonymize_messages
+from backstory.ingest.privacy.names import normalize_name
+from backstory.ingest.privacy.pseudonyms import make_finder, make_pseudonym, pseudonymize_messages
 
 _SALT_BYTES = 16
 
@@ -110,14 +109,12 @@ def leave_out_people(
     command = pl.when(is_written).then(pl.col("text").str.extract(_COMMAND).str.to_lowercase())
     if not names and not record.moments and read.messages.select(command).to_series().is_null().all():
         return read
-    finder = _make_finder(read)
-    person_of = {author: finder.identify(author) for author in read.messages["author"].drop_nulls().unique()}
+    finder = make_finder(read.messages, read.aliases, read.unread_authors)
+    person_of = {author: finder.person(author) for author in read.messages["author"].drop_nulls().unique()}
     of_pseudonym = (
-        {}
-        if secret is None
-        else {make_pseudonym(one, secret): one for one in map(finder.identify, read.names)}
+        {} if secret is None else {make_pseudonym(one, secret): one for one in map(finder.person, read.names)}
     )
-    wanted = [of_pseudonym.get(name, finder.identify(name)) for name in names]
+    wanted = [of_pseudonym.get(name, finder.person(name)) for name in names]
     person = pl.col("author").replace_strict(person_of, default=None, return_dtype=pl.String)
     marked = read.messages.with_columns(person=person, command=command)
     last = _find_last_commands(marked, record)
@@ -176,11 +173,6 @@ def _find_last_commands(marked: pl.DataFrame, record: OptOutRecord) -> pl.DataFr
     return places.join(last, on=_IN_CHAT, maintain_order="left")
 
 
-def _make_finder(read: ExportRead) -> NameFinder:
-    app_texts = read.messages.filter(kind="system")["text"].drop_nulls().unique()
-    return NameFinder(read.names, find_members(app_texts), read.aliases)
-
-
 def name_opted_out(read: ExportRead, excluded: Sequence[str], secret: bytes | None) -> pl.DataFrame:
     """Return ``opted_out`` with conversations and authors as the tables name them: with a secret, by pseudonyms.
 
@@ -189,8 +181,8 @@ def name_opted_out(read: ExportRead, excluded: Sequence[str], secret: bytes | No
     """
     named = read.opted_out
     # A name that no export holds any more is that of the person who wrote under exactly this name.
-    identify = _make_finder(read).identify if excluded else str
-    people = {*map(identify, excluded), *map(normalize_name, excluded)}
+    finder = make_finder(read.messages, read.aliases, read.unread_authors)
+    people = {*map(finder.person, excluded), *map(normalize_name, excluded)}
     if secret is not None:
         is_pseudonym = (name for name in excluded if name.startswith(PSEUDONYM_PREFIX))
         people = {*(make_pseudonym(person, secret) for person in people), *is_pseudonym}

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 import polars as pl
 import regex
 
-from backstory.ingest.privacy.phone_shapes import find_phone_shapes
+from backstory.ingest.privacy.phones import find_phone_shapes
 
 _BY_LENGTH: Final = {
     15: "NO", 16: "BE", 18: "DK FK FI FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK",
@@ -44,7 +44,7 @@ def scrub(texts: pl.Series, kinds: Sequence[DataKind], region: str | None) -> pl
     """Replace contact and bank data in texts by markers such as ``[email]``.
 
     ``region``: region, such as ``DE``, whose valid phone numbers are found however they are written. Others need a plus
-    sign, or the shape of a phone number (:mod:`backstory.ingest.privacy.phone_shapes`). It returns the texts in their
+    sign, or the shape of a phone number (:mod:`backstory.ingest.privacy.phones`). It returns the texts in their
     order. A text without such data is the same; scrubbing twice gives what scrubbing once gives.
     """
     if not kinds:

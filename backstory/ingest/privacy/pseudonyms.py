@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
 import polars as pl
@@ -31,33 +32,14 @@ def make_pseudonym(person: str, secret: bytes) -> str:
     return PSEUDONYM_PREFIX + hmac.digest(secret, person.encode(), hashlib.sha256).hex()[:_PSEUDONYM_DIGITS]
 
 
-class Pseudonyms:
-    """Assigns the people of some exports one pseudonym each, under whatever name an export writes them.
+def make_finder(messages: pl.DataFrame, aliases: Mapping[str, str], other_names: Iterable[str]) -> NameFinder:
+    """Return the finder of the people of some exports, under whatever name an export writes them.
 
     ``messages``: messages with ``author``, ``text`` and ``kind``.
     """
-
-    def __init__(
-        self,
-        messages: pl.DataFrame,
-        secret: bytes,
-        *,
-        aliases: Mapping[str, str],
-        other_names: Iterable[str],
-    ) -> None:
-        app_texts = messages.filter(kind="system")["text"].drop_nulls().unique()
-        self.authors = messages["author"].drop_nulls().unique().sort()
-        names = [*self.authors, *aliases, *other_names]
-        self.finder = NameFinder(names, find_members(app_texts), aliases)
-        self._secret = secret
-
-    def of_person(self, person: str) -> str:
-        """Return the pseudonym of a person, given as :meth:`NameFinder.person` does."""
-        return make_pseudonym(self.finder.resolve(person), self._secret)
-
-    def of(self, written: str) -> str:
-        """Return the pseudonym of the person that a name stands for in the exports."""
-        return make_pseudonym(self.finder.identify(written), self._secret)
+    app_texts = messages.filter(kind="system")["text"].drop_nulls().unique()
+    names = [*messages["author"].drop_nulls().unique(), *aliases, *other_names]
+    return NameFinder(names, find_members(app_texts), aliases)
 
 
 def pseudonymize_messages(
@@ -77,13 +59,13 @@ def pseudonymize_messages(
     ``frame``: messages with ``author``, ``text``, ``kind``, ``conversation_id`` and ``source``; also ``reactions`` if
     the messages have any.
     """
-    pseudonyms = Pseudonyms(frame, secret, aliases=aliases or {}, other_names=other_names)
-    finder = pseudonyms.finder
-    by_name = {name: pseudonyms.of(name) for name in pseudonyms.authors}
+    finder = make_finder(frame, aliases or {}, other_names)
+    write = partial(make_pseudonym, secret=secret)
+    by_name = {name: write(finder.person(name)) for name in frame["author"].drop_nulls().unique()}
     author = pl.col("author").replace_strict(by_name, default=None, return_dtype=pl.String)
     by_app, texts = (frame["kind"] == "system").fill_null(value=False), frame["text"]
-    in_messages = finder.replace(texts.set(by_app, None), "message", pseudonyms.of_person)
-    in_app_lines = finder.replace(texts.set(~by_app, None), "app line", pseudonyms.of_person)
+    in_messages = finder.replace(texts.set(by_app, None), "message", write)
+    in_app_lines = finder.replace(texts.set(~by_app, None), "app line", write)
     written = frame.with_columns(author, in_app_lines.zip_with(by_app, in_messages))
     # Two merged exports are one conversation, but each keeps its own file name.
     return _replace_in_identifiers(_hide_in_reactions(written, finder), finder, secret)
@@ -119,6 +101,6 @@ def _replace_in_identifiers(frame: pl.DataFrame, finder: NameFinder, secret: byt
     for column in IDENTIFIERS:
         if column in frame.columns:
             values = frame[column].drop_nulls().unique()
-            written = finder.replace(values, "identifier", lambda person: make_pseudonym(person, secret))
+            written = finder.replace(values, "identifier", partial(make_pseudonym, secret=secret))
             frame = frame.with_columns(pl.col(column).replace(values, written))
     return frame

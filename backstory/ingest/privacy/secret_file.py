@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import logging
 import os
 import secrets
-import tempfile
 from pathlib import Path
 from typing import Final
 
 from backstory.base.errors import WorkspaceError
-from backstory.ingest.privacy.pseudonyms import PSEUDONYM
+from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import Tables
 
@@ -40,7 +38,7 @@ def load_secret(path: Path, tables: Tables) -> bytes:
     try:
         secret = _read_secret(path)
     except FileNotFoundError:
-        if recorded or _hold_pseudonyms(tables):
+        if recorded:
             raise WorkspaceError(f"{path} is lost, but {_remedy(path, tables)}", code="lost_secret") from None
         _create_secret(path)
         secret = _read_secret(path)
@@ -57,7 +55,7 @@ def load_secret(path: Path, tables: Tables) -> bytes:
 
 def is_unmade(path: Path, tables: Tables) -> bool:
     """Check whether the next run makes the secret: there is no file, and nothing shows that there ever was one."""
-    return not path.is_file() and not read_fingerprint(tables) and not _hold_pseudonyms(tables)
+    return not path.is_file() and not read_fingerprint(tables)
 
 
 def read_fingerprint(tables: Tables) -> str:
@@ -88,14 +86,6 @@ def _remedy(path: Path, tables: Tables) -> str:
     )
 
 
-def _hold_pseudonyms(tables: Tables) -> bool:
-    """Return whether stored messages hold pseudonyms, for workspaces whose catalog has no fingerprint."""
-    return any(
-        bool(tables.read("messages", [key])["author"].str.contains(f"^{PSEUDONYM}$").any())
-        for key in tables.keys("messages")
-    )
-
-
 def _read_secret(path: Path) -> bytes:
     secret = parse_key(path.read_text(encoding="ascii", errors="replace"))
     if secret is None:
@@ -110,14 +100,9 @@ def _read_secret(path: Path) -> bytes:
 
 def _create_secret(path: Path) -> None:
     """Write a new secret, unless another process was first."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{secrets.token_hex(_SECRET_BYTES)}\n")
+    with exclusive_temporary(path) as file:
+        if not path.exists():
+            os.fchmod(file.fileno(), 0o600)
+            file.write(f"{secrets.token_hex(_SECRET_BYTES)}\n".encode())
             file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        Path(temporary).unlink()
+            publish(temporary_path(path), path)

@@ -21,7 +21,6 @@ from backstory.ingest.privacy.erasure_list import (
     drop_members,
     hide_members,
     leave_out,
-    list_forgotten_members,
     read_forgotten,
 )
 from backstory.ingest.privacy.leaks import find_real_names
@@ -125,7 +124,7 @@ def _put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
         secret = workspace.load_secret()
         messages, quarantine, sources = _pseudonymize(read, secret)
     forgotten = read_forgotten(workspace.forgotten)
-    members = list_forgotten_members(read.names, forgotten)
+    members = forgotten.list_held("member", read.names)
 
     def hide(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
         return hide_members(frame, columns, members, secret, forgotten)

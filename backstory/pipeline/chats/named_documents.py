@@ -17,7 +17,7 @@ import polars as pl
 from backstory.base.ids import WRITTEN_PREFIX, digest, digest_json, is_written
 from backstory.base.wording import count, name_some
 from backstory.ingest.documents.written import is_of_source
-from backstory.ingest.privacy.erasure_list import list_forgotten_members, read_forgotten
+from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.ingest.privacy.folding import fold
 from backstory.ingest.privacy.names import Found, NameFinder, replace_found
 from backstory.ingest.privacy.pseudonyms import make_pseudonym
@@ -65,18 +65,19 @@ class MemberNames:
         self._secret = workspace.load_secret()
         forgotten = read_forgotten(workspace.forgotten)
         self._gone = {
-            self._make_pseudonym(self.finder.person(name)): forgotten.token(name)
-            for name in list_forgotten_members(pl.Series(names, dtype=pl.String), forgotten)
+            make_pseudonym(self.finder.person(name), self._secret): forgotten.token(name)
+            for name in forgotten.list_held("member", names)
         }
 
     def identify(self, person: str) -> str:
         """Return the pseudonym of a person, given as the finder does; the placeholder of a forgotten one."""
-        pseudonym = self._make_pseudonym(person)
+        pseudonym = make_pseudonym(person, self._secret)
         return self._gone.get(pseudonym, pseudonym)
 
     def find(self, text: str, by_surname: Iterable[str]) -> list[Found]:
         """Find the names of members in a part of a document, and the surnames of those given by pseudonym."""
-        surnames = {surname: person for key in by_surname for surname, person in self._surnames[key].items()}
+        people = (self._surnames[key].items() for key in by_surname)
+        surnames = {surname: self.finder.person(name) for of_one in people for surname, name in of_one}
         return SurnameFinder(surnames).find(text, self.finder.find(text, "message"))
 
     def list_by_surname(self, text: str, found: Sequence[Found]) -> list[str]:
@@ -86,12 +87,12 @@ class MemberNames:
         owners: dict[str, set[str]] = defaultdict(set)
         full = set[str]()
         for match in found:
-            key, surname = self.identify(match.person), find_surname(match.person)
-            for known in (*self._surnames.get(key, ()), *([surname] if surname else [])):
-                for letters in spell_surname(known):
+            key, written = self.identify(match.person), fold(text[match.start : match.end])
+            for surname in filter(None, {*self._surnames.get(key, ()), find_surname(match.person)}):
+                for letters in spell_surname(surname):
                     owners[letters].add(key)
-            if surname and fold(surname) in fold(text[match.start : match.end]):
-                full.add(key)
+                if fold(surname) in written:
+                    full.add(key)
         candidates = {
             key: self._surnames[key]
             for key in sorted(full & self._surnames.keys())
@@ -115,13 +116,10 @@ class MemberNames:
     def _surnames(self) -> Mapping[str, Mapping[str, str]]:
         """The surnames of all members by pseudonym, each with the name that it is of."""
         surnames: dict[str, dict[str, str]] = defaultdict(dict)
-        for person in self.finder.list_people():
+        for person in self.finder.list_names():
             if surname := find_surname(person):
-                surnames[self.identify(person)][surname] = person
+                surnames[self.identify(self.finder.person(person))][surname] = person
         return surnames
-
-    def _make_pseudonym(self, person: str) -> str:
-        return make_pseudonym(self.finder.resolve(person), self._secret)
 
 
 def record_named_documents(workspace: Workspace) -> None:

@@ -20,7 +20,7 @@ from backstory.base.errors import SettingsError
 from backstory.base.ids import PSEUDONYM_PREFIX, digest
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.privacy.group_members import find_members
-from backstory.ingest.privacy.pseudonyms import PSEUDONYM, Pseudonyms, make_pseudonym
+from backstory.ingest.privacy.pseudonyms import PSEUDONYM, make_finder, make_pseudonym
 from backstory.ingest.privacy.shown_names import DEFAULT_LANGUAGE, assign_names, list_usable_words, load_words
 from backstory.pipeline.incremental.inputs import code_version
 from backstory.pipeline.workspace import Workspace
@@ -191,12 +191,16 @@ def _find_agreed(workspace: Workspace, read: ExportRead) -> dict[str, str]:
     if not entries:
         return {}
     secret = workspace.load_secret()
-    pseudonyms = Pseudonyms(read.messages, secret, aliases=read.aliases, other_names=read.unread_authors)
-    known = {pseudonyms.of(name) for name in read.names}
+    finder = make_finder(read.messages, read.aliases, read.unread_authors)
+
+    def identify(written: str) -> str:
+        return make_pseudonym(finder.person(written), secret)
+
+    known = set(map(identify, read.names))
     agreed: dict[str, str] = {}
     for number, (written, name) in enumerate(entries.items(), start=1):
-        person = written if written.startswith(PSEUDONYM_PREFIX) else pseudonyms.of(written)
-        owner = pseudonyms.of(name.shown)
+        person = written if written.startswith(PSEUDONYM_PREFIX) else identify(written)
+        owner = identify(name.shown)
         if owner in known and owner != person:
             raise SettingsError(
                 f"privacy.names: entry {number} shows a person by the name of another member; choose another name",

@@ -24,7 +24,7 @@ from backstory.base.wording import count, name_some
 from backstory.ingest.chats.archive import read_archive
 from backstory.ingest.chats.export_files import ExportFile
 from backstory.ingest.chats.opened import conversation_of
-from backstory.ingest.privacy.erasure_list import list_forgotten_members, read_forgotten
+from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.opt_outs import drop_opted_out
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, pseudonymize_messages
@@ -123,8 +123,8 @@ def _find_policies(settings: ConversationSettings, reading: Reading) -> dict[str
 def _drop_forgotten(workspace: Workspace, stored: pl.DataFrame) -> pl.DataFrame:
     """Drop what a forgetting that was killed has left in the tables."""
     forgotten = read_forgotten(workspace.forgotten)
-    members = list_forgotten_members(stored["author"].drop_nulls().unique(), forgotten)
-    gone = [name for name in stored["conversation_id"].unique() if forgotten.holds("conversation", name)]
+    members = forgotten.list_held("member", stored["author"].drop_nulls().unique())
+    gone = forgotten.list_held("conversation", stored["conversation_id"].unique())
     is_gone = pl.col("author").is_in(members).fill_null(value=False) | pl.col("conversation_id").is_in(gone)
     return stored.filter(~is_gone)
 

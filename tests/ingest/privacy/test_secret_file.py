@@ -121,16 +121,10 @@ def lose_secret(workspace: Workspace) -> None:
     workspace.secret.unlink()
 
 
-def lose_secret_and_fingerprint(workspace: Workspace) -> None:
-    workspace.secret.unlink()
-    workspace.catalog.forget("secret", ["fingerprint"])
-
-
 @pytest.mark.parametrize(
     ("lose", "code"),
     [
         (lose_secret, "lost_secret"),
-        (lose_secret_and_fingerprint, "lost_secret"),
         (replace_secret, "other_secret"),
     ],
 )
