@@ -28,7 +28,7 @@ from backstory.models.reranker import (
     hash_request,
 )
 from backstory.settings.models import RerankSettings
-from backstory.text.people import FindLeaks, SendText, find_no_leaks, send_as_written
+from backstory.text.people import FindLeaks, SendText
 from backstory.text.prompts.entries import cut_snippet, cut_to_common_length, name_messages
 
 logger = logging.getLogger(__name__)
@@ -66,9 +66,9 @@ class Reranking:
     settings: RerankSettings
     window_chunks: pl.DataFrame
     describe: Describe
-    find_leaks: FindLeaks = find_no_leaks
+    find_leaks: FindLeaks = lambda _: ()
     cache: JudgementCache | None = None
-    send: SendText = send_as_written
+    send: SendText = lambda _, text: text
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0), init=False)
 
     def judge(self, shortlists: Mapping[str, Shortlist]) -> dict[str, Judgements]:

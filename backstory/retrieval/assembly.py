@@ -37,10 +37,7 @@ from backstory.text.people import (
     ListWithheld,
     SendText,
     ShowText,
-    find_no_leaks,
-    send_as_written,
     show_as_written,
-    withhold_nothing,
 )
 from backstory.text.prompts.entries import entry_budget, make_entry_counter
 
@@ -100,9 +97,9 @@ class Retrieval:
     context: ContextSettings
     reranker: Reranker | None = None
     rerank: RerankSettings = field(default_factory=RerankSettings)
-    find_leaks: FindLeaks = find_no_leaks
+    find_leaks: FindLeaks = lambda _: ()
     judgements: JudgementCache | None = None
-    send: SendText = send_as_written
+    send: SendText = lambda _, text: text
     separate_posts: bool = False
     posts_of: PostsOf | None = None
     document_fit: DocumentFit | None = None
@@ -133,7 +130,7 @@ class Retrieval:
         vectors: Vectors,
         *,
         show: ShowText = show_as_written,
-        list_withheld: ListWithheld = withhold_nothing,
+        list_withheld: ListWithheld = lambda _: (),
     ) -> Retrieved:
         """Find the contexts of windows.
 

@@ -147,7 +147,9 @@ def _share_in_alphabet(sample: bytes, encoding: str) -> float:
     letters = [
         letter.lower()
         for before, letter, after in zip(text, text[1:], text[2:], strict=False)
-        if not letter.isascii() and letter.isalpha() and (letter.islower() or _begins_word(before, after))
+        if not letter.isascii()
+        and letter.isalpha()
+        and (letter.islower() or before.isupper() or (not before.isalpha() and after.isalpha()))
     ]
     marks = sum(character in _PUNCTUATION for character in text)
     number = max(1, sum(not character.isascii() and not character.isspace() for character in text))
@@ -155,7 +157,3 @@ def _share_in_alphabet(sample: bytes, encoding: str) -> float:
     best = max(sum(letter in alphabet for letter in letters) for alphabet in alphabets)
     together = sum(any(letter in alphabet for alphabet in alphabets) for letter in letters)
     return (max(best, _MIXED * together) + marks) / number
-
-
-def _begins_word(before: str, after: str) -> bool:
-    return before.isupper() or (not before.isalpha() and after.isalpha())

@@ -19,12 +19,13 @@ it is not sent."""
 ListWithheld: TypeAlias = Callable[[Sequence[str]], Collection[str]]
 """Returns those of some documents, by id, of which a chat model is sent nothing."""
 
+ScrubText: TypeAlias = Callable[[str], str]
+"""Returns a text with markers in place of contact data."""
+
+FindLeaks: TypeAlias = Callable[[Sequence[str]], Collection[str]]
+"""Returns those of the texts that hold a real name of an author."""
+
 _PSEUDONYM: Final = re.compile(rf"{re.escape(PSEUDONYM_PREFIX)}[0-9a-f]{{10}}(?![0-9a-f])")
-
-
-def name_people(text: str, names: Mapping[str, str]) -> str:
-    """Write the people of a text as readers see them."""
-    return _PSEUDONYM.sub(lambda found: names.get(found[0], found[0]), text) if names else text
 
 
 def show_as_written(window_id: str, document_id: str, text: str) -> str:  # noqa: ARG001 - the signature of ShowText
@@ -32,31 +33,14 @@ def show_as_written(window_id: str, document_id: str, text: str) -> str:  # noqa
     return text
 
 
-def send_as_written(document_id: str | None, text: str) -> str | None:  # noqa: ARG001 - the signature of SendText
-    """Return the text: no name is replaced, and nothing withheld."""
-    return text
-
-
-def withhold_nothing(document_ids: Sequence[str]) -> Collection[str]:  # noqa: ARG001 - the signature of ListWithheld
-    """Return no document: none is withheld."""
-    return ()
+def name_people(text: str, names: Mapping[str, str]) -> str:
+    """Write the people of a text as readers see them."""
+    return _PSEUDONYM.sub(lambda found: names.get(found[0], found[0]), text) if names else text
 
 
 def is_pseudonym(text: str) -> bool:
     """Return whether a text is the pseudonym of a person."""
     return _PSEUDONYM.fullmatch(text) is not None
-
-
-ScrubText: TypeAlias = Callable[[str], str]
-"""Returns a text with markers in place of contact data."""
-
-FindLeaks: TypeAlias = Callable[[Sequence[str]], Collection[str]]
-"""Returns those of the texts that hold a real name of an author."""
-
-
-def find_no_leaks(texts: Sequence[str]) -> Collection[str]:  # noqa: ARG001 - the signature of FindLeaks
-    """Return no text: the authors are not hidden."""
-    return ()
 
 
 @dataclass(frozen=True)

@@ -109,16 +109,13 @@ def _list_phrases(expressions: Iterable[str]) -> set[_Units]:
 
 def _find_languages(unit: str, known: dict[str, int]) -> int:
     """Find the languages in which a word has no content, as bits; also as it is written without stretched letters."""
-    bits = known.get(unit)
-    if bits is None:
-        bits = _EVERY if _CLOCK.fullmatch(unit) else 0
-        if not bits and len(unit) <= _LONGEST_LAUGHTER:
-            forms = (_STRETCHED.sub(r"\1\1", unit), _STRETCHED.sub(r"\1", unit))
-            if any(_LAUGHTER.fullmatch(form) for form in (unit, *forms)):
-                bits = _EVERY
-            elif forms[0] != unit:
-                bits = known.get(forms[0], 0) | known.get(forms[1], 0)
-    return bits
+    if unit in known:
+        return known[unit]
+    forms = [unit, _STRETCHED.sub(r"\1\1", unit), _STRETCHED.sub(r"\1", unit)]
+    is_laughter = len(unit) <= _LONGEST_LAUGHTER and any(map(_LAUGHTER.fullmatch, forms))
+    if is_laughter or _CLOCK.fullmatch(unit):
+        return _EVERY
+    return known.get(forms[1], 0) | known.get(forms[2], 0)
 
 
 def _is_covered(units: Sequence[str], known: dict[str, int]) -> bool:
@@ -128,21 +125,13 @@ def _is_covered(units: Sequence[str], known: dict[str, int]) -> bool:
     phrases = _read_lexicon().phrases
     # The languages whose expressions make up all words before each place.
     covered = [_EVERY] + [0] * len(units)
-    last = 0
     for place, unit in enumerate(units):
-        here = covered[place]
-        if not here:
-            if last <= place:
-                return False
+        if not (here := covered[place]):
             continue
-        if reached := here & _find_languages(unit, known):
-            covered[place + 1] |= reached
-            last = max(last, place + 1)
+        covered[place + 1] |= here & _find_languages(unit, known)
         for phrase, bits in phrases.get(unit, ()):
-            end = place + len(phrase)
-            if here & bits and tuple(units[place:end]) == phrase:
-                covered[end] |= here & bits
-                last = max(last, end)
+            if tuple(units[place : place + len(phrase)]) == phrase:
+                covered[place + len(phrase)] |= here & bits
     return covered[-1] != 0
 
 
@@ -152,7 +141,8 @@ def _addresses_someone(text: str, units: Sequence[str], known: dict[str, int]) -
         return False
     calls = _read_lexicon().calls
     for place, unit in enumerate(units):
-        if unit in known or not _is_capitalised(unit, text):
+        is_capitalised = any(word[0].isupper() and unit in _split(word) for word in text.split())
+        if unit in known or not is_capitalised:
             continue
         before, after = units[:place], units[place + 1 :]
         greets = any(tuple(before[-count:]) in calls for count in range(1, min(4, len(before)) + 1))
@@ -160,7 +150,3 @@ def _addresses_someone(text: str, units: Sequence[str], known: dict[str, int]) -
         if greets or thanks:
             return _is_covered([*before, *after], known)
     return False
-
-
-def _is_capitalised(unit: str, text: str) -> bool:
-    return any(word[0].isupper() and unit in _split(word) for word in text.split())

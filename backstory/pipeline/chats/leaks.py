@@ -36,7 +36,7 @@ from backstory.retrieval.passages.provenance import find_quotes, quote_chunk
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE
 from backstory.text.layout import MESSAGE_SEPARATOR
-from backstory.text.people import Discretion, FindLeaks, find_no_leaks
+from backstory.text.people import Discretion, FindLeaks
 from backstory.text.prompts.entries import MESSAGE_AUTHOR
 
 _MESSAGES: Final = "messages"
@@ -107,7 +107,7 @@ def make_leak_finder(workspace: Workspace) -> FindLeaks:
     The names are read from the exports before it is returned. Where no author is hidden, it finds nothing.
     """
     if not workspace.settings.privacy.pseudonyms:
-        return find_no_leaks
+        return lambda _: ()
     names, agreed = list_hidden_names(workspace), read_people(workspace).agreed.values()
     return lambda texts: find_naming_texts(texts, names, agreed)
 

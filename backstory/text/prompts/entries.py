@@ -102,17 +102,13 @@ def cut_to_common_length(texts: Sequence[str], characters: int) -> list[str]:
 
     If they are over it, the longest parts are shortened to one common length, so that every part is still present.
     """
-    limit = _longest_within([len(text) for text in texts], characters)
+    left, limit = characters, characters
+    for place, length in enumerate(sorted(map(len, texts))):
+        limit = max(left // (len(texts) - place), 0)
+        if limit < length:
+            break
+        left -= length
     return [cut_snippet(text, limit) if limit else "" for text in texts]
-
-
-def _longest_within(lengths: Sequence[int], total: int) -> int:
-    """Return the largest limit for which the lengths, each cut to it, add up to at most ``total``."""
-    ascending = np.sort(np.asarray(lengths, np.int64))
-    before = np.cumsum(ascending) - ascending
-    limits = (total - before) // np.arange(len(ascending), 0, -1)
-    over = np.flatnonzero(limits < ascending)
-    return int(max(limits[over[0]], 0)) if len(over) else int(ascending[-1])
 
 
 def cut_snippet(text: str, characters: int) -> str:

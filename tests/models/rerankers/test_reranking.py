@@ -19,7 +19,7 @@ from backstory.retrieval.selection.strategies import VectorSources
 from backstory.settings.models import RAGSettings, RerankSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Decisions
-from backstory.text.people import SendText, send_as_written
+from backstory.text.people import SendText
 from tests.builders.hits import make_hits, ten_tokens, weigh_hits
 from tests.builders.windows import make_window_chunks
 from tests.caches import open_cache
@@ -116,7 +116,7 @@ def judge(
     max_tokens: int = 1000,
     names: Sequence[str] | None = None,
     cache: JudgementCache | None = None,
-    send: SendText = send_as_written,
+    send: SendText = lambda _, text: text,
     **settings: int,
 ) -> pl.DataFrame:
     reranking = None
