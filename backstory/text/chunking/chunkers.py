@@ -86,14 +86,12 @@ def _outline_sections(text: str) -> Outline:
     if len(outline.heading_starts) < _LEAST_SECTIONS:
         return outline
     bounds = [0]
-    has_body = False
-    headings = set(outline.heading_starts)
-    for start, end in pairwise([0, *outline.heading_starts, len(text)]):
+    has_body = bool(text[: outline.heading_starts[0]].strip())
+    for start, end in pairwise([*outline.heading_starts, len(text)]):
         # A heading without a text of its own stands above the next section.
         if has_body:
             bounds.append(start)
-        below = text[start:end].strip()
-        has_body = "\n" in below or (bool(below) and start not in headings)
+        has_body = "\n" in text[start:end].strip()
     sections = [Part(start, end) for start, end in pairwise([*bounds, len(text)])]
     sizes = [section.end - section.start for section in sections]
     is_list = len(sizes) >= _LEAST_SECTIONS and median(sizes) <= _LONGEST_MEDIAN

@@ -131,7 +131,7 @@ def _join_paths(headings: Iterable[_Heading]) -> list[str]:
 def _find_blocks(lines: Sequence[str]) -> tuple[list[_Lines], list[_Heading]]:
     """Find the blocks of fenced code, and the headings outside of lists and quotes."""
     source = [line.rstrip(_LINE_ENDS) if line.strip() else "" for line in lines]
-    marked = [line.startswith("#") and _HEADING.match(line) is not None for line in source]
+    marked = [line[:1] == "#" and _HEADING.match(line) is not None for line in source]
     # Of neighbouring headings the parser, which is slow, reads the first: all of them lie in the same block.
     read = [line for line in range(len(lines)) if not (line and marked[line] and marked[line - 1])]
     markdown = "\n".join(source[line] for line in read)
@@ -158,6 +158,7 @@ def _find_blocks(lines: Sequence[str]) -> tuple[list[_Lines], list[_Heading]]:
     return fences, headings
 
 
+@lru_cache(maxsize=1024)
 def _read_heading(line: str) -> tuple[int, str]:
     """Return the level and the title of a heading."""
     mark, *words = line.split()

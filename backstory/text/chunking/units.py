@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -135,5 +135,5 @@ def split_graphemes(text: str, start: int, end: int, parts: int) -> list[Range]:
 
 
 def _strip(text: str, start: int, end: int, cuts: Iterable[int]) -> list[Range]:
-    bodies = (_BODY.search(text, *edges) for edges in pairwise(sorted({start, *cuts, end})))
-    return [body.span() for body in bodies if body]
+    edges = pairwise(chain([start], cuts, [end]))
+    return [body.span() for left, right in edges if (body := _BODY.search(text, left, right))]
