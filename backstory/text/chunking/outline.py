@@ -96,9 +96,9 @@ def outline_markdown(text: str) -> Outline:
 
 @lru_cache(maxsize=128)  # a text is read for its title and to be cut, one time soon after the other
 def _outline(text: str) -> Outline:
-    lines = text.splitlines(keepends=True)
+    lines, offsets = _split_lines(text)
     fences, headings = _find_blocks(lines)
-    starts, ends, offsets = _find_paragraphs(lines, fences)
+    starts, ends = _find_paragraphs(lines, offsets, fences)
     return Outline(
         starts,
         ends,
@@ -111,8 +111,15 @@ def _outline(text: str) -> Outline:
 
 def outline_paragraphs(text: str) -> Outline:
     """Find the paragraphs of a text that is no Markdown: what stands between blank lines."""
-    starts, ends, _ = _find_paragraphs(text.splitlines(keepends=True), ())
+    starts, ends = _find_paragraphs(*_split_lines(text), ())
     return Outline(starts, ends, (), (), (), [Part(0, len(text))])
+
+
+def _split_lines(text: str) -> tuple[list[str], list[int]]:
+    """Return the lines of a text without their ends, the blank ones empty, and the offset of each."""
+    lines = text.splitlines(keepends=True)
+    offsets = [0, *accumulate(map(len, lines))]
+    return [line.rstrip(_LINE_ENDS) if line.strip() else "" for line in lines], offsets
 
 
 def _join_paths(headings: Iterable[_Heading]) -> list[str]:
@@ -130,11 +137,10 @@ def _join_paths(headings: Iterable[_Heading]) -> list[str]:
 
 def _find_blocks(lines: Sequence[str]) -> tuple[list[_Lines], list[_Heading]]:
     """Find the blocks of fenced code, and the headings outside of lists and quotes."""
-    source = [line.rstrip(_LINE_ENDS) if line.strip() else "" for line in lines]
-    marked = [line[:1] == "#" and _HEADING.match(line) is not None for line in source]
+    marked = [line[:1] == "#" and _HEADING.match(line) is not None for line in lines]
     # Of neighbouring headings the parser, which is slow, reads the first: all of them lie in the same block.
     read = [line for line in range(len(lines)) if not (line and marked[line] and marked[line - 1])]
-    markdown = "\n".join(source[line] for line in read)
+    markdown = "\n".join(lines[line] for line in read)
     tokens = _parser().parse(markdown) if _STRUCTURE.search(markdown) else []
     read.append(len(lines))
     fences: list[_Lines] = []
@@ -143,16 +149,16 @@ def _find_blocks(lines: Sequence[str]) -> tuple[list[_Lines], list[_Heading]]:
         if token.map is None or token.type not in ("fence", "heading_open"):
             continue
         first, stop = (read[line] for line in token.map)
-        while stop > first and not source[stop - 1]:  # an unclosed block ends with blank lines
+        while stop > first and not lines[stop - 1]:  # an unclosed block ends with blank lines
             stop -= 1
         if token.type == "fence":
             # Code in a quote needs no entry: no line of a quote is blank, so the code is never split.
-            if not source[first].lstrip().startswith(">"):
+            if not lines[first].lstrip().startswith(">"):
                 fences.append((first, stop))
         elif not token.level and marked[first]:
-            headings += [(line, *_read_heading(source[line])) for line in range(first, stop)]
+            headings += [(line, *_read_heading(lines[line])) for line in range(first, stop)]
         elif not token.level and (
-            token.markup.startswith("#") or (stop - first == 2 and not (first and source[first - 1]))
+            token.markup.startswith("#") or (stop - first == 2 and not (first and lines[first - 1]))
         ):
             headings.append((first, int(token.tag[1]), " ".join(tokens[place + 1].content.split())))
     return fences, headings
@@ -174,16 +180,17 @@ def _parser() -> MarkdownIt:
     return parser
 
 
-def _find_paragraphs(lines: Sequence[str], fences: Iterable[_Lines]) -> tuple[Offsets, Offsets, list[int]]:
-    """Return the start and the end of each paragraph, and the offset of every line."""
-    offsets = [0, *accumulate(map(len, lines))]
-    filled = np.array([False, *(bool(line.strip()) for line in lines), False])
+def _find_paragraphs(
+    lines: Sequence[str], offsets: Sequence[int], fences: Iterable[_Lines]
+) -> tuple[Offsets, Offsets]:
+    """Return the start and the end of each paragraph."""
+    filled = np.array([False, *map(bool, lines), False])
     divided = np.zeros(len(lines) + 1, bool)
     for first, stop in fences:
         filled[first + 1 : stop + 1] = True
         divided[[first, stop]] = True  # a paragraph must not cross the boundary of a code block
     edges = divided | (filled[1:] != filled[:-1])
-    firsts = np.flatnonzero(filled[1:] & edges)
-    lasts = np.flatnonzero(filled[:-1] & edges) - 1
-    ends = [offsets[line] + len(lines[line].rstrip(_LINE_ENDS)) for line in lasts.tolist()]
-    return np.array(offsets, np.int64)[firsts], np.array(ends, np.int64), offsets
+    starts = [offsets[line] for line in np.flatnonzero(filled[1:] & edges).tolist()]
+    lasts = (np.flatnonzero(filled[:-1] & edges) - 1).tolist()
+    ends = [offsets[line] + len(lines[line]) for line in lasts]
+    return np.array(starts, np.int64), np.array(ends, np.int64)
