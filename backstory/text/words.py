@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, lru_cache
 from itertools import chain, pairwise
 from typing import Final
 
@@ -114,21 +114,70 @@ def _fold(text: str) -> str:
 
 def _find_words(text: str) -> Iterator[str]:
     for unspaced, spaced in _WORDS.findall(text):
-        if spaced:
-            yield spaced
+        characters = _CLUSTER.findall(unspaced)
+        if len(characters) < 2:
+            yield spaced or unspaced
         else:
-            yield from _pair_characters(_CLUSTER.findall(unspaced))
-
-
-def _pair_characters(characters: list[str]) -> Iterator[str]:
-    if len(characters) == 1:
-        yield from characters
-        return
-    yield from filter(_HAN.match, characters)
-    yield from map("".join, pairwise(characters))
+            yield from filter(_HAN.match, characters)
+            yield from map("".join, pairwise(characters))
 
 
 def _strip_accents(term: str) -> str:
     if term.isascii():
         return term
     return unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", term)))
+
+
+_KEPT_WORDS: Final = 32_768
+"""Words whose terms are kept in memory, about 10 MB."""
+
+# Scripts without spaces are matched character by character, all others word by word.
+_TOKEN: Final = regex.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]"
+    r"|[\p{L}\p{M}\p{N}_]+(?:['’.\-][\p{L}\p{M}\p{N}_]+)*"
+)
+
+
+def list_content_words(text: str, stemmer: str) -> list[str]:
+    """List the words of a text that are no stop words of English or of the stemmer's language, each once, in order."""
+    return list(dict.fromkeys(word for word in find_words(text) if _content_terms(word, stemmer)))
+
+
+def find_terms(texts: Iterable[str], stemmer: str) -> set[str]:
+    """Find the terms of the content words of texts: their stems, also those of their parts."""
+    words = dict.fromkeys(chain.from_iterable(map(find_words, texts)))
+    return {term for word in words for term in _content_terms(word, stemmer)}
+
+
+@lru_cache(maxsize=_KEPT_WORDS)
+def _content_terms(word: str, stemmer: str) -> frozenset[str]:
+    """Return the terms of a word; none of a stop word. The sentences of a few passages repeat most of their words."""
+    if all(words.find_term(word) for words in _words(stemmer)):
+        return frozenset(terms_of(word, stemmer))
+    return frozenset()
+
+
+def terms_of(word: str, stemmer: str) -> set[str]:
+    """Return the stems of a word and of its parts, in English and in the stemmer's language."""
+    return {
+        term
+        for part in list_parts(word)
+        for words in _words(stemmer)
+        if (term := words.find_term(part)) is not None
+    }
+
+
+def mark_words(keys: Sequence[str], text: str, stemmer: str) -> list[tuple[int, int]]:
+    """Find where a text holds content words of search keys."""
+    wanted = find_terms(keys, stemmer)
+    signs = {sign for key in keys for sign in key if not sign.isascii()}
+    return [
+        found.span()
+        for found in _TOKEN.finditer(text)
+        if found[0] in signs or any(terms_of(word, stemmer) & wanted for word in find_words(found[0]))
+    ]
+
+
+@lru_cache(maxsize=16)
+def _words(stemmer: str) -> tuple[Words, ...]:
+    return tuple(Words(name) for name in dict.fromkeys((stemmer, "english")))

@@ -13,7 +13,7 @@ from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.pipeline.query_index import embed_queries
 from backstory.pipeline.workspace import Workspace
-from backstory.text.content_words import find_terms, list_content_words, terms_of
+from backstory.text.words import find_terms, list_content_words, terms_of
 from backstory.writing.answers.answer_kinds import Finding, judge_answer
 
 _MOST_WORDS: Final = 0.6

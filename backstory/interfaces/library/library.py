@@ -18,7 +18,7 @@ from backstory.interfaces.library.search import SearchFilters, SearchOptions, ma
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.retrieval.found import Result
-from backstory.text.content_words import mark_words
+from backstory.text.words import mark_words
 
 # Reading the tables, and the stages with their contracts, take longer to load than a search takes.
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 import regex
 
-from backstory.text.content_words import find_terms, list_content_words
-from backstory.text.words import find_words
+from backstory.text.words import find_terms, find_words, list_content_words
 from backstory.writing.answers.asked_values import find_asked_value
 
 Finding: TypeAlias = Literal["holds", "repeats", "other", "lacks", "unclear"]

@@ -11,7 +11,7 @@ from typing import Final
 
 from backstory.base.ids import is_written
 from backstory.retrieval.found import Hit
-from backstory.text.content_words import find_terms
+from backstory.text.words import find_terms
 from backstory.writing.answers.answer import Citation, Kind, MadeAnswer, Part
 from backstory.writing.answers.answer_features import Compare
 from backstory.writing.answers.answer_kinds import list_wanted

@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from backstory.text.content_words import find_terms, list_content_words, terms_of
-from backstory.text.words import find_words
+from backstory.text.words import find_terms, find_words, list_content_words, terms_of
 from backstory.writing.answers.answer import Turn
 from backstory.writing.answers.routing import begins_asking, find_asked, fold, route_question
 

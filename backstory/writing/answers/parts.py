@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from backstory.text.content_words import list_content_words
 from backstory.text.small_talk import find_small_talk
+from backstory.text.words import list_content_words
 from backstory.writing.answers.answer import Kind, Turn
 from backstory.writing.answers.followups import complete_question
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.retrieval.found import Hit
-from backstory.text.content_words import find_terms
+from backstory.text.words import find_terms
 from backstory.writing.answers.extraction import ANSWERS, ExtractiveAnswerer
 from tests.writing.answers.passages import make_passage
 
