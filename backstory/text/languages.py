@@ -58,12 +58,10 @@ _LEAST_SHARE: Final = 0.5
 
 
 class LanguageShare(NamedTuple):
-    """The main language of some texts, and its share of them.
+    """The main language of some texts, ISO 639-1, and its share of them.
 
-    ``language`` is an ISO 639-1 code; None if the language cannot be detected: too little text, no language with a
-    share of one half, or nothing but addresses, numbers and emoji. ``share`` is the share of the text in this language
-    or a similar one, 0 to 1, weighted by bytes and the detector's certainty; without a language, that of the most
-    probable one.
+    The language is None for too little text, or if none has a share of one half. The share is that of the text in this
+    language or a similar one, weighted by bytes and the detector's certainty; without a language, of the likeliest.
     """
 
     language: str | None
@@ -115,8 +113,7 @@ def rank_languages(text: str) -> list[tuple[str, float]]:
 def detect_languages(rows: pl.DataFrame, *, by: str, text: str = "text") -> pl.DataFrame:
     """Find the main language of each group of rows, such as each window, conversation, export or document.
 
-    It returns one row per group, in the order of their first rows: the column ``by``, ``language`` and ``share`` as in
-    :class:`LanguageShare`.
+    It returns the column ``by``, ``language`` and ``share`` as in :class:`LanguageShare`, in the order of first rows.
     """
     groups = rows.group_by(by, maintain_order=True).agg(pl.col(text))
     found = [measure_language(texts) for texts in groups[text]]

@@ -18,7 +18,7 @@ from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.chunking.units import Range
 from backstory.text.people import ShowText
 from backstory.text.prompts.entries import cut_snippet
-from backstory.text.prompts.formats import count_fixed, count_frames, count_longest, count_passages
+from backstory.text.prompts.formats import count_frames, count_longest, count_passages
 
 TermsOf = Callable[[Sequence[str]], pl.DataFrame]
 
@@ -96,7 +96,7 @@ def make_passages(
 def _fill(window: _Window, settings: ContextSettings, show: ShowText) -> list[_Passage]:
     """Choose the passages of a window so that they fill its budget in the format that writes them longest."""
     records = window.records
-    room = settings.max_tokens - count_fixed() - int(count_frames(records).sum())
+    room = settings.max_tokens - count_longest([]) - int(count_frames(records).sum())
     best: list[_Passage] | None = None
     for _ in range(_ATTEMPTS):
         passages = [

@@ -28,13 +28,9 @@ releases of rustblog are cut, too, which costs .037 of its ncov@5."""
 
 @dataclass(frozen=True)
 class Chunker:
-    """A chunker with its sizes.
+    """A chunker with its sizes: the ceiling of its chunks, title and headings included, and what they may repeat.
 
-    Attributes:
-        name: Its name in the settings and in the ids of its chunks.
-        max_tokens: The ceiling of its chunks, title and headings included.
-        overlap_tokens: Most tokens that a chunk repeats.
-        characters: Most characters of a chunk and of what it repeats, if they say where to cut.
+    ``characters`` are the most characters of a chunk and of what it repeats, if they say where to cut.
     """
 
     name: ChunkerName

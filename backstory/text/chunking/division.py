@@ -25,13 +25,9 @@ _MARKUP = re.compile(r"^[#\s]+|[#\s]+$|[*_`]")
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a text.
+    """A part of a text; the line below the head of a table belongs to the head.
 
-    Attributes:
-        start: First character.
-        end: Character after the last one.
-        form: What it is; the line below the head of a table belongs to the head.
-        goes_on: Whether it is a part of a very long sentence that goes on in the next piece.
+    A part of a very long sentence ``goes_on`` in the next piece.
     """
 
     start: int

@@ -50,12 +50,11 @@ def _alone(text: str) -> str:
 def format_context(rows: Sequence[Row], settings: ContextSettings, form: ContextFormat = "markdown") -> str:
     """Write the context of one window.
 
-    ``rows``: its rows of table ``contexts``, by rank. ``form``: ``markdown`` is the block of earlier versions.
-    ``json`` is an object with a list of documents. ``messages`` is a list of a system and a user message, whose
-    content is that of :func:`cite_documents`. ``xml`` puts each passage into a tag. ``blocks`` is an object with
-    ``blocks``, the ``search_result`` blocks that the interface of Anthropic takes as content of a message, and
-    ``table``, which says for each block which revision of which document and which characters it quotes. It returns
-    the text, JSON for ``json``, ``messages`` and ``blocks``; empty without rows. It is not longer than the budget, by
+    ``rows``: its rows of table ``contexts``, by rank. ``form``: ``markdown`` is the block of earlier versions, ``json``
+    an object with a list of documents, ``messages`` a system and a user message, whose content is that of
+    :func:`cite_documents`, and ``xml`` puts each passage into a tag. ``blocks`` is an object with ``blocks``, the
+    ``search_result`` blocks that the interface of Anthropic takes, and ``table``, which says which characters of which
+    revision each block quotes. It returns the text, empty without rows. It is not longer than the budget by
     :func:`backstory.text.chunking.tokens.estimate_tokens`: where even the shortest passages do not fit, rows are left
     out from the end, and the text says how many.
     """
@@ -77,11 +76,6 @@ def count_frames(rows: Sequence[Row]) -> NDArray[np.int64]:
     unknown = {"passage": "", "passage_start": _LARGE, "passage_end": _LARGE}
     bare = [{**row, **unknown} for row in rows]
     return estimate_tokens([f"{_dump(_make_block(row))},\n{_dump(_trace(99, row))},\n" for row in bare])
-
-
-def count_fixed() -> int:
-    """Count the tokens of what stands around the rows, in the longest format."""
-    return count_longest([])
 
 
 def count_passages(texts: Sequence[str]) -> NDArray[np.int64]:
