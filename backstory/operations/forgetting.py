@@ -233,7 +233,7 @@ def _find_member(workspace: Workspace, name: str) -> _Target:
     holds = pl.col("author").is_in(list(names)) | pl.col("text").str.contains_any(list(names))
     folder = PurePosixPath(workspace.settings.conversations.folder)
     # An earlier attempt may have put the member on the list, so that only the exports as a whole show the files.
-    whole, _ = workspace.last_reading.read(workspace.chats_dir, workspace.settings.conversations)
+    whole = workspace.last_reading.read(workspace.chats_dir, workspace.settings.conversations)
     files = sorted(set(whole.messages.filter(holds)["source"]))
     return _Target(
         "member", frozenset(names | found), frozenset(found), tuple(str(folder / file) for file in files)
@@ -279,7 +279,7 @@ def _list_contents(workspace: Workspace, target: _Target, rows: pl.DataFrame) ->
         return frozenset(rows["content_hash"]) - {*kept["content_hash"]}
     if target.kind == "member":
         return frozenset()
-    whole, _ = workspace.last_reading.read(workspace.chats_dir, workspace.settings.conversations)
+    whole = workspace.last_reading.read(workspace.chats_dir, workspace.settings.conversations)
     is_gone = pl.col("conversation_id").is_in(list(target.names))
     others = set(whole.messages.filter(~is_gone)["source"])
     files = set(whole.messages.filter(is_gone)["source"]) - others

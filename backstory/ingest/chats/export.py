@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import polars as pl
 
@@ -47,27 +47,21 @@ CHAT_SCHEMA: Final = pl.Schema(
         "chat": pl.String(),
         "key": pl.String(),
         "reply_key": pl.String(),
-        "reactions": pl.List(_REACTION_TYPE),
+        "reactions": pl.List(pl.Struct({"emoji": pl.String(), "count": pl.Int64()})),
         "edited_at": pl.Datetime("us", "UTC"),
     }
 )
 """Further columns of readers of platforms that give ids to chats and messages: key of the chat, of the message in it
 and of the message that it answers (all null without ids), reactions, and time of the last edit."""
 
-_UNREAD_SCHEMA: Final = pl.Schema({"line": pl.Int64(), "reason": pl.String()})
-
-
 _ROWS_AT_ONCE: Final = 50_000
 _MOST_PEOPLE: Final = 10**9
 _MOMENTS: Final = ("timestamp", "edited_at")
 _LOCAL: Final = "_local"
+_WHOLE: Final = pl.Schema({**ROW_SCHEMA, **CHAT_SCHEMA})
 _BUILT: Final = pl.Schema(
     {
-        **{
-            name: dtype
-            for name, dtype in {**ROW_SCHEMA, **CHAT_SCHEMA}.items()
-            if name not in ("seq", "reactions")
-        },
+        **{name: dtype for name, dtype in _WHOLE.items() if name not in ("seq", "reactions")},
         **{name + _LOCAL: pl.Datetime("us") for name in _MOMENTS},
     }
 )
@@ -83,8 +77,6 @@ _NO_ORIGINAL: Final = (
     "it changes a message that the file does not hold; export the chat from an earlier date, or put the "
     "record of that message into the same file"
 )
-_Key: TypeAlias = tuple[str | None, str]
-"""Keys of a chat and of a message in it."""
 
 
 @dataclass(kw_only=True)
@@ -92,9 +84,8 @@ class Export:
     """The content of one export, and the status of its file.
 
     Attributes:
-        rows: ``timestamp`` (UTC, µs), ``seq`` (from 0, in the order of the source), ``author`` (null for a line
-            written by the app), ``text``, ``kind`` and ``edited`` (whether its text was changed after sending); also
-            the columns of ``CHAT_SCHEMA``, or none of them.
+        rows: Messages in the columns of ``ROW_SCHEMA``, ``seq`` from 0 in the order of the source, the author null for
+            a line written by the app; also the columns of ``CHAT_SCHEMA``, or none of them.
         unread: ``line`` (from 1; 0 for the whole file) and ``reason`` of each unreadable line. A reason never quotes
             the line, since the line may contain a name.
         encoding: Encoding used to decode the text; None for a binary format.
@@ -106,13 +97,12 @@ class Export:
         ids: Ids of people by their names, of platforms that give ids to people whose names may be alike.
         wordless: Number of records by kind that were not read, since they hold no words.
         source: Path relative to the folder of exports.
-        status: As in :class:`backstory.storage.tables.schemas.Sources`; ``media`` until their chat is known.
+        status: As in the table ``sources``; ``media`` until their chat is known.
         reason: Why the file was not fully read, and what to do; for media, the type.
         format: Name of the file's format.
-        sha256: As in :class:`backstory.ingest.chats.export_files.ExportFile`, of the bytes that were read; None if
-            nothing could be read, so that no message depends on them.
-        latest_year: As in that class.
-        code: As in :class:`backstory.base.errors.BackstoryError`, of a refused file.
+        sha256: Hash of the bytes that were read; None if nothing could be, so that no message depends on them.
+        latest_year: Latest year in which a message can have been sent.
+        code: Code of the error of a refused file.
     """
 
     rows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ROW_SCHEMA))
@@ -140,13 +130,11 @@ class Export:
 
 
 def collect_items(items: Iterable[Item], timezone: str) -> Export:
-    """Collect what a chat reader reads.
+    """Collect what a chat reader reads, in the columns of ``ROW_SCHEMA`` and ``CHAT_SCHEMA``.
 
     A later record of the same message replaces an earlier one. If the file breaks off, what was read before is kept,
-    and the place is unread.
-
-    If a setting is missing, the error names all people so far. It returns the messages, in the columns of
-    ``ROW_SCHEMA`` and ``CHAT_SCHEMA``; unread records have their number in the export, from 1, as line.
+    and the place is unread. Unread records have their number in the export, from 1, as line. If a setting is missing,
+    the error names all people so far.
     """
     collected = _Collected()
     try:
@@ -164,10 +152,7 @@ def collect_items(items: Iterable[Item], timezone: str) -> Export:
 
 
 def split_aliases(claimed: Mapping[str, Set[str]]) -> tuple[dict[str, str], frozenset[str]]:
-    """Separate further names of one person from those of several people, which say nothing about who is meant.
-
-    It returns further names of one person, each mapped to the name as author; further names of several people.
-    """
+    """Return the further names of one person, each with the name as author, and those of several people."""
     aliases = {alias: min(names) for alias, names in claimed.items() if len(names) == 1}
     return aliases, frozenset(claimed.keys() - aliases.keys())
 
@@ -192,7 +177,7 @@ class _Collected:
         self._records = self._messages = 0
         self._counts: list[tuple[int, str, int]] = []
         self._unread: dict[int, str] = {}
-        self._deleted: set[_Key] = set()
+        self._deleted: set[tuple[str | None, str]] = set()
         self._changes: list[tuple[Any, ...]] = []
         self._reactions: dict[str, Reacted] = {}
         self._chats: dict[str, str] = {}
@@ -201,22 +186,22 @@ class _Collected:
 
     def add(self, item: Item) -> None:
         """Add an item; a chat or a person may come again and again."""
-        if isinstance(item, Chat):
-            self._chats[item.key] = item.name
+        if isinstance(item, ChatMessage):
+            self._add_message(item, is_change=False)
         elif isinstance(item, Person):
             name = self._tell_apart(item.name, item.identifier)
             self.people.add(name)
             for alias in item.aliases:
                 if alias != item.name:
                     self.aliases.setdefault(alias, set()).add(name)
+        elif isinstance(item, Chat):
+            self._chats[item.key] = item.name
         elif isinstance(item, Wordless):
             self._wordless[item.kind] += 1
         elif isinstance(item, Reacted):
             self._reactions[item.identifier] = item
         elif isinstance(item, Changed):
-            self._add_change(item.message)
-        elif isinstance(item, ChatMessage):
-            self._add_message(item)
+            self._add_message(item.message, is_change=True)
         elif isinstance(item, Deleted):
             self._records += 1
             self._deleted.add((item.chat, item.key))
@@ -231,28 +216,19 @@ class _Collected:
     def _tell_apart(self, name: str, identifier: str | None) -> str:
         return name if identifier is None else tell_apart(name, identifier, self._ids)
 
-    def _read(self, message: ChatMessage) -> tuple[str | None, str | None]:
-        """Return author and text."""
-        author = (read_text(message.author, "author") or "").strip() or None
-        text = read_text(message.text, "text")
-        return author and self._tell_apart(author, message.author_id), text
-
-    def _add_change(self, message: ChatMessage) -> None:
+    def _add_message(self, message: ChatMessage, *, is_change: bool) -> None:
         try:
-            author, text = self._read(message)
-        except ValueError as error:
-            self._add_unread(str(error))
-        else:
-            self._changes.append((message.key, author, *_split(message.sent), text, message.kind))
-
-    def _add_message(self, message: ChatMessage) -> None:
-        try:
-            author, text = self._read(message)
+            author = (read_text(message.author, "author") or "").strip() or None
+            author = author and self._tell_apart(author, message.author_id)
+            text = read_text(message.text, "text")
         except ValueError as error:
             self._add_unread(str(error))
             return
-        self._records += 1
         sent, sent_local = _split(message.sent)
+        if is_change:
+            self._changes.append((message.key, author, sent, sent_local, text, message.kind))
+            return
+        self._records += 1
         edited, edited_local = _split(message.edited)
         self._rows.append(
             (
@@ -293,7 +269,7 @@ class _Collected:
         rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"))
         aliases, shared = split_aliases(self.aliases)
         return Export(
-            rows=rows.select(*ROW_SCHEMA, *CHAT_SCHEMA),
+            rows=rows.select(_WHOLE.names()),
             unread=unread_frame(self._unread),
             encoding=UTF8,
             timezone=timezone if is_local else None,
@@ -343,7 +319,7 @@ def _to_utc(rows: pl.DataFrame, timezone: str, moments: Iterable[str]) -> pl.Dat
     )
 
 
-def _mark_deleted(rows: pl.DataFrame, deleted: set[_Key]) -> pl.DataFrame:
+def _mark_deleted(rows: pl.DataFrame, deleted: set[tuple[str | None, str]]) -> pl.DataFrame:
     """Take the text from deleted messages, and make them lines of the app, as a deleted message of WhatsApp is."""
     if not deleted:
         return rows
@@ -360,14 +336,12 @@ def _mark_deleted(rows: pl.DataFrame, deleted: set[_Key]) -> pl.DataFrame:
 
 def unread_frame(unread: dict[int, str]) -> pl.DataFrame:
     """Build the frame of unread lines, sorted by line, from a mapping of line to reason."""
-    lines = sorted(unread)
-    return pl.DataFrame({"line": lines, "reason": [unread[line] for line in lines]}, schema=_UNREAD_SCHEMA)
+    return pl.DataFrame(sorted(unread.items()), schema={"line": pl.Int64, "reason": pl.String}, orient="row")
 
 
 def complete_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """Add the columns of ``CHAT_SCHEMA`` that messages lack: nulls, and no reaction."""
-    absent = [name for name in CHAT_SCHEMA if name not in rows.columns]
-    nothing = {"reactions": pl.lit([], CHAT_SCHEMA["reactions"])}
-    return rows.with_columns(
-        nothing.get(name, pl.lit(None, CHAT_SCHEMA[name])).alias(name) for name in absent
-    ).select(*ROW_SCHEMA, *CHAT_SCHEMA)
+    absent = {name: pl.lit(None, dtype) for name, dtype in CHAT_SCHEMA.items() if name not in rows.columns}
+    if "reactions" in absent:
+        absent["reactions"] = pl.lit([], CHAT_SCHEMA["reactions"])
+    return rows.with_columns(**absent).select(_WHOLE.names())

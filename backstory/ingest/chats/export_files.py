@@ -43,10 +43,8 @@ class ExportFile:
         source: Path relative to the folder of exports, with ``/``; a folder also ends with it.
         status: ``candidate`` for a possible export, else ``media`` (by type), ``ignored`` or ``failed``.
         reason: Why the entry is ignored or failed; for media, the type.
-        root: The folder of exports with links resolved, which nothing outside is opened of; None for a file that a
-            person named.
-        sha256: Hash of the bytes, of a folder of those of its parts, in hexadecimal; empty if the file is not read, or
-            was not hashed yet.
+        root: The folder of exports with links resolved, which nothing outside is opened of; None for a named file.
+        sha256: Hash of the bytes, of a folder of those of its parts; empty if the file is not read, or not yet.
         latest_year: Latest year in which a message of the file can have been sent.
     """
 
@@ -77,11 +75,9 @@ class ExportFile:
 
 
 def find_exports(folder: Path) -> tuple[ExportFile, ...]:
-    """List every file below a folder that affects the messages read from it, sorted by path.
+    """List every file below a folder that affects the messages read from it, sorted by path, with its hash.
 
-    Hidden files are skipped. Media are listed without a hash, since only their names matter.
-
-    It raises ``WorkspaceError`` if the folder does not exist.
+    It raises ``WorkspaceError`` if the folder does not exist. Of media, only the names matter.
     """
     return tuple(file.hashed() for file in list_files(folder) if file.status != "ignored")
 
@@ -95,21 +91,13 @@ def list_files(folder: Path) -> list[ExportFile]:
 
     It raises ``WorkspaceError`` if the folder does not exist, or cannot be listed.
     """
-    require_exports(folder)
-    return sorted(_walk(folder, Path(os.path.realpath(folder))), key=lambda file: file.source)
-
-
-def require_exports(folder: Path) -> None:
-    """Check that the folder of exports is there.
-
-    It raises ``WorkspaceError`` if it is not.
-    """
     if not folder.is_dir():
         raise WorkspaceError(
             f"{folder} does not exist; create the folder and put chat exports into it, or index only documents by "
             "`backstory add`",
             code="absent_folder",
         )
+    return sorted(_walk(folder, Path(os.path.realpath(folder))), key=lambda file: file.source)
 
 
 def is_media_name(source: str) -> bool:
@@ -118,10 +106,7 @@ def is_media_name(source: str) -> bool:
 
 
 def describe_file(path: Path, source: str) -> ExportFile:
-    """Decide whether a file may be an export, by its name and type alone.
-
-    ``source``: path relative to the folder of exports, with ``/``.
-    """
+    """Decide whether a file may be an export, by its name and type alone."""
     if path.name.startswith("."):
         return ExportFile(path, source, "ignored", "a hidden file")
     if path.name.lower() in _SYSTEM_NAMES:
@@ -149,11 +134,10 @@ def _walk(folder: Path, root: Path) -> Iterator[ExportFile]:
         if holds_mails or here in slack:
             yield ExportFile(here, f"{_source_of(here, folder)}/", root=root)
         for path in map(here.joinpath, names):
-            source = _source_of(path, folder)
-            if holds_mails and _OF_MAIL_PROGRAM.fullmatch(path.name):
-                yield ExportFile(path, source, "ignored", "a file of the mail program")
-            elif slack.isdisjoint([here, here.parent]) or not is_part(path):
-                yield _refuse_outside(describe_file(path, source), root)
+            is_of_mails = holds_mails and _OF_MAIL_PROGRAM.fullmatch(path.name)
+            is_of_slack = not slack.isdisjoint([here, here.parent]) and is_part(path)
+            if not is_of_mails and not is_of_slack:
+                yield _refuse_outside(describe_file(path, _source_of(path, folder)), root)
         for path in map(here.joinpath, folders):
             if rule := _explain_folder(path, root):
                 yield ExportFile(path, f"{_source_of(path, folder)}/", *rule)

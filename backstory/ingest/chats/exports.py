@@ -55,13 +55,9 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Command:
-    """A person's word on whether a chat is read with their messages.
+    """A person's word in a chat on whether their messages are left out.
 
-    Attributes:
-        chat: Key of the chat, or the name of its conversation if the export identifies no chat.
-        person: The person's normalized name.
-        moment: When it was written.
-        is_out: Whether the messages are to be left out.
+    ``chat``: its key, or the name of its conversation if the export identifies no chat. ``person``: a normalized name.
     """
 
     chat: str
@@ -72,23 +68,19 @@ class Command:
 
 @dataclass(frozen=True)
 class ExportRead:
-    """All messages of a folder.
+    """All messages of a folder, with real names.
 
     Attributes:
-        messages: Messages with real names and without ids, in the columns of ``RAW_SCHEMA``.
-        quarantine: Lines that could not be read, in the columns of
-            :class:`backstory.storage.tables.schemas.Quarantine`; line 0 means the whole file.
-        sources: One row per file below the folder, in the columns of :class:`backstory.storage.tables.schemas.Sources`,
-            with real names.
-        aliases: Further names of authors, each mapped to the name used in ``messages``: names that were replaced when
-            exports of one conversation were merged, and those that an export lists for one person only.
-        unread_authors: Names of people who wrote none of the messages: in exports that cannot be read until a setting
-            is made, people that an export lists, and further names that several people have.
+        messages: Messages without ids, in the columns of ``RAW_SCHEMA``.
+        quarantine: Lines that could not be read, in the columns of that table; line 0 means the whole file.
+        sources: One row per file below the folder, in the columns of that table.
+        aliases: Further names of one author only, each with the name in ``messages``.
+        unread_authors: Names of people who wrote none of the messages, and further names that several people have.
         unused_overrides: Positions, from 1, of entries in the setting ``overrides`` that match no file.
-        opted_out: Messages that were taken out of ``messages``, in the columns of ``OPTED_OUT_SCHEMA``: how many of an
-            author in a conversation, and whether the author is out of it, or only wrote the command to be in it again.
+        opted_out: How many messages of an author were taken out of a conversation, and whether the author is out of it,
+            or only wrote the command to be in it again; in the columns of ``OPTED_OUT_SCHEMA``.
         unknown_people: Positions, from 1, of entries in the setting ``privacy.exclude`` under which nobody wrote.
-        commands: The last word of each person in each chat on whether to be read there, with real names.
+        commands: The last word of each person in each chat on whether to be read there.
         files: The files of the folder that affect the messages, with the hashes of the bytes that were read.
     """
 
@@ -161,10 +153,7 @@ def read_listed_exports(listed: Sequence[ExportFile], settings: ConversationSett
 
 
 def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl.Series:
-    """Replace the file paths that the reasons in ``sources`` mention.
-
-    ``before``: paths as written in ``sources``.
-    """
+    """Replace the file paths, as written in ``sources``, that the reasons in it mention."""
     if before.is_empty():
         return texts
     longest = pl.DataFrame({"before": before, "after": after}).sort(
@@ -188,24 +177,15 @@ def _judge_media(read: Sequence[Export]) -> None:
 
 
 def _tell_people_apart(read: Sequence[Export]) -> None:
-    """Give people of one platform who are shown under one name in different files names of their own.
-
-    Whoever wrote first keeps the name.
-    """
+    """Give people of one platform with one name in several files names of their own; who wrote first keeps it."""
+    firsts = ((row.rows["timestamp"].min(), row.source, row) for row in read if row.ids)
     taken: dict[str | None, dict[str, str]] = {}
-    for row in sorted((row for row in read if row.ids), key=_first_moment):
+    for _, _, row in sorted(firsts, key=lambda first: (first[0] is None, *first[:2])):
         ids = taken.setdefault(row.format, {})
         told = {name: tell_apart(name, identifier, ids) for name, identifier in row.ids.items()}
-        told = {name: other for name, other in told.items() if name != other}
-        if told:
-            row.rows = row.rows.with_columns(pl.col("author").replace(told))
-            row.people = frozenset(told.get(name, name) for name in row.people)
-            row.aliases = {alias: told.get(name, name) for alias, name in row.aliases.items()}
-
-
-def _first_moment(row: Export) -> tuple[bool, Any, str]:
-    first = row.rows["timestamp"].min()
-    return first is None, first, row.source
+        row.rows = row.rows.with_columns(pl.col("author").replace(told))
+        row.people = frozenset(told.get(name, name) for name in row.people)
+        row.aliases = {alias: told.get(name, name) for alias, name in row.aliases.items()}
 
 
 def _make_sources(read: Sequence[Export], merged: MergedExports, folder: str) -> pl.DataFrame:
@@ -251,10 +231,7 @@ def _find_unused(settings: ConversationSettings, sources: Sequence[str]) -> tupl
 
 
 def _join_messages(read: Sequence[Export]) -> pl.DataFrame:
-    """Join the messages of all exports, each chat under its name in the export with its latest message.
-
-    So a renamed chat stays one conversation.
-    """
+    """Join the messages of all exports, each chat under its latest name, so that a renamed one stays one."""
     rows = (complete_rows(row.rows).with_columns(source=pl.lit(row.source)) for row in read)
     messages = pl.concat([pl.DataFrame(schema=RAW_SCHEMA).drop("conversation_id"), *rows])
     latest = messages.drop_nulls("chat").group_by("chat", "source").agg(pl.col("timestamp").max())
@@ -290,25 +267,19 @@ class LastReading:
         self._names = pl.Series(dtype=pl.String)
         self._aliases: Mapping[str, str] = {}
 
-    def read(self, folder: Path, settings: ConversationSettings) -> tuple[ExportRead, tuple[ExportFile, ...]]:
-        """Read all exports of a folder, or return the last result.
-
-        It returns what was read, and the files with the hashes of the bytes that were read. A caller that compares
-        them with the files of before knows whether a file changed meanwhile.
-        """
-        files = find_exports(folder)
-        if self._read is not None and self._key == _hash(folder, settings, files):
-            return self._read, files
-        read = read_exports(folder, settings)
-        self._key = _hash(folder, settings, read.files)
-        self._read, self._names, self._aliases = read, read.names, read.aliases
-        return read, read.files
+    def read(self, folder: Path, settings: ConversationSettings) -> ExportRead:
+        """Read all exports of a folder, or return the last result, with the hashes of the bytes that were read."""
+        if self._read is None or self._key != _hash(folder, settings, find_exports(folder)):
+            self._read = read_exports(folder, settings)
+            self._key = _hash(folder, settings, self._read.files)
+            self._names, self._aliases = self._read.names, self._read.aliases
+        return self._read
 
     def read_names(self, folder: Path, settings: ConversationSettings) -> pl.Series:
         """Return all names of people as written in the exports, sorted; they are known after :meth:`release`."""
-        if self._key and self._key == _hash(folder, settings, find_exports(folder)):
-            return self._names
-        return self.read(folder, settings)[0].names
+        if not self._key or self._key != _hash(folder, settings, find_exports(folder)):
+            self.read(folder, settings)
+        return self._names
 
     def read_aliases(self, folder: Path, settings: ConversationSettings) -> Mapping[str, str]:
         """Return further names of authors, each with the author's name in the messages, as long as the names."""

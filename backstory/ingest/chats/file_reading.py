@@ -32,10 +32,8 @@ from backstory.ingest.zips import MAGIC
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.encoding import describe_encoding
 
-SMALL_BYTES: Final = 1 << 20
+_SMALL_BYTES: Final = 1 << 20
 """Maximum size of a WhatsApp text that is read in this process: reading time grows only with its length."""
-_READINGS: Final = 3
-"""How often a file is read that is written meanwhile."""
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 
 
@@ -54,13 +52,10 @@ def read_file(file: ExportFile, settings: ConversationSettings) -> Export:
     root = None if file.root is None else os.fspath(file.root)
     request = (os.path.abspath(file.path), root, file.source, settings)  # noqa: PTH100 - resolve() would resolve a link
     try:
-        if file.path.is_dir():
-            size = sum(map(size_of, list_parts(file.path)))
-        elif _is_small_text(file, settings):
+        if not file.path.is_dir() and _is_small_text(file, settings):
             return read_export(*request)
-        else:
-            size = file.path.stat().st_size
-        return call_limited(read_export, *request, limits=limits, size=size)
+        parts = list_parts(file.path) if file.path.is_dir() else [file.path]
+        return call_limited(read_export, *request, limits=limits, size=sum(map(size_of, parts)))
     except OSError as error:
         return _refuse_unopened(file.source, error)
     except ReadError as error:
@@ -68,31 +63,25 @@ def read_file(file: ExportFile, settings: ConversationSettings) -> Export:
 
 
 def read_export(path: str, root: str | None, source: str, settings: ConversationSettings) -> Export:
-    """Read a file or a folder in the current process, again if it is written meanwhile."""
-    place = None if root is None else Path(root)
+    """Read a file or a folder in the current process, with the hash of the bytes that were read.
+
+    A part of a folder that is written meanwhile has another hash at the next run, which reads the folder again.
+    """
+    place, within = Path(path), None if root is None else Path(root)
     try:
-        for _ in range(_READINGS):
-            with suppress(ChangedFileError):
-                return _read_steadily(Path(path), place, source, settings)
+        if place.is_dir():
+            sha256 = hash_folder(place, within)
+            return replace(read_opened(open_folder(place, source, settings, within)), sha256=sha256)
+        with open_export(place, within) as file:
+            before = state_of(file)
+            latest_year = latest_year_of(os.fstat(file.fileno()).st_mtime)
+            read = read_stream(file, source, settings, latest_year)
+            return replace(read, sha256=hash_unchanged(file, before), latest_year=latest_year)
+    except ChangedFileError:
+        refused = _refuse(source, "failed", "another program was writing to it; the next run reads it again")
+        return replace(refused, sha256="")  # the hash of no file, so that the next run finds it changed
     except OSError as error:
         return _refuse_unopened(source, error)
-    refused = _refuse(source, "failed", "another program kept writing to it; the next run reads it again")
-    return replace(refused, sha256="")  # the hash of no file, so that the next run finds it changed
-
-
-def _read_steadily(path: Path, root: Path | None, source: str, settings: ConversationSettings) -> Export:
-    """Read a file or a folder, with the hash of exactly the bytes that were read.
-
-    It raises ``ChangedFileError`` if it was written meanwhile, and ``OSError`` if it cannot be opened.
-    """
-    if path.is_dir():
-        opened = open_folder(path, source, settings, root)
-        return replace(read_opened(opened), sha256=hash_folder(path, root, opened))
-    with open_export(path, root) as file:
-        before = state_of(file)
-        latest_year = latest_year_of(os.fstat(file.fileno()).st_mtime)
-        read = read_stream(file, source, settings, latest_year)
-        return replace(read, sha256=hash_unchanged(file, before), latest_year=latest_year)
 
 
 def read_stream(
@@ -111,32 +100,35 @@ def read_opened(opened: Opened) -> Export:
     source, settings = opened.source, opened.settings
     if opened.is_maildir and not opened.names:
         return Export(source=source, status="empty", reason="its folders cur and new hold no mail")
+    found = None
     try:
-        begins_blank = opened.is_single and not opened.head().content.strip(_BLANK)
-        if begins_blank and not opened.read(opened.names[0]).strip(_BLANK):
+        if _is_blank(opened):
             return Export(source=source, status="empty", reason="the file is empty")
         found = find_format(opened)
-    except ReadError as error:
-        return _refuse(
-            source, "unsupported" if error.code == "foreign" else "failed", str(error), error=error
-        )
-    if found is None:
-        return _refuse(source, "unsupported", _describe_unsupported(opened))
-    chat_format, names = found
-    try:
-        read = chat_format.read(opened, names)
+        if found is None:
+            return _refuse(source, "unsupported", _describe_unsupported(opened))
+        read = found[0].read(opened, found[1])
         export = read if isinstance(read, Export) else collect_items(read, settings.timezone)
     except ReadError as error:
-        status = "failed" if error.authors is None else "set_aside"
-        refused = _refuse(source, status, str(error), chat_format.name, error)
+        status = (
+            "unsupported" if error.code == "foreign" else "failed" if error.authors is None else "set_aside"
+        )
+        refused = _refuse(source, status, str(error), found and found[0].name, error)
         return replace(refused, people=error.authors or frozenset())
-    return _accept(source, chat_format.name, export)
+    return _accept(source, found[0].name, export)
+
+
+def _is_blank(opened: Opened) -> bool:
+    return opened.is_single and not (
+        opened.head().strip(_BLANK) or opened.read(opened.names[0]).strip(_BLANK)
+    )
 
 
 def _describe_unsupported(opened: Opened) -> str:
     if opened.is_single or opened.is_archive:
-        content = MAGIC if opened.is_archive else opened.head().content
-        return describe_unread_chat(content, opened.source, opened.names)
+        return describe_unread_chat(
+            MAGIC if opened.is_archive else opened.head(), opened.source, opened.names
+        )
     return (
         "a folder like a Slack export, but its users.json is not a list of users. "
         "Put the folder here as Slack exported it, or move it out"
@@ -146,13 +138,11 @@ def _describe_unsupported(opened: Opened) -> str:
 def _is_small_text(file: ExportFile, settings: ConversationSettings) -> bool:
     """Return whether a file is blank or a text of WhatsApp, and small."""
     with open_export(file.path, file.root) as content:
-        if os.fstat(content.fileno()).st_size > SMALL_BYTES or content.read(len(MAGIC)) == MAGIC:
+        if os.fstat(content.fileno()).st_size > _SMALL_BYTES or content.read(len(MAGIC)) == MAGIC:
             return False
         with suppress(ReadError), open_parts(content, file.source, settings) as opened:
-            if not opened.head().content.strip(_BLANK):
-                return True
             found = find_format(opened) if WHATSAPP.find(opened) else None
-            return found is not None and found[0] is WHATSAPP
+            return _is_blank(opened) or (found is not None and found[0] is WHATSAPP)
     return False
 
 

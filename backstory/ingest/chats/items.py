@@ -14,11 +14,9 @@ _LONGEST_NAME: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A chat of an export. It comes before its messages.
+    """A chat of an export, before its messages.
 
-    Attributes:
-        key: Platform and id of the chat, the same in every export.
-        name: Name of its conversation in the tables; see :func:`name_chat`.
+    ``key``: platform and id, the same in every export. ``name``: that of its conversation; see :func:`name_chat`.
     """
 
     key: str
@@ -27,12 +25,9 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Someone whom the export names, whether or not they wrote.
+    """Someone whom the export names, by the name as an author, whether or not they wrote.
 
-    Attributes:
-        name: Name as an author.
-        aliases: Further names of the same person.
-        identifier: Id of the account, if the platform gives ids to people whose names may be alike.
+    ``identifier``: id of the account, if the platform gives ids to people whose names may be alike.
     """
 
     name: str
@@ -73,23 +68,16 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A later form of a message; the last one by its author counts.
-
-    Attributes:
-        message: Chat, key, author, text and kind of the message, and when it was changed.
-    """
+    """A later form of a message, and when it was changed; the last one by its author counts."""
 
     message: ChatMessage
 
 
 @dataclass(frozen=True, slots=True)
 class Reacted:
-    """A reaction to a message.
+    """A reaction to the message with a key; no emoji takes back what was chosen before.
 
-    Attributes:
-        key: Key of the message.
-        emoji: What was chosen; nothing to take back what was chosen before.
-        identifier: Key of the reaction: a later one with the same replaces it, and it may be deleted.
+    ``identifier``: key of the reaction: a later one with the same replaces it, and it may be deleted.
     """
 
     key: str

@@ -8,19 +8,18 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from backstory.base.errors import ReadError
 from backstory.base.files.patterns import compose
-from backstory.base.files.safe_open import ChangedFileError, hash_unchanged, open_contained, state_of
+from backstory.base.files.safe_open import open_contained
 from backstory.base.ids import digest
 from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.chats.json_stream import find_paths
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
-from backstory.ingest.text_lines import decode_head, split_head
+from backstory.ingest.text_lines import decode_head
 from backstory.ingest.zips import MAGIC, ZipLimits, is_encrypted, naming_damage, open_zip
 from backstory.settings.inputs import ConversationSettings
 
@@ -35,27 +34,8 @@ _MAIL_FOLDERS: Final = ("new", "cur")
 """Those of mails that have arrived, in the order in which a mail moves, so that none is missed while it does."""
 _HERE: Final = "."
 """Path of the folder of exports relative to itself."""
-_CHANGED: Final = ""
-"""In the place of the hash of a part that was written while it was read."""
 _SLACK_PEOPLE: Final = "users.json"
 _SLACK_CHATS: Final = frozenset(["channels.json", "groups.json", "dms.json", "mpims.json"])
-
-
-@dataclass
-class Head:
-    """The beginning of a part, of which each way of looking at it is done once."""
-
-    content: bytes
-
-    @cached_property
-    def lines(self) -> list[str]:
-        """The lines, each decoded by itself; none for a binary part."""
-        return split_head(self.content)
-
-    @cached_property
-    def text_lines(self) -> list[str]:
-        """The complete lines in the encoding of the whole part; none for a binary part."""
-        return decode_head(self.content)
 
 
 @dataclass
@@ -63,8 +43,7 @@ class Opened:
     """The files of one export.
 
     Attributes:
-        names: Paths relative to the export, with ``/``, sorted: JSON files, mailboxes, texts and mails. A single file
-            has its own name, whatever it is.
+        names: Paths relative to the export, with ``/``, sorted. A single file has its own name, whatever it is.
         open: Opens a part by its name, for reading bytes. It raises ``ReadError`` if the part has a password.
         source: Path of the export relative to the folder of exports.
         is_single: Whether the export is one file, which may have any name.
@@ -72,7 +51,6 @@ class Opened:
         is_maildir: Whether each part is a mail.
         settings: Settings of its conversation.
         latest_year: Latest year in which a message can have been sent.
-        hashes: SHA-256 of the parts of a folder that were opened, of the bytes that were read of them.
     """
 
     names: Sequence[str]
@@ -83,8 +61,8 @@ class Opened:
     is_archive: bool = False
     is_maildir: bool = False
     latest_year: int = KNOWN_YEAR
-    hashes: dict[str, str] = field(default_factory=dict)
-    _head: Head | None = None
+    _head: tuple[str, bytes] = ("", b"")
+    _lines: tuple[str, list[str]] = ("", [])
     _paths: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @property
@@ -92,26 +70,29 @@ class Opened:
         """Name of its conversation, if its chats have no names."""
         return conversation_of(self.source)
 
-    def head(self, name: str = "") -> Head:
-        """Return the beginning of a part, by default of the first; that of a single file is read once."""
-        if self._head is not None:
-            return self._head
-        with self.open(name or self.names[0]) as file:
-            head = Head(file.read(HEAD_BYTES))
-        self._head = head if self.is_single else None
-        return head
+    def head(self, name: str = "") -> bytes:
+        """Return the beginning of a part, by default of the first; that of the last one asked for is kept."""
+        name = name or self.names[0]
+        if self._head[0] != name:
+            with self.open(name) as file:
+                self._head = name, file.read(HEAD_BYTES)
+        return self._head[1]
+
+    def head_lines(self, name: str = "") -> list[str]:
+        """Return the complete lines in the beginning of a part; none of a binary one."""
+        name = name or self.names[0]
+        if self._lines[0] != name:
+            self._lines = name, decode_head(self.head(name))
+        return self._lines[1]
 
     def json_paths(self, name: str) -> frozenset[str]:
         """Return the paths of all values near the beginning of a part, which is parsed once; none if it is not JSON."""
         if name not in self._paths:
-            self._paths[name] = find_paths(self.head(name).content)
+            self._paths[name] = find_paths(self.head(name))
         return self._paths[name]
 
     def read(self, name: str) -> bytes:
-        """Read a part as a whole.
-
-        It raises ``ReadError`` if it is too large for the limit of memory.
-        """
+        """Read a part as a whole; raise ``ReadError`` if it is too large for the limit of memory."""
         most = ReadingLimits(self.settings.read_seconds, self.settings.read_megabytes).most_bytes
         with self.open(name) as file:
             content = file.read(most + 1)
@@ -134,10 +115,7 @@ def conversation_of(source: str) -> str:
 def open_parts(
     opened: IO[bytes], source: str, settings: ConversationSettings, latest_year: int = KNOWN_YEAR
 ) -> Iterator[Opened]:
-    """Return the parts of a file: the JSON files, mailboxes and texts of a ZIP archive, else the file itself.
-
-    It raises ``ReadError`` if the archive is damaged.
-    """
+    """Return the parts of a file: the JSON files, mailboxes and texts of a ZIP archive, else the file itself."""
     is_archive = opened.read(len(MAGIC)) == MAGIC
     opened.seek(0)
     if not is_archive:
@@ -156,6 +134,7 @@ def open_parts(
             for info in archive.infolist()
             if _has_suffix(PurePosixPath(info.filename), (".json", ".mbox", ".txt"))
         }
+        size = sum(info.file_size for info in members.values())
 
         @contextmanager
         def unpack(part: str) -> Iterator[IO[bytes]]:
@@ -163,10 +142,9 @@ def open_parts(
                 raise ReadError(
                     "the archive has a password; unpack it and put its files here", code="protected"
                 )
-            if sum(info.file_size for info in members.values()) > _MOST_UNPACKED_BYTES:
+            if size > _MOST_UNPACKED_BYTES:
                 raise ReadError(
-                    f"the archive unpacks to more than {_MOST_UNPACKED_BYTES:,} bytes; unpack it yourself "
-                    "if it is a chat",
+                    f"the archive unpacks to {size:,} bytes; unpack it yourself if it is a chat",
                     code="too_large",
                 )
             with naming_damage(), archive.open(members[part]) as file:
@@ -178,38 +156,19 @@ def open_parts(
 def open_folder(folder: Path, source: str, settings: ConversationSettings, root: Path | None) -> Opened:
     """Return the parts of a folder that is one export; the JSON files of a Slack export, or the mails of a Maildir."""
     paths = {path.relative_to(folder).as_posix(): path for path in list_parts(folder)}
-    hashes: dict[str, str] = {}
-
-    @contextmanager
-    def open_part(name: str) -> Iterator[IO[bytes]]:
-        with open_export(paths[name], root) as file:
-            before = state_of(file)
-            try:
-                yield file
-            finally:
-                known = hashes.pop(name, None)
-                hashes[name] = _CHANGED  # stays, as a reader may take the error for damage of the part
-                found = hash_unchanged(file, before)
-                if known not in (None, found):
-                    raise ChangedFileError
-                hashes[name] = found
-
     maildir = is_maildir(_list_folders(folder))
-    return Opened(sorted(paths), open_part, source, settings, is_maildir=maildir, hashes=hashes)
+    return Opened(
+        sorted(paths), lambda name: open_export(paths[name], root), source, settings, is_maildir=maildir
+    )
 
 
-def hash_folder(folder: Path, root: Path | None, read: Opened | None = None) -> str:
+def hash_folder(folder: Path, root: Path | None) -> str:
     """Hash the parts of a folder that is one export.
 
-    It returns a hash that differs when a part was added, removed, renamed or edited. A part that cannot be opened must
-    not hide that another has changed. It raises ``ChangedFileError`` if a part was written while it was read.
+    The hash differs when a part was added, removed, renamed or edited. A part that cannot be opened must not hide that
+    another has changed.
     """
-    hashes = {} if read is None else read.hashes
-    if _CHANGED in hashes.values():
-        raise ChangedFileError
-    paths = list_parts(folder) if read is None else sorted(folder / name for name in read.names)
-    named = ((path.relative_to(folder).as_posix(), path) for path in paths)
-    parts = ((name, hashes.get(name) or _hash_part(path, root)) for name, path in named)
+    parts = ((path.relative_to(folder).as_posix(), _hash_part(path, root)) for path in list_parts(folder))
     return digest(itertools.chain.from_iterable(parts), length=64)
 
 
@@ -221,7 +180,7 @@ def _hash_part(path: Path, root: Path | None) -> str:
 
 
 def hash_file(path: Path, root: Path | None) -> tuple[str, int]:
-    """Hash a file, and return the latest year of a message in it. It raises ``OSError`` if it cannot be opened."""
+    """Hash a file, and return the latest year of a message in it."""
     with open_export(path, root) as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         return sha256, latest_year_of(os.fstat(file.fileno()).st_mtime)

@@ -79,7 +79,7 @@ def read_chats(workspace: Workspace) -> ExportRead:
     What was read has real names; its files are as they were when they were read.
     """
     settings = workspace.settings.conversations
-    read, _ = workspace.last_reading.read(workspace.chats_dir, settings)
+    read = workspace.last_reading.read(workspace.chats_dir, settings)
     return leave_out_opted_out(
         workspace, leave_out(read, read_forgotten(workspace.forgotten), settings.folder)
     )

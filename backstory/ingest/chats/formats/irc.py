@@ -132,7 +132,7 @@ class _Log:
 
 def _find(opened: Opened) -> list[str]:
     """Return a log: most lines are those of a program, and one of them tells what somebody said or did."""
-    lines = list(filter(None, opened.head().lines))[:_LINES_TRIED] if opened.is_single else []
+    lines = list(filter(None, opened.head_lines()))[:_LINES_TRIED] if opened.is_single else []
     if not lines or _read_line(lines[0]) is None:
         return []
     known = [line for line in map(_read_line, lines) if line is not None]

@@ -58,7 +58,7 @@ def _find(opened: Opened) -> list[str]:
     found = []
     for name in opened.names:
         if opened.is_single or PurePosixPath(name).suffix.lower() == ".mbox":
-            head = opened.head(name).content
+            head = opened.head(name)
             if is_mailbox(head) or (opened.is_single and is_mail(head)):
                 found.append(name)
     return found
@@ -84,7 +84,7 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
 
 
 def _split(opened: Opened, name: str) -> Iterator[bytes | None]:
-    is_many = is_mailbox(opened.head(name).content)
+    is_many = is_mailbox(opened.head(name))
     with opened.open(name) as file:
         if is_many:
             yield from split_mailbox(file)

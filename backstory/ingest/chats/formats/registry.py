@@ -42,7 +42,7 @@ def find_format(
     unpacked, and with the code ``foreign`` for an export of another program in a form that is not read.
     """
     for tried in formats:
-        if tried is PARQUET and opened.is_single and (why := describe_foreign(opened.head().content)):
+        if tried is PARQUET and opened.is_single and (why := describe_foreign(opened.head())):
             raise ReadError(why, code="foreign")
         if found := tried.find(opened):
             return tried, found

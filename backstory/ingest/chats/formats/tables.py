@@ -45,7 +45,7 @@ def _find_csv(opened: Opened) -> list[str]:
     """Find a table whose first line names the configured columns, or any columns if the suffix is a table's."""
     if not opened.is_single:
         return []
-    names, settings = _split_names(opened.head().text_lines), opened.settings
+    names, settings = _split_names(opened.head_lines()), opened.settings
     if opened.names[0].lower().endswith(_SUFFIXES):
         return list(opened.names) if names else []
     return list(opened.names) if {settings.timestamp_column, settings.message_column} <= set(names) else []
@@ -95,7 +95,7 @@ def _find_json_lines(opened: Opened) -> list[str]:
 
     A file that is one list, or one object with lists or objects in it, is the export of another app.
     """
-    lines = [line for line in opened.head().text_lines[:20] if line.strip()] if opened.is_single else []
+    lines = [line for line in opened.head_lines()[:20] if line.strip()] if opened.is_single else []
     if not lines or lines[0].lstrip().startswith("["):
         return []
     objects = [value for value in map(_read_object, lines) if isinstance(value, dict)]
@@ -135,7 +135,7 @@ def _read_json_lines(opened: Opened, found: list[str]) -> Export:
 
 
 def _find_parquet(opened: Opened) -> list[str]:
-    is_parquet = opened.is_single and opened.head().content.startswith(PARQUET_MAGIC)
+    is_parquet = opened.is_single and opened.head().startswith(PARQUET_MAGIC)
     return list(opened.names) if is_parquet else []
 
 

@@ -122,12 +122,12 @@ def _read_message(speech: _Speech, start: datetime | None) -> Iterator[Item]:
 
 def _find_first(opened: Opened) -> str:
     """Return the first line that is not blank."""
-    return next((line.strip() for line in opened.head().lines if line.strip()), "")
+    return next((line.strip() for line in opened.head_lines() if line.strip()), "")
 
 
 def _find_start(opened: Opened) -> datetime | None:
     """Find the time that the lines before the first cue state."""
-    for line in opened.head().lines:
+    for line in opened.head_lines():
         if _VTT_TIMES.fullmatch(line.strip()):
             return None
         if found := _STATED.search(line):

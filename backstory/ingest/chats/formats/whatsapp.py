@@ -216,7 +216,7 @@ def _find_archived(opened: Opened) -> list[str]:
 
 
 def _has_header(opened: Opened, name: str) -> bool:
-    return not find_headers(pl.Series(opened.head(name).text_lines, dtype=pl.String)).is_empty()
+    return not find_headers(pl.Series(opened.head_lines(name), dtype=pl.String)).is_empty()
 
 
 def _read(opened: Opened, found: list[str]) -> Export:

@@ -100,7 +100,7 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
 
 def _find_first(opened: Opened) -> re.Match[str] | None:
     """Return the beginning of the first message, if the file begins with one."""
-    return _find_header(next((line for line in opened.head().lines if line.strip()), ""))
+    return _find_header(next((line for line in opened.head_lines() if line.strip()), ""))
 
 
 def _find_header(line: str) -> re.Match[str] | None:
