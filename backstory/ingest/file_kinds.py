@@ -119,19 +119,11 @@ _AS_TABLE: Final = (
     "Write its messages as a table with the columns timestamp, author and message (CSV, or JSON with one object per "
     "line), and put that here"
 )
-_AS_JSON: Final = "Export it again as JSON"
+_AS_DISCORD_JSON: Final = "Export it again as JSON (`-f Json`)"
 _FOREIGN: Final = (
-    (
-        rb"={20,}\s+Guild: [^\n]*\s+Channel: ",
-        "the plain text of DiscordChatExporter",
-        f"{_AS_JSON} (`-f Json`)",
-    ),
-    (
-        rb'"?AuthorID"?,"?Author"?,"?Date"?,"?Content',
-        "the table of DiscordChatExporter",
-        f"{_AS_JSON} (`-f Json`)",
-    ),
-    (rb"(?s)<.*chatlog__message", "a web page of DiscordChatExporter", f"{_AS_JSON} (`-f Json`)"),
+    (rb"={20,}\s+Guild: [^\n]*\s+Channel: ", "the plain text of DiscordChatExporter", _AS_DISCORD_JSON),
+    (rb'"?AuthorID"?,"?Author"?,"?Date"?,"?Content', "the table of DiscordChatExporter", _AS_DISCORD_JSON),
+    (rb"(?s)<.*chatlog__message", "a web page of DiscordChatExporter", _AS_DISCORD_JSON),
     (
         rb"(?s)<.*(?:class=['\"]message default|pull_right date details|tgme_widget_message)",
         "a web page that Telegram exported",
@@ -154,11 +146,8 @@ _CHATS: Final = (
 _BACKUP: Final = re.compile(r".*\.crypt\d+", re.IGNORECASE)
 _CHAT_HEAD_BYTES: Final = 65_536
 _EXPORT_AS_TEXT: Final = "Export the chat from the app as text, and put that here"
-_READ_AS: Final = (
-    "WhatsApp text or ZIP, Telegram JSON, Slack folder or ZIP, Parquet, CSV, JSON lines, Discord JSON, "
-    "Instagram and Messenger JSON, ChatGPT and Claude conversations.json, Matrix JSON, "
-    "Signal text or signal-cli JSON, logs of irssi, WeeChat and ZNC, transcripts of meetings (VTT), "
-    "chats of Zoom and Meet, mbox, Maildir, eml"
+_READS: Final = (
+    f"Backstory {VERSION} has no reader for it (docs/reference/chat-formats.md lists what it reads)"
 )
 
 
@@ -174,15 +163,13 @@ def describe_foreign(content: bytes) -> str | None:
 def describe_unread_chat(content: bytes, name: str, parts: Iterable[str]) -> str:
     """Describe a file among chats that no reader supports, and say what to do; ``parts`` are those of an archive."""
     kind, advice = _find_kind(content, name, parts)
-    return f"{kind}; Backstory {VERSION} has no reader for it (known: {_READ_AS}). {advice}"
+    return f"{kind}; {_READS}. {advice}"
 
 
 def describe_sent_file(kind: str) -> str:
     """Explain why a file of a kind that people send in chats was not read as an export."""
-    return (
-        f"{kind} outside a chat's own folder; Backstory {VERSION} has no reader for it (known: {_READ_AS}). "
-        "Move it out of the folder, or into the subfolder of the chat that it was sent in"
-    )
+    advice = "Move it out of the folder, or into the subfolder of the chat that it was sent in"
+    return f"{kind} outside a chat's own folder; {_READS}. {advice}"
 
 
 def names_chat(description: str | None) -> bool:
@@ -205,8 +192,7 @@ def _find_kind(content: bytes, name: str, parts: Iterable[str]) -> tuple[str, st
         found = (kind for pattern, kind in _JSON_KINDS if re.search(pattern, head))
         return next(found, "JSON that is not one object per line"), _AS_TABLE
     if text.startswith(b"<"):
-        is_page = re.search(rb"<html|<!doctype html", text[:1000], re.IGNORECASE)
-        return ("a web page" if is_page else "XML"), _AS_TABLE
+        return "a web page, or XML", _AS_TABLE
     if b"\0" in head:
         return "a binary file of an unknown type", "Move it out of the folder"
     return (

@@ -20,8 +20,9 @@ DAMAGED_PARQUET: Final = (pl.exceptions.PolarsError, pl.exceptions.PanicExceptio
 PARQUET_MAGIC: Final = b"PAR1"
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _STATED: Final = re.compile(r"sep=([^\"])\s*", re.IGNORECASE)
-_LONGEST_CELL: Final = 1 << 30
 _SAMPLE_ROWS: Final = 50
+
+csv.field_size_limit(1 << 30)  # the whole file is limited already
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def split_records(
             strict=True,
         )
         try:
-            while (fields := _read_next(reader)) is not None:
+            for fields in reader:
                 if width is not None and len(fields) not in (0, width):
                     raise csv.Error(f"{len(fields)} fields instead of {width}")
                 yield CsvRecord(begin, start + reader.line_num, fields)
@@ -77,20 +78,8 @@ def _measure_fit(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
     return (widths.count(width) / len(widths), width) if width > 1 else (0.0, 0)
 
 
-def _read_next(reader: Iterator[list[str]]) -> list[str] | None:
-    """Read a record whose cells have any length, since the whole file is limited already."""
-    usual = csv.field_size_limit(_LONGEST_CELL)
-    try:
-        return next(reader, None)
-    finally:
-        csv.field_size_limit(usual)
-
-
 def open_parquet(content: bytes) -> tuple[pl.LazyFrame, pl.Schema, int]:
-    """Return a table, its columns and its number of rows.
-
-    It raises ``ReadError`` if the file is damaged, or has too many rows.
-    """
+    """Return a table, its columns and its number of rows; raise ``ReadError`` if it is damaged, or too long."""
     try:
         table = pl.scan_parquet(io.BytesIO(content))
         schema, rows = table.collect_schema(), table.select(pl.len()).collect().item()

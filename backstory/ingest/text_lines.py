@@ -13,12 +13,11 @@ from backstory.text.encoding import UTF8, find_encoding, find_iso_2022
 
 MOST_LINE_BYTES: Final = 1 << 20
 """Maximum length of a line of a stream."""
-_HEAD_BYTES = 65_536
+_HEAD_BYTES: Final = 65_536
 _WINDOWS: Final = "cp1252"
-_BLOCK_BYTES = 16 * 2**20
-_LETTER_BYTES = bytes(range(0x80, 0x100))
-_MOST_NULLS = 0.001
-_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_BLOCK_BYTES: Final = 16 << 20
+_LETTER_BYTES: Final = bytes(range(0x80, 0x100))
+_MOST_NULLS: Final = 0.001
 
 
 @dataclass(frozen=True)
@@ -37,25 +36,26 @@ def decode_lines(content: bytes) -> TextLines:
     """Split a file at line feeds, with or without a carriage return before them.
 
     Only line feeds end a line: a message may contain any other character that Unicode counts as a line break. In a file
-    without line feeds, carriage returns do.
-
-    It returns the lines; a line feed at the end of the file does not add an empty line.
+    without line feeds, carriage returns do. A line feed at the end of the file does not add an empty line.
     """
     content = _end_lines(content)
-    unmarked = content.removeprefix(codecs.BOM_UTF8)
-    is_wide = b"\0" in content[:_HEAD_BYTES] or content.startswith(_UTF16_MARKS)
-    if not is_wide and find_iso_2022(content) is None:
+    if b"\0" not in content[:_HEAD_BYTES] and find_iso_2022(content) is None:
         try:
-            return TextLines(_split(unmarked), {}, UTF8)
+            return TextLines(_split(content.removeprefix(codecs.BOM_UTF8)), {}, UTF8)
         except pl.exceptions.ComputeError:  # another encoding, or UTF-8 with damaged lines
             pass
     encoding = find_encoding(content)
-    if encoding == UTF8:
-        text = unmarked.decode(UTF8, "replace")
-        return TextLines(_split(text.encode()), _find_undecodable(unmarked), UTF8)
-    if encoding.startswith("iso2022"):
-        return _decode_each(content, encoding)
-    return TextLines(_split(content.decode(encoding, "replace").encode()), {}, encoding)
+    if encoding != UTF8 and not encoding.startswith("iso2022"):
+        return TextLines(_split(content.decode(encoding, "replace").encode()), {}, encoding)
+    # A line begins with letters of ASCII, so that a damaged one harms no other.
+    lines, undecodable = [], {}
+    for number, line in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
+        try:
+            lines.append(line.decode(encoding))
+        except UnicodeDecodeError:
+            lines.append(line.decode(encoding, "replace"))
+            undecodable[number] = f"the line is not {encoding}, as others are; save the file as UTF-8"
+    return TextLines(_split("\n".join(lines).encode()), undecodable, encoding)
 
 
 def decode_head(content: bytes) -> list[str]:
@@ -81,10 +81,7 @@ def _end_lines(content: bytes) -> bytes:
 
 
 def _split(content: bytes) -> pl.Series:
-    """Split UTF-8 without creating a Python object per line.
-
-    It raises ``ComputeError`` if the content is not valid UTF-8.
-    """
+    """Split UTF-8, else raise ``ComputeError``, without creating a Python object per line."""
     lines = [pl.Series("text", dtype=pl.String)]
     start = 0
     while start < len(content):
@@ -99,31 +96,6 @@ def _split(content: bytes) -> pl.Series:
     return pl.concat(lines)
 
 
-def _decode_each(content: bytes, encoding: str) -> TextLines:
-    """Decode lines that each begin with letters of ASCII, so that a damaged one harms no other."""
-    lines, damaged = [], {}
-    for number, line in enumerate(content.split(b"\n"), start=1):
-        try:
-            lines.append(line.decode(encoding))
-        except UnicodeDecodeError:
-            lines.append(line.decode(encoding, "replace"))
-            damaged[number] = f"the line is not {encoding}, as others are; save the file as UTF-8"
-    return TextLines(_split("\n".join(lines).encode()), damaged, encoding)
-
-
-def _find_undecodable(content: bytes) -> dict[int, str]:
-    undecodable = {}
-    for number, line in enumerate(content.split(b"\n"), start=1):
-        try:
-            line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            undecodable[number] = (
-                f"byte {error.start + 1} of the line (0x{line[error.start]:02x}) is not UTF-8; "
-                "save the file as UTF-8"
-            )
-    return undecodable
-
-
 def read_lines(file: IO[bytes]) -> Iterator[tuple[int, str | None]]:
     """Yield number, from 1, and text of each line, without its end; None for a line that is longer than 1 MiB."""
     number = 0
@@ -134,14 +106,6 @@ def read_lines(file: IO[bytes]) -> Iterator[tuple[int, str | None]]:
             yield number, None
         else:
             yield number, decode_line(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
-
-
-def split_head(head: bytes) -> list[str]:
-    """Return the complete lines of the first bytes of a file, each decoded by itself; none for a binary file."""
-    if b"\0" in head:
-        return []
-    lines = head.removeprefix(codecs.BOM_UTF8).split(b"\n")
-    return [decode_line(line) for line in (lines[:-1] if len(head) == _HEAD_BYTES else lines)]
 
 
 def decode_line(line: bytes) -> str:

@@ -26,8 +26,7 @@ DAMAGED: Final = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, NotImplementedError, ValueError,
     OverflowError, RuntimeError,
 )  # fmt: skip
-"""Errors that the standard library raises for damaged archives: a position before the file's beginning, damaged
-bzip2, an unknown compression method, a name that cannot be decoded."""
+"""Errors that the standard library raises for archives that are damaged, or packed in an unknown way."""
 _SMALL: Final = 1 << 20
 _BYTES_OF_MEMBER: Final = 400
 """What the listing of an archive has for each member at most, where names are no attack."""
@@ -46,10 +45,8 @@ class ZipLimits:
 
 
 def open_zip(file: IO[bytes], limits: ZipLimits) -> zipfile.ZipFile:
-    """Open an archive.
-
-    It raises ``ReadError`` if it is damaged or exceeds a limit.
-    """
+    """Open an archive; raise ``ReadError`` if it is damaged or exceeds a limit."""
+    too_many = ReadError(f"the archive has more than {limits.members:,} members; unpack it")
     size = file.seek(0, 2)
     file.seek(max(size - _END.size - _MOST_COMMENT, 0))
     tail = file.read()
@@ -58,17 +55,13 @@ def open_zip(file: IO[bytes], limits: ZipLimits) -> zipfile.ZipFile:
         raise make_damaged_error("its end is missing")
     # The listing is looked at before it is read, since its size decides how much memory that takes.
     count, listing = (_END.unpack_from(tail, place)[index] for index in (4, 5))
-    try:
-        if count > limits.members or listing > limits.members * _BYTES_OF_MEMBER:
-            raise ReadError(_describe_many(limits))
+    if count > limits.members or listing > limits.members * _BYTES_OF_MEMBER:
+        raise too_many
+    with naming_damage():
         archive = zipfile.ZipFile(file)
-    except ReadError:
-        raise
-    except DAMAGED as error:
-        raise make_damaged_error(str(error)) from error
     members = archive.infolist()
     if len(members) > limits.members:
-        raise ReadError(_describe_many(limits))
+        raise too_many
     if sum(member.file_size for member in members) > limits.bytes:
         raise ReadError(
             f"the members of the archive have more than {limits.bytes >> 20:,} MiB; unpack it",
@@ -80,35 +73,23 @@ def open_zip(file: IO[bytes], limits: ZipLimits) -> zipfile.ZipFile:
 
 
 def make_damaged_error(problem: str) -> ReadError:
-    """Make the error of a damaged archive."""
+    """Make the error of an archive that cannot be unpacked."""
     return ReadError(
-        f"the ZIP archive is damaged or not complete ({problem}); copy or export it again",
+        f"the ZIP archive is damaged or not complete, or Backstory cannot unpack it ({problem}); copy or export it "
+        "again",
         code="damaged_file",
     )
 
 
-def _describe_many(limits: ZipLimits) -> str:
-    return f"the archive has more than {limits.members:,} members; unpack it"
-
-
 def list_members(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo, str | None]]:
-    """List the members that are files; those of one name once, of which none may be read.
-
-    It yields the path in the archive, the member, and why it must not be read; None if it may be.
-    """
-    members = [info for info in archive.infolist() if not info.is_dir()]
-    names = Counter(map(_name_member, members))
-    for info in members:
-        name = _name_member(info)
-        count = names.pop(name, 0)
-        if count > 1:
+    """List the members that are files, by their paths, and why one must not be read; those of one name once."""
+    members = {info: info.filename.replace("\\", "/") for info in archive.infolist() if not info.is_dir()}
+    counts = Counter(members.values())
+    for info, name in members.items():
+        if (count := counts.pop(name, 0)) > 1:
             yield name, info, "several members of the archive have this name; unpack the archive"
         elif count:
             yield name, info, _find_problem(name, info)
-
-
-def _name_member(info: zipfile.ZipInfo) -> str:
-    return info.filename.replace("\\", "/")
 
 
 def leads_out(name: str) -> bool:
@@ -136,22 +117,17 @@ def _find_problem(name: str, info: zipfile.ZipInfo) -> str | None:
 
 @contextmanager
 def naming_damage() -> Iterator[None]:
-    """Raise a ``ReadError`` in place of what the standard library raises for a damaged member of an archive."""
+    """Raise a ``ReadError`` in place of what the standard library raises for a damaged archive."""
     try:
         yield
     except ReadError:
         raise
-    except (NotImplementedError, RuntimeError) as error:
-        raise ReadError(f"Backstory cannot unpack the member ({error}); unpack the archive") from error
     except DAMAGED as error:
         raise make_damaged_error(str(error)) from error
 
 
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, size: int = -1) -> bytes:
-    """Read a member, or its first bytes; no more is unpacked than the archive says, whatever its data would give.
-
-    It raises ``ReadError`` if the member is damaged, or packed in an unknown way.
-    """
+    """Read a member, or its first bytes; no more is unpacked than the archive says, whatever its data would give."""
     with naming_damage(), archive.open(info) as member:
         content = member.read(size if size >= 0 else info.file_size)
     if size < 0 and len(content) < info.file_size:

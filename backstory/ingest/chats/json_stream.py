@@ -19,6 +19,10 @@ OPENED: Final = object()
 """Stands for an object whose content follows."""
 
 _MOST_DEPTH: Final = 64
+_TOO_DEEP: Final = (
+    f"the JSON is nested more than {_MOST_DEPTH} levels deep here; no chat is nested so deeply, and the file may be "
+    "harmful"
+)
 _BUFFER_BYTES: Final = 1 << 16
 _BEGINNINGS: Final = ("start_map", "start_array")
 
@@ -33,9 +37,9 @@ def stream_json(file: IO[bytes], records: Collection[str] = ()) -> Iterator[tupl
     A path joins the keys that lead to a value with dots; ``item`` stands for any place in a list. So ``messages.item``
     is each element of the list under the key ``messages``.
 
-    It yields the path and the value in the order of the file: of each record, of each number, text, truth value or null
-    outside them, and :data:`OPENED` at the beginning of each object outside them. It raises ``BrokenJsonError`` if the
-    file is no JSON, breaks off, or is nested more than 64 levels deep.
+    It yields path and value of each record, of each number, text, truth value or null outside them, and
+    :data:`OPENED` at the beginning of each object outside them. It raises ``BrokenJsonError`` if the file is no JSON,
+    breaks off, or is nested too deeply.
     """
     events = _read_events(file)
     keys: list[str] = []
@@ -51,7 +55,7 @@ def stream_json(file: IO[bytes], records: Collection[str] = ()) -> Iterator[tupl
             yield path, _build(events, event, value)
         elif event in _BEGINNINGS:
             if len(keys) == _MOST_DEPTH:
-                raise _too_deep()
+                raise BrokenJsonError(_TOO_DEEP)
             keys.append("item")
             if event == "start_map":
                 yield path, OPENED
@@ -74,17 +78,13 @@ def find_paths(head: bytes) -> frozenset[str]:
 
 def _read_events(file: IO[bytes]) -> Events:
     """Yield the events of the parser; its errors become one that can be shown without quoting the file."""
-    try:
-        # Without use_float, a number of 5,000 digits crashes the parser of ijson 3.6.0; no chat has one above 64 bits.
-        yield from ijson.basic_parse(_without_mark(file), buf_size=_BUFFER_BYTES, use_float=True)
-    except (ijson.JSONError, *DAMAGED, ArithmeticError) as error:
-        raise BrokenJsonError("the JSON breaks off or is damaged here; export the chat again") from error
-
-
-def _without_mark(file: IO[bytes]) -> IO[bytes]:
     if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
         file.seek(0)
-    return file
+    try:
+        # Without use_float, a number of 5,000 digits crashes the parser of ijson 3.6.0; no chat has one above 64 bits.
+        yield from ijson.basic_parse(file, buf_size=_BUFFER_BYTES, use_float=True)
+    except (ijson.JSONError, *DAMAGED, ArithmeticError) as error:
+        raise BrokenJsonError("the JSON breaks off or is damaged here; export the chat again") from error
 
 
 def _build(events: Events, event: str, value: Any, depth: int = 0) -> Any:
@@ -92,7 +92,7 @@ def _build(events: Events, event: str, value: Any, depth: int = 0) -> Any:
     if event not in _BEGINNINGS:
         return value
     if depth == _MOST_DEPTH:
-        raise _too_deep()
+        raise BrokenJsonError(_TOO_DEEP)
     if event == "start_array":
         listed = []
         for event, value in events:
@@ -109,13 +109,6 @@ def _build(events: Events, event: str, value: Any, depth: int = 0) -> Any:
     return built
 
 
-def _too_deep() -> BrokenJsonError:
-    return BrokenJsonError(
-        f"the JSON is nested more than {_MOST_DEPTH} levels deep here; no chat is nested so deeply, and the file "
-        "may be harmful"
-    )
-
-
 def stream_records(file: IO[bytes], path: str) -> Iterator[Any]:
     """Yield the values at one path; see :func:`stream_json`."""
     return (value for found, value in stream_json(file, {path}) if found == path)
@@ -123,11 +116,9 @@ def stream_records(file: IO[bytes], path: str) -> Iterator[Any]:
 
 def find(value: Any, path: str) -> Any:
     """Return the value at a path of keys, joined by slashes; None if there is none."""
-    if "/" in path:
-        *outer, path = path.split("/")
-        for key in outer:
-            value = value.get(key) if isinstance(value, dict) else None
-    return value.get(path) if isinstance(value, dict) else None
+    for key in path.split("/"):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def find_object(record: Any, path: str) -> Mapping[str, Any]:
@@ -143,10 +134,7 @@ def list_objects(record: Any, path: str) -> list[Mapping[str, Any]]:
 
 
 def find_text(record: Any, *paths: str) -> str | None:
-    """Return the first text at the paths that is not blank; None if there is none.
-
-    It raises ``ValueError`` if it is not valid Unicode.
-    """
+    """Return the first text at the paths that is not blank; raise ``ValueError`` if it is not valid Unicode."""
     for path in paths:
         value = find(record, path)
         if isinstance(value, str) and value.strip():
@@ -159,10 +147,7 @@ def find_text(record: Any, *paths: str) -> str | None:
 
 
 def read_content(record: Any, path: str) -> str:
-    """Return the text at a path; an empty one if there is none.
-
-    It raises ``ValueError`` if the value is a list, an object, a number or a truth value.
-    """
+    """Return the text at a path; an empty one if there is none. Any other value is a ``ValueError``."""
     text = find(record, path)
     if text is not None and not isinstance(text, str):
         raise ValueError("the text is not text")
