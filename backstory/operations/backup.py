@@ -178,13 +178,17 @@ class _Members:
         self._root = root
 
     def add_inputs(self, place: Path) -> None:
-        """Add a file, or a folder and what is in it, in order, but no link."""
+        """Add a file, or a folder and what is in it, in order; a link only if it leads to a place in its folder."""
         for path in (place, *sorted(place.rglob("*"))):
-            name = self.name_of(path)
+            name, folder, target = self.name_of(path), path.parent.resolve(), path.resolve()
             if name.partition("/")[0] in _OF_BACKSTORY:
                 continue
-            if path.is_symlink():
-                self.left_out.append(f"{name} is a link; put its file there, or link it again")
+            if path.is_symlink() and target.is_relative_to(folder):
+                described = _describe(name, path.lstat(), tarfile.SYMTYPE)
+                described.linkname = os.path.relpath(target, folder)
+                self._tar.addfile(described)
+            elif path.is_symlink():
+                self.left_out.append(f"{name} is a link out of its folder; links are not followed")
             elif path.is_dir():
                 self._tar.addfile(_describe(name, path.stat(), tarfile.DIRTYPE))
             elif path.is_file():
@@ -376,8 +380,11 @@ def _extract(tar: tarfile.TarFile, folder: Path) -> Contents:
     """Extract a backup, and nothing outside of the folder, and compare every file with its checksum."""
     tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python before 3.11.4 has none
     for member in tar:
-        is_inside = (folder / member.name).resolve().is_relative_to(folder.resolve())
-        if not is_inside or not (member.isfile() or member.isdir()):
+        place, is_link = folder / member.name, member.issym() or member.islnk()
+        beside = place.parent if member.issym() else folder
+        reached = (place, beside / member.linkname) if is_link else (place,)
+        is_inside = all(one.resolve().is_relative_to(folder.resolve()) for one in reached)
+        if not is_inside or not (member.isfile() or member.isdir() or is_link):
             raise tarfile.ReadError(f"{member.name} leads out of it, or is no file")
         tar.extract(member, folder)
     listed = folder / CONTENTS_FILE

@@ -332,16 +332,12 @@ def _describe_documents(read: DocumentRead, folder: str) -> tuple[list[Row], pl.
     """Describe the files of a folder of documents but for their chunks, and return the documents with ``source``."""
     served = read.documents.filter(status="ok")
     names = [name_source(folder, uri) for uri in served["uri"]]
-    served = served.with_columns(pl.Series("source", names, dtype=pl.String))
-    known = {
-        row["source"]: {"language": row["language"], "pages": len(row["page_starts"]) or None}
-        for row in served.iter_rows(named=True)
-    }
+    pages = dict(zip(names, served["page_starts"].list.len(), strict=True))
     rows = []
     for row in read.sources.drop("folder").iter_rows(named=True):
         described = {**row, "taken_for": DOCUMENT if row["format"] else None, **_NO_CHAT, **_NO_DOCUMENT}
-        rows.append(described | known.get(row["source"], {"language": None}))
-    return rows, served
+        rows.append(described | {"pages": pages.get(row["source"]) or None})
+    return rows, served.with_columns(pl.Series("source", names, dtype=pl.String))
 
 
 def _summarize(readings: Sequence[_Reading], settings: Settings, workspace: Workspace | None) -> Preview:
