@@ -86,13 +86,12 @@ def name_kind(uri: str, head: bytes) -> str:
     suffix = PurePosixPath(uri).suffix.lower()
     by_name = _KINDS.get(suffix)
     by_content = name_binary_kind(head)
-    if by_content is not None and not (by_name and head.startswith((_ZIP, _OFFICE))):
+    if by_content and not (by_name and head.startswith((_ZIP, _OFFICE))):
         return by_content
-    if by_name is not None:
-        return by_name
-    return (
+    unknown = (
         f"a file of a kind that is not known ({suffix})" if suffix else "a file without an ending in its name"
     )
+    return by_name or unknown
 
 
 def name_binary_kind(head: bytes) -> str | None:

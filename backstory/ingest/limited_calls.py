@@ -47,14 +47,13 @@ def handle_call(request: bytes) -> bytes:
     module, _, function_name = name.partition(":")
     function = getattr(importlib.import_module(module), function_name)
     kinds = [kind for parameter, kind in get_type_hints(function).items() if parameter != "return"]
+    given = [
+        msgspec.msgpack.decode(argument, type=kind, dec_hook=_restore)
+        for argument, kind in zip(arguments, kinds, strict=True)
+    ]
     failure, result = None, None
     try:
-        result = function(
-            *(
-                msgspec.msgpack.decode(argument, type=kind, dec_hook=_restore)
-                for argument, kind in zip(arguments, kinds, strict=True)
-            )
-        )
+        result = function(*given)
     except ReadError as error:
         failure = str(error), error.code
     except RecursionError:

@@ -13,17 +13,14 @@ from pathlib import Path
 import polars as pl
 
 from backstory.base.errors import WorkspaceError
-from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.files.atomic import write_file
 from backstory.base.ids import digest
 from backstory.ingest.chats.message_ids import NAMED_SCHEMA
 from backstory.storage.tables.tables import encode_rows
 
 
 def read_archive(folder: Path) -> pl.DataFrame:
-    """Read all kept messages, in the columns of ``NAMED_SCHEMA``; no rows if there are none.
-
-    It raises ``WorkspaceError`` if a file is damaged; its messages may exist nowhere else.
-    """
+    """Read all kept messages, in the columns of ``NAMED_SCHEMA``; a damaged file is a ``WorkspaceError``."""
     frames = [pl.DataFrame(schema=NAMED_SCHEMA)]
     for path in _list_files(folder):
         try:
@@ -37,17 +34,9 @@ def read_archive(folder: Path) -> pl.DataFrame:
 
 
 def write_archive(folder: Path, archived: pl.DataFrame) -> None:
-    """Replace the files of the given conversations only.
-
-    ``archived``: all messages of these conversations, in the columns of ``NAMED_SCHEMA``.
-    """
+    """Replace the files of the conversations of the given messages, which are all of these."""
     for (conversation,), rows in archived.group_by("conversation_id", maintain_order=True):
-        path = _path_of(folder, str(conversation))
-        with exclusive_temporary(path) as file:
-            file.write(encode_rows(rows))
-            file.flush()
-            publish(temporary_path(path), path)
-        path.chmod(0o600)
+        write_file(_path_of(folder, str(conversation)), encode_rows(rows), mode=0o600)
 
 
 def drop_archived(folder: Path, conversations: Sequence[str]) -> None:

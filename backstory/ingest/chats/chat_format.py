@@ -17,15 +17,11 @@ _JSON_NAME: Final = re.compile(r".*\.json", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class ChatFormat:
-    """The reader of exports of one format.
+    """The reader of exports of one format, by its name in the table ``sources``.
 
-    Attributes:
-        name: Name of the format in the table ``sources``.
-        find: Returns the parts of an export that the reader reads, by names and content; none if the export has
-            another format.
-        read: Reads these parts: as a stream of items, each message, deletion and unread record of which counts as one
-            record; or as a whole. It raises ``ReadError`` if the export is ambiguous; the message names the
-            setting that resolves it; and ``ReadError`` if it cannot be read.
+    ``find`` returns the parts of an export that it reads, by names and content; none if the export has another format.
+    ``read`` reads these parts: as a stream of items, each message, deletion and unread record of which counts as one
+    record; or as a whole. It raises ``ReadError``, which names the setting that resolves an ambiguous export.
     """
 
     name: str

@@ -103,15 +103,12 @@ class ExportRead:
 
 
 def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
-    """Read all chat exports of a folder.
+    """Read all chat exports of a folder; a file that cannot be read does not affect the rest.
 
-    A file in a subfolder belongs to the conversation named after the subfolder. Any other file belongs to the
-    conversation named after the file, without its suffix. An export that names its chats holds a conversation per chat,
-    named after the chat and its id, wherever the export lies; it may be a folder. Several exports of one conversation
-    are merged; see :func:`backstory.ingest.chats.merging.merge_exports`. A file that cannot be read does
-    not affect the rest: its row of ``sources`` says why, and what to do.
-
-    It raises ``WorkspaceError`` if the folder does not exist, or cannot be listed.
+    A file belongs to the conversation named after its subfolder, else after the file. An export that names its chats
+    holds a conversation per chat, named after the chat and its id, wherever the export lies. Several exports of one
+    conversation are merged; see :func:`backstory.ingest.chats.merging.merge_exports`. It raises ``WorkspaceError`` if
+    the folder does not exist, or cannot be listed.
     """
     return read_listed_exports(list_files(folder), settings)
 
@@ -190,8 +187,8 @@ def _tell_people_apart(read: Sequence[Export]) -> None:
 
 def _make_sources(read: Sequence[Export], merged: MergedExports, folder: str) -> pl.DataFrame:
     notes = {
-        merge.source: f"another export of the conversation in {_name(folder, merge.into)}: {merge.facts}"
-        for merge in merged.merges
+        source: f"another export of the conversation in {_name(folder, leader)}: {facts}"
+        for source, (leader, facts) in merged.merges.items()
     }
     for source, other in merged.alike.items():
         notes[source] = (

@@ -36,30 +36,18 @@ _MESSAGE: Final = ("time", "author", "kind", "norm")
 
 
 @dataclass(frozen=True)
-class Merge:
-    """An export whose messages were put in the terms of the leading one, and what both share.
-
-    ``source`` and ``into``: their paths relative to the folder of exports.
-    """
-
-    source: str
-    into: str
-    facts: str
-
-
-@dataclass(frozen=True)
 class MergedExports:
     """Messages of all exports, with the names and clock of one leading export per conversation.
 
     Attributes:
         messages: The input rows in their order. A message in several exports has equal values in all of them.
-        merges: One entry per export that was merged into another.
+        merges: Exports that were merged into a leading one, each with that one, and with what both share.
         renamed: Names that were replaced, each with its replacements.
         alike: Exports that may belong to the conversation of another one, which is named: they share many texts.
     """
 
     messages: pl.DataFrame
-    merges: tuple[Merge, ...] = ()
+    merges: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     renamed: Mapping[str, set[str]] = field(default_factory=dict)
     alike: Mapping[str, str] = field(default_factory=dict)
 
@@ -96,7 +84,7 @@ def merge_exports(messages: pl.DataFrame) -> MergedExports:
     renamed: dict[str, set[str]] = defaultdict(set)
     for name, now in (pair for leader in leaders for pair in leader.renamed):
         renamed[name].add(now)
-    merges = tuple(merge for leader in leaders for merge in leader.merges)
+    merges = {source: merge for leader in leaders for source, merge in leader.merges.items()}
     return MergedExports(whole, merges, renamed, _find_alike(rows, whole))
 
 
@@ -108,7 +96,7 @@ class _Export:
         self.rows = rows
         self.first, self.last = _span(rows)
         self.merged: list[pl.DataFrame] = []
-        self.merges: list[Merge] = []
+        self.merges: dict[str, tuple[str, str]] = {}
         self.renamed: list[tuple[str, str]] = []
 
     def take_all(self, others: list[_Export]) -> list[_Export]:
@@ -145,7 +133,7 @@ class _Export:
         ).with_columns(pl.col("time").cast(pl.Datetime("us", "UTC")).alias("timestamp"))
         self.merged.append(told)
         self.renamed += ((name, now) for name, now in names.items() if name != now)
-        self.merges.append(Merge(other.source, self.source, _describe(told, is_shared)))
+        self.merges[other.source] = self.source, _describe(told, is_shared)
         self.rows = pl.concat([self.rows, told.filter(~is_shared).select(self.rows.columns)])
         self.first, self.last = _span(self.rows)
         return True

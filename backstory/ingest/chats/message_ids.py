@@ -54,8 +54,7 @@ def _make_ids(ordered: pl.DataFrame, is_known: pl.Expr) -> pl.Series:
     by_content = ordered.filter(~is_known).select(
         "conversation_id",
         pl.col("timestamp").dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ"),
-        pl.concat_str(pl.lit("="), "author").fill_null("").alias("author"),
-        pl.concat_str(pl.lit("="), "text").fill_null("").alias("text"),
+        *(pl.concat_str(pl.lit("="), name).fill_null("").alias(name) for name in ("author", "text")),
         "kind",
         pl.col("occurrence").cast(pl.String),
     )
