@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import polars as pl
+import pytest
 
-from backstory.ingest.chats.exports import RAW_SCHEMA, read_exports
+from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.message_ids import NAMED_SCHEMA, assign_message_ids
 from backstory.settings.inputs import ConversationSettings
 from tests.builders.messages import raw_messages
@@ -20,44 +21,37 @@ def frame(*rows: tuple[int, str | None, str | None, str]) -> pl.DataFrame:
     )
 
 
-def test_rows_are_ordered_by_time_and_place() -> None:
-    rows = frame((1, "Ann", "b", "x"), (0, "Ann", "a", "x"), (1, "Ann", "c", "x"))
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([], []),
+        (
+            [(1, "Ann", "b", "x"), (0, "Ann", "a", "x"), (1, "Ann", "c", "x")],
+            [("a", "x"), ("b", "x"), ("c", "x")],
+        ),
+        # What two exports hold is kept once.
+        (
+            [(0, "Ann", "a", "x"), (1, "Ann", "b", "x"), (1, "Ann", "b", "y"), (2, "Ann", "c", "y")],
+            [("a", "x"), ("b", "x"), ("c", "y")],
+        ),
+        # What was written twice stays twice.
+        ([(0, "Ann", "ok", source) for source in "xxyy"], [("ok", "x"), ("ok", "x")]),
+        # Absent and empty values are different.
+        (
+            [(0, None, "a", "x"), (0, "", "a", "x"), (0, "Ann", None, "x"), (0, "Ann", "", "x")],
+            [("a", "x"), ("a", "x"), (None, "x"), ("", "x")],
+        ),
+    ],
+)
+def test_messages_are_ordered_and_kept_once_whatever_the_order_of_the_rows(
+    rows: list[tuple[int, str | None, str | None, str]], expected: list[tuple[str | None, str]]
+) -> None:
+    named = assign_message_ids(frame(*rows))
 
-    named = assign_message_ids(rows)
-
-    assert named["text"].to_list() == ["a", "b", "c"]
+    assert named.select("text", "source").rows() == expected
+    assert named["message_id"].is_unique().all()
     assert named.schema == NAMED_SCHEMA
-
-
-def test_order_of_the_input_does_not_matter() -> None:
-    rows = frame((0, "Ann", "a", "x"), (0, "Ann", "b", "x"), (0, None, None, "y"), (2, "Ben", "a", "y"))
-
-    assert assign_message_ids(rows.reverse()).equals(assign_message_ids(rows))
-
-
-def test_what_two_exports_hold_is_kept_once() -> None:
-    rows = frame((0, "Ann", "a", "x"), (1, "Ann", "b", "x"), (1, "Ann", "b", "y"), (2, "Ann", "c", "y"))
-
-    named = assign_message_ids(rows)
-
-    assert named.select("text", "source").rows() == [("a", "x"), ("b", "x"), ("c", "y")]
-
-
-def test_what_was_written_twice_stays_twice() -> None:
-    rows = frame((0, "Ann", "ok", "x"), (0, "Ann", "ok", "x"), (0, "Ann", "ok", "y"), (0, "Ann", "ok", "y"))
-
-    named = assign_message_ids(rows)
-
-    assert named["source"].to_list() == ["x", "x"]
-    assert named["message_id"].n_unique() == 2
-
-
-def test_absent_and_empty_values_are_different() -> None:
-    named = assign_message_ids(
-        frame((0, None, "a", "x"), (0, "", "a", "x"), (0, "Ann", None, "x"), (0, "Ann", "", "x"))
-    )
-
-    assert named["message_id"].n_unique() == 4
+    assert assign_message_ids(frame(*rows).reverse()).equals(named)
 
 
 def test_ids_do_not_change_when_an_export_is_added(tmp_path: Path) -> None:
@@ -73,10 +67,3 @@ def test_ids_do_not_change_when_an_export_is_added(tmp_path: Path) -> None:
 
     assert after["message_id"].to_list()[:2] == before["message_id"].to_list()
     assert after["text"].to_list() == ["hello", "hi", "bye"]
-
-
-def test_no_messages_give_no_rows() -> None:
-    named = assign_message_ids(pl.DataFrame(schema=RAW_SCHEMA))
-
-    assert named.is_empty()
-    assert named.schema == NAMED_SCHEMA
