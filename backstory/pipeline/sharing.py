@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 from backstory.base.environment import PSEUDONYM_KEY_VARIABLE, find_key
@@ -72,10 +73,10 @@ def require_keys(workspace: WorkspacePaths, tables: Tables) -> None:
     from backstory.ingest.privacy.secret_file import fingerprint_key, parse_key, read_fingerprint
 
     path, made_with = workspace.secret, read_fingerprint(tables)
-    given, is_here = find_key(PSEUDONYM_KEY_VARIABLE, workspace.keys), path.exists()
-    texts = [path.read_text(encoding="ascii", errors="replace")] if is_here else []
-    if given is not None:
-        texts.append(given.get_secret_value())
+    given = find_key(PSEUDONYM_KEY_VARIABLE, workspace.keys)
+    texts = [] if given is None else [given.get_secret_value()]
+    if path.exists():
+        texts.append(path.read_text(encoding="ascii", errors="replace"))
     remedy = f"copy {path.name} from another worker, or set {PSEUDONYM_KEY_VARIABLE} to what it holds there"
     if made_with and not texts:
         raise WorkspaceError(
@@ -89,37 +90,32 @@ def require_keys(workspace: WorkspacePaths, tables: Tables) -> None:
             f"workspace was made with; {remedy}",
             code="other_secret",
         )
-    if given is not None and not is_here:
-        write_file(path, f"{given.get_secret_value()}\n".encode(), mode=0o600)
+    if texts and not path.exists():
+        write_file(path, f"{texts[0]}\n".encode(), mode=0o600)
 
 
+@dataclass
 class Follower:
     """Fetches the snapshot that others have published, for readers, who change nothing. Serves any thread.
 
     ``error`` says why the last look at the store failed; readers are given what is here.
     """
 
-    def __init__(self, workspace: WorkspacePaths, tables: Tables) -> None:
-        self.error: BackstoryError | None = None
-        self._workspace = workspace
-        self._tables = tables
-        self._next_look = -math.inf
-        self._lock = threading.Lock()
+    workspace: WorkspacePaths
+    tables: Tables
+    error: BackstoryError | None = None
+    _next_look: float = -math.inf
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def follow(self) -> None:
-        """Look for a later snapshot, if it is time."""
-        if self._workspace.settings.storage.files is None or not self._lock.acquire(blocking=False):
+        """Look for a later snapshot, if it is time, and no other thread looks."""
+        if self.workspace.settings.storage.files is None or not self._lock.acquire(blocking=False):
             return
         try:
             if time.monotonic() >= self._next_look:
-                self.error = self._look()
-                self._next_look = time.monotonic() + (AWAY_SECONDS if self.error else LOOK_SECONDS)
+                fetch_snapshot(self.workspace, self.tables)
+                self.error, self._next_look = None, time.monotonic() + LOOK_SECONDS
+        except (StateError, SearchIndexError) as error:
+            self.error, self._next_look = error, time.monotonic() + AWAY_SECONDS
         finally:
             self._lock.release()
-
-    def _look(self) -> BackstoryError | None:
-        try:
-            fetch_snapshot(self._workspace, self._tables)
-        except (StateError, SearchIndexError) as error:
-            return error
-        return None

@@ -134,7 +134,7 @@ def test_a_partition_that_another_run_has_written_is_made_again(
 ) -> None:
     run_pipeline(workspace)
     expected = list_files(workspace)
-    other, compute, calls = open_workspace(workspace.root), WindowsStage.compute, list[list[str]]()
+    other, compute, calls = open_workspace(workspace.root), WindowsStage.compute_each, list[list[str]]()
     workspace.catalog.outdate("windows", ["2025-03-13", "2025-03-15"])
 
     def compute_late(self: WindowsStage, partitions: list[str]) -> object:
@@ -145,7 +145,7 @@ def test_a_partition_that_another_run_has_written_is_made_again(
         calls.append(partitions)
         return rows
 
-    monkeypatch.setattr(WindowsStage, "compute", compute_late)
+    monkeypatch.setattr(WindowsStage, "compute_each", compute_late)
     run_pipeline(workspace)
     assert calls == [["2025-03-13", "2025-03-15"]] * 2
     assert list_files(workspace) == expected

@@ -11,7 +11,6 @@ from typing import Final
 
 import polars as pl
 
-from backstory.base.errors import BackstoryError
 from backstory.base.telemetry import log_event
 from backstory.base.wording import count_rest
 from backstory.index.graph import GOOD_RECALL, REMEDY
@@ -19,7 +18,6 @@ from backstory.index.snapshot import current_version, read_manifest
 from backstory.pipeline.chats.leaks import SEARCHED_COLUMNS, find_leaks
 from backstory.pipeline.chats.named_documents import find_shown_names
 from backstory.pipeline.chats.stored_messages import PARTITIONED
-from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE
@@ -32,6 +30,9 @@ Partitions = Sequence[str] | None
 FindCases = Callable[[Workspace, Partitions], pl.DataFrame]
 
 logger = logging.getLogger(__name__)
+_WRITTEN_WITH: Final = {"quarantine": "messages", "sources": "documents"}
+"""The last stage that also writes a table, which is not its own."""
+_REMAKE: Final = "Delete data/{} and run `backstory run`."
 _EXAMPLES: Final = 2
 _EXAMPLE_CHARACTERS: Final = 160
 
@@ -59,13 +60,12 @@ class Check:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found among a number of rows: one row per case, their number and errors by partition."""
+    """What a check found among a number of rows: one row per case, and their number by partition."""
 
     check: Check
     cases: pl.DataFrame
     rows: int = 0
     by_partition: Mapping[str, int] = field(default_factory=dict)
-    failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -77,23 +77,16 @@ class CheckResult:
         """Number of cases, the first of them, and the remedy."""
         if self.passed:
             return "none found"
-        lines = [self.check.example.format_map(row) for row in self.cases.head(_EXAMPLES).to_dicts()]
-        examples = [cut_line(line, _EXAMPLE_CHARACTERS) for line in lines]
-        named = "; ".join(filter(None, [*examples, count_rest(len(self.cases), _EXAMPLES)]))
-        end = "" if named.endswith("…") else "."
+        examples = [self.check.example.format_map(row) for row in self.cases.head(_EXAMPLES).to_dicts()]
+        lines = [cut_line(example, _EXAMPLE_CHARACTERS) for example in examples]
+        named = "; ".join(filter(None, [*lines, count_rest(len(self.cases), _EXAMPLES)]))
         found = f"{len(self.cases)} found among {self.rows} ({self.check.what})"
-        return f"{found}: {named}{end} {self.check.remedy}"
+        return f"{found}: {named}. {self.check.remedy}"
 
 
 def checks_after(table: str) -> list[Check]:
     """Return the checks to run after the stage of a table, including those of tables that it also writes."""
-    written_by = {name: stage.table for stage in STAGES for name in (stage.table, *stage.side_outputs)}
-    return [check for check in CHECKS if written_by[check.table] == table]
-
-
-def _remake(table: str) -> str:
-    """Return the remedy for stored rows that cannot be right."""
-    return f"Delete data/{table} and run `backstory run`."
+    return [check for check in CHECKS if _WRITTEN_WITH.get(check.table, check.table) == table]
 
 
 def _reference(child: str, columns: Mapping[str, str], parent: str, name: str | None = None) -> Check:
@@ -117,7 +110,7 @@ def _reference(child: str, columns: Mapping[str, str], parent: str, name: str | 
         find=find,
         what=f"rows of {child} that name a row of {parent} that is not stored",
         example=", ".join(f"{column} {{{column}}}" for column in columns.values()),
-        remedy=_remake(child),
+        remedy=_REMAKE.format(child),
         waits=parent in ("document_chunks", "documents"),
     )
 
@@ -134,7 +127,7 @@ def _real_names(table: str) -> Check:
         find=lambda workspace, partitions: find_leaks(workspace, table, partitions),
         what="cells that hold what must not be there (a real name, a message of someone who opted out, contact data)",
         example="column {column}" + (" of message {message_id}" if table == "messages" else of_window),
-        remedy=remedies.get(table) or _remake(table),
+        remedy=remedies.get(table, _REMAKE.format(table)),
     )
 
 
@@ -156,9 +149,9 @@ def _find_later_documents(workspace: Workspace, partitions: Partitions) -> pl.Da
 def _find_index_deviations(workspace: Workspace, _: Partitions) -> pl.DataFrame:
     """Compare the counts of the published index with those of the tables that it was built from."""
     manifest = read_manifest(workspace.index / current_version(workspace.index))
-    searched = workspace.tables.read("documents").filter(pl.col("status") == "ok")
-    chunks = workspace.tables.read("document_chunks")
-    indexed = chunks.join(searched, on=["document_id", "revision"], how="semi")
+    key = ["document_id", "revision"]
+    searched = workspace.tables.read("documents", columns=[*key, "status"]).filter(status="ok")
+    indexed = workspace.tables.read("document_chunks", columns=key).join(searched, on=key, how="semi")
     rows = [
         ("documents", manifest.documents, len(searched)),
         ("document_chunks", manifest.rows, len(indexed)),
@@ -170,7 +163,7 @@ def _find_index_deviations(workspace: Workspace, _: Partitions) -> pl.DataFrame:
 def _find_low_recall(workspace: Workspace, _: Partitions) -> pl.DataFrame:
     recall = read_manifest(workspace.index / current_version(workspace.index)).recall_at_5
     found = pl.DataFrame({"recall_at_5": [recall]}, schema={"recall_at_5": pl.Float64})
-    return found.filter(pl.col("recall_at_5") < GOOD_RECALL).with_columns(remedy=pl.lit(REMEDY))
+    return found.filter(pl.col("recall_at_5") < GOOD_RECALL)
 
 
 def _find_unjudged_windows(workspace: Workspace, partitions: Partitions) -> pl.DataFrame:
@@ -280,8 +273,8 @@ CHECKS: Final = (
         name="low_recall",
         find=_find_low_recall,
         what="approximate indexes that miss too many of the best hits",
-        example="recall@5 {recall_at_5:.3f}; {remedy}",
-        remedy="`backstory doctor` measures it, too.",
+        example="recall@5 {recall_at_5:.3f}",
+        remedy=f"To find more, {REMEDY}; `backstory doctor` measures it, too.",
     ),
     Check(
         table="posts",
@@ -324,39 +317,30 @@ def make_check(workspace: Workspace, check: Check, partitions: Sequence[str] | N
 
 
 def find_cases(workspace: Workspace, check: Check, partitions: Sequence[str]) -> CheckResult:
-    """Run a check, and tell which partitions have cases, or cannot be checked."""
-    try:
-        finding = make_check(workspace, check, None if WHOLE in partitions else partitions)
-    except BackstoryError as error:
-        if len(partitions) == 1:
-            return CheckResult(check, pl.DataFrame(), failures={partitions[0]: str(error)})
-    else:
-        if finding.passed:
-            return finding
-        if len(partitions) == 1:
-            return replace(finding, by_partition={partitions[0]: len(finding.cases)})
-        if "window_id" in finding.cases.columns:
-            windows = workspace.tables.read("windows", partitions, columns=["window_id", "partition"])
-            named = finding.cases.join(windows, on="window_id")["partition"]
-            if len(named) == len(finding.cases):
-                return replace(finding, by_partition=dict(named.value_counts().iter_rows()))
-    parts = {key: find_cases(workspace, check, [key]) for key in partitions}
-    return CheckResult(
-        check,
-        # A case of no partition is found in each.
-        pl.concat([part.cases for part in parts.values()], how="diagonal").unique(maintain_order=True),
-        sum(part.rows for part in parts.values()),
-        {key: len(part.cases) for key, part in parts.items() if not part.passed},
-        {key: reason for part in parts.values() for key, reason in part.failures.items()},
-    )
-
-
-def remember(workspace: Workspace, check: Check, looked_at: Sequence[str], cases: Mapping[str, int]) -> None:
-    """Store the number of cases per partition in the catalog until the check runs there again."""
+    """Run a check, and tell which partitions have cases; the catalog remembers these until it runs there again."""
+    finding = make_check(workspace, check, None if WHOLE in partitions else partitions)
+    counts = _count_cases(workspace, check, finding.cases, partitions)
     name = _name_in_catalog(check)
-    known = workspace.catalog.read(name)
-    gone = dict.fromkeys(key for key in looked_at if key in known)
-    workspace.catalog.record(name, gone | {key: Entry("", "", count) for key, count in cases.items()})
+    gone = dict.fromkeys(workspace.catalog.read(name).keys() & partitions)
+    workspace.catalog.record(name, gone | {key: Entry("", "", number) for key, number in counts.items()})
+    return replace(finding, by_partition=counts)
+
+
+def _count_cases(
+    workspace: Workspace, check: Check, cases: pl.DataFrame, partitions: Sequence[str]
+) -> dict[str, int]:
+    """Count cases by partition; one of no partition counts in each."""
+    if cases.is_empty():
+        return {}
+    if len(partitions) == 1:
+        return {partitions[0]: len(cases)}
+    if "window_id" in cases.columns:
+        windows = workspace.tables.read("windows", partitions, columns=["window_id", "partition"])
+        named = cases.join(windows, on="window_id")["partition"]
+        if len(named) == len(cases):
+            return dict(named.value_counts().iter_rows())
+    counts = {key: len(check.find(workspace, [key])) for key in partitions}
+    return {key: number for key, number in counts.items() if number}
 
 
 def remembered_cases(workspace: Workspace, check: Check) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Final
 
 from backstory.base.errors import (
@@ -20,7 +20,7 @@ from backstory.ingest.sources.listing import require_packages
 from backstory.pipeline.chats.copies import drop_unused_answers
 from backstory.pipeline.chats.named_documents import record_named_documents
 from backstory.pipeline.chats.stored_messages import PARTITIONED
-from backstory.pipeline.checks.checks import Check, checks_after, find_cases, remember, remembered_cases
+from backstory.pipeline.checks.checks import Check, checks_after, find_cases, remembered_cases
 from backstory.pipeline.incremental.inputs import depends_on_model
 from backstory.pipeline.incremental.report import StageResult, join_rounds, log_report
 from backstory.pipeline.incremental.visible_documents import name_kept_snapshots
@@ -80,7 +80,7 @@ class Builder:
         if self._takes_turns:
             self._make_in_turn()
         else:
-            with self._resources.sharing_index():
+            with closing(self._resources):
                 self._make(ANSWERS, run.partitions)
         if run.refused_at:
             for stage in (stage for stage in self._stages if stage.table not in run.made):
@@ -194,7 +194,7 @@ class Builder:
             # A name that is found in a document changes contexts of earlier days, which must be made in their turn.
             record_named_documents(workspace)
             published = resources.posts = find_added_posts(resources)
-            with resources.sharing_index():
+            with closing(resources):
                 while self._left and self._may_go_on():
                     place = self._find_first_stale()
                     # The partitions before it have nothing to search, or nothing that has changed.
@@ -253,7 +253,9 @@ class Builder:
         if partitions and stage is SEARCHING[0]:
             kept = name_kept_snapshots(self._workspace, self._resources.visible, partitions)
             for searching in SEARCHING:
-                for key in searching(RunResources(self._workspace), list(kept), kept).stale_partitions():
+                stage_of_kept = searching(RunResources(self._workspace), list(kept))
+                stage_of_kept.searched = kept
+                for key in stage_of_kept.stale_partitions():
                     del kept[key]
             run.kept = run.kept.difference(partitions) | set(kept)
         return [key for key in partitions if key not in run.kept]
@@ -265,16 +267,16 @@ class Builder:
         if not partitions or not run.checks:
             return
         places = [WHOLE] if WHOLE in partitions or check.table not in PARTITIONED else partitions
-        finding = find_cases(workspace, check, places)
-        looked_at = [key for key in places if key not in finding.failures]
-        remember(workspace, check, looked_at, finding.by_partition)
-        if not finding.failures:
-            run.found[check] = finding
-            on_progress(finding)
         told = f"{check.table}, check {check.name}: "
+        try:
+            finding = find_cases(workspace, check, places)
+        except BackstoryError as error:
+            run.fail(check.table, dict.fromkeys(places, f"{told}{error}"))
+            return
+        run.found[check] = finding
+        on_progress(finding)
         if check.blocking:
             run.fail(check.table, dict.fromkeys(finding.by_partition, f"{told}{finding.message}"))
-        run.fail(check.table, {key: f"{told}{reason}" for key, reason in finding.failures.items()})
 
 
 def find_broken(workspace: Workspace, partitions: Sequence[str]) -> Run:

@@ -20,13 +20,19 @@ from backstory.models.llm_reranker import MAX_OUTPUT_TOKENS
 from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.models.usage import Usage
 from backstory.pipeline.history.spending import estimate_cost, find_price
-from backstory.pipeline.incremental.inputs import content_of, read_previous
+from backstory.pipeline.incremental.inputs import (
+    content_of,
+    read_previous,
+    split_by_partition,
+    split_by_window,
+)
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages.documents import read_documents
 from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.stages.posts import PostsStage
 from backstory.pipeline.stages.search_index import SearchIndexStage, cut_documents
-from backstory.pipeline.stages.windows import DecisionsStage, HitsStage, cut_messages, cut_to_queries
+from backstory.pipeline.stages.stage import RunResources
+from backstory.pipeline.stages.windows import DecisionsStage, HitsStage, WindowChunksStage, WindowsStage
 from backstory.pipeline.stages.writer_material import find_neighbours
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.embedding import EmbeddingSettings
@@ -144,12 +150,14 @@ def _make(workspace: Workspace, wanted: Sequence[str]) -> Made:
     """Make the tables up to the texts that are embedded, as the stages do."""
     messages = read_all_messages(workspace, wanted)
     messages = messages.with_columns(partition_keys(messages, workspace.settings.partitions.grain))
-    windows = cut_messages(workspace, messages, wanted)
-    queries = cut_to_queries(workspace, pl.concat(windows.values()), messages, wanted)
+    resources = RunResources(workspace)
+    windows = WindowsStage(resources, wanted).compute([*wanted], messages)
+    queries = WindowChunksStage(resources, wanted).compute([*wanted], messages, windows)
     read, _ = read_documents(workspace, workspace.list_documents(), FileHashes(workspace.catalog))
     chunks = cut_documents(workspace, read.documents, read_previous(workspace, "document_chunks"))
     whole = {"documents": {WHOLE: read.documents}, "document_chunks": {WHOLE: chunks}}
-    return {"windows": windows, "window_chunks": queries, **whole}
+    by_window = {"window_chunks": split_by_window(queries, windows, wanted)}
+    return {"windows": split_by_partition(windows, wanted, keep_key=True), **by_window, **whole}
 
 
 def _predict_pace(

@@ -26,7 +26,7 @@ from backstory.ingest.privacy.erasure_list import leave_out_documents, read_forg
 from backstory.ingest.sources.listing import fetch_sources, hash_listing
 from backstory.pipeline.chats.copies import clear_copies_of_documents
 from backstory.pipeline.incremental.inputs import is_made_by_this_code, read_previous
-from backstory.pipeline.incremental.report import CLEARED, log_unread
+from backstory.pipeline.incremental.report import CLEARED, add_counts, log_unread
 from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
@@ -37,8 +37,8 @@ logger = logging.getLogger(__name__)
 _DOCUMENTS = "documents"
 
 _LOST_HISTORY: Final = (
-    "the table documents of the last run is damaged, or of an earlier version of Backstory; this run built it again "
-    "from the files. It lacks earlier revisions and deleted documents, and the run did not ask about missing documents"
+    "the table documents was damaged, or of another version of Backstory, and was made again from the files. It lacks "
+    "earlier revisions and deleted documents, and the run did not ask about missing documents"
 )
 
 
@@ -84,9 +84,8 @@ class DocumentsStage(Stage):
         workspace = self.workspace
         was_made = WHOLE in workspace.catalog.read(_DOCUMENTS)
         read, previous = read_documents(workspace, self._listing, self.hashes)
-        self.inputs = (
-            self.hash_inputs()
-        )  # as the files were read; they may have changed since they were hashed
+        # As the files were read, which may have changed since they were hashed.
+        self.inputs = self.hash_inputs()
         if previous is not None:
             cleared = clear_copies_of_documents(workspace, previous, read.documents)
             self.counts |= {CLEARED: cleared} if cleared else {}
@@ -118,7 +117,7 @@ class DocumentsStage(Stage):
                 "put documents into it, or set `documents: {folder: ...}`"
             )
             logger.warning("%s", notice)
-            self.counts["notice"] = "; ".join(filter(None, [str(self.counts.get("notice", "")), notice]))
+            add_counts(self.counts, {"notice": notice})
 
     @cached_property
     def _listing(self) -> FolderListing:

@@ -144,7 +144,7 @@ class MessagesStage(Stage):
         """Return the number of messages of each partition."""
         return dict(self._read().messages["partition"].value_counts().iter_rows())
 
-    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+    def compute_each(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Return the messages of the partitions."""
         rows = self._read().messages
         return split_by_partition(rows.filter(pl.col("partition").is_in(partitions)), partitions)

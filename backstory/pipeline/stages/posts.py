@@ -21,7 +21,6 @@ from backstory.pipeline.chats.leaks import make_discretion
 from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
 from backstory.pipeline.history.spending import estimate_cost, find_price
 from backstory.pipeline.incremental.report import add_counts
-from backstory.pipeline.stages.messages import list_known_partitions
 from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.stages.writer_material import (
     TABLES_READ,
@@ -111,7 +110,7 @@ class PostsStage(Stage):
                 changed.add(entry.inputs)
         return [key for key in self.partitions if key in changed]
 
-    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+    def compute_each(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
         """Write the posts of the partitions and their files."""
         workspace, writer, calls = self.workspace, self.workspace.writer, self._calls
         if writer is None:
@@ -140,7 +139,6 @@ class PostsStage(Stage):
         """Tell what stays in the folder of the posts, and what of the settings names nothing."""
         workspace = self.workspace
         self._note(_describe_unknown_grains(workspace))
-        self._note(_describe_gap(workspace, self.partitions))
         if workspace.writer is None and (left := len(workspace.catalog.read(FILES))):
             use = "stay documents of later windows" if workspace.feeds_back else "stay as they are"
             self._note(
@@ -214,19 +212,6 @@ def _describe_unknown_grains(workspace: Workspace) -> str:
     known = set(workspace.tables.read("windows", columns=["conversation_id"])["conversation_id"])
     unknown, there = name_some(sorted(named.keys() - known), _NAMED), name_some(sorted(known), _NAMED)
     return unknown and f"writers.grains names {unknown}, of which there is no window; there is {there}."
-
-
-def _describe_gap(workspace: Workspace, partitions: Sequence[str]) -> str:
-    """Return which earlier partitions were left out, so that these partitions are made again with their posts."""
-    written = workspace.catalog.read(POSTS)
-    if not (is_made_in_turn(workspace) and written and partitions):
-        return ""
-    earlier = [key for key in list_known_partitions(workspace) if min(written) < key < partitions[0]]
-    absent = name_some([key for key in earlier if key not in written], _NAMED)
-    return absent and (
-        f"{absent} has no posts yet, so this run writes later windows without them, and a later run writes these "
-        "windows again. `backstory run` writes all of them in the order of time."
-    )
 
 
 def is_made_in_turn(workspace: Workspace) -> bool:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import replace
+from typing import ClassVar
 
 import polars as pl
 from pydantic import ValidationError
 
 from backstory.base.environment import SETTINGS_FILE
-from backstory.base.errors import ModelError, SearchIndexError, SettingsError, StateError
+from backstory.base.errors import ConflictError, ModelError, SearchIndexError, SettingsError, StateError
 from backstory.index.build import arrange, publish_content
 from backstory.index.calibration import calibrate, describe_calibration
 from backstory.index.chunks import cut_document_chunks, embedding_texts
@@ -42,6 +42,45 @@ logger = logging.getLogger(__name__)
 _EMBEDDING = "embedding of the index"
 
 
+class DocumentChunksStage(Stage):
+    """Cuts the searched documents into chunks. Unchanged revisions keep their chunks."""
+
+    table = "document_chunks"
+    reads = ("documents",)
+    contents = ("documents",)
+    partitioned = False
+
+    def compute(self, _: list[str], /, *tables: pl.DataFrame) -> pl.DataFrame:
+        """Cut the documents whose chunks are not known."""
+        [documents], previous = tables, read_previous(self.workspace, "document_chunks")
+        chunks = cut_documents(self.workspace, documents, previous)
+        kept = 0 if previous is None else chunks.join(previous, on="chunk_id", how="semi").height
+        self.counts |= {"kept": kept, "tokens": int(chunks["token_count"].sum())}
+        return chunks
+
+
+def cut_documents(
+    workspace: Workspace, documents: pl.DataFrame, previous: pl.DataFrame | None
+) -> pl.DataFrame:
+    """Cut documents into chunks; revisions whose chunks are in the table as it was keep them."""
+    settings, embedder = workspace.settings.chunks, workspace.embedder
+    known = {reader.name for reader in READERS}
+    if unknown := settings.chunkers.keys() - known:
+        raise SettingsError(
+            f"{SETTINGS_FILE}: chunks.chunkers names {', '.join(sorted(unknown))}, which no reader reads; the formats "
+            f"are {', '.join(sorted(known))}",
+            code="unknown_format",
+        )
+    return cut_document_chunks(
+        documents,
+        settings,
+        max_tokens=embedder.max_input_tokens,
+        counter=embedder,
+        counter_id=embedder.id,
+        previous=previous if is_made_by_this_code(workspace, "document_chunks") else None,
+    )
+
+
 class SearchIndexStage(Stage):
     """Embeds the chunks that are not in the cache, and publishes a snapshot if anything changed.
 
@@ -52,6 +91,8 @@ class SearchIndexStage(Stage):
     reads = ("documents", "document_chunks")
     contents = ("documents", "document_chunks")
     partitioned = False
+    without_refused: ClassVar[tuple[type[Stage], ...]] = (DocumentsStage, DocumentChunksStage)
+    """What is made again if the service refuses a document."""
 
     def stale_partitions(self) -> list[str]:
         """Return ``["all"]`` if the stage would publish a snapshot."""
@@ -72,11 +113,6 @@ class SearchIndexStage(Stage):
         workspace = self.workspace
         documents, chunks = self.read(partitions)
         vectors = self._embed(documents, chunks)
-        if vectors is None:
-            for stage in (DocumentsStage, DocumentChunksStage):
-                stage(self.resources, []).build()
-            self.make(partitions)
-            return
         embedder = workspace.embedder
         content = arrange(documents, chunks, vectors, embedder.id, workspace.settings.index)
         calibration = calibrate(
@@ -109,8 +145,8 @@ class SearchIndexStage(Stage):
         if manifest.recall_at_5 is not None:
             self.counts["recall_at_5"] = manifest.recall_at_5
 
-    def _embed(self, documents: pl.DataFrame, chunks: pl.DataFrame) -> Vectors | None:
-        """Embed chunks; None if the service refuses a document, which is recorded."""
+    def _embed(self, documents: pl.DataFrame, chunks: pl.DataFrame) -> Vectors:
+        """Embed chunks; if the service refuses a document, that is recorded, and all is made again without it."""
         workspace = self.workspace
         texts = embedding_texts(chunks, documents)
         try:
@@ -123,7 +159,9 @@ class SearchIndexStage(Stage):
             # What it quotes of the document is for the output of the run, not for tables and alerts.
             logger.warning("%s: %s", uri, error)
             record_refusal(workspace, uri, revision, hide_quotes(f"{uri}: {error}"))
-            return None
+            for stage in self.without_refused:
+                stage(self.resources, []).build()
+            raise ConflictError(f"the service refuses {uri}") from error
         self.counts |= embedded.stats.as_counts()
         return embedded.vectors
 
@@ -134,27 +172,22 @@ class AddedPostsStage(SearchIndexStage):
     The last step of the run reads, cuts and embeds them again, writes the tables and publishes all.
     """
 
+    without_refused = ()
+
     def stale_partitions(self) -> list[str]:
         """Return ``["all"]`` if posts were written or removed since the last reading."""
         return [WHOLE] if self._list_changed() else []
 
-    def make(self, partitions: list[str]) -> None:
+    def make(self, partitions: list[str]) -> None:  # noqa: ARG002 - there is one
         """Read, cut and embed posts, and put them in their place among the others."""
-        workspace, base, slugs = self.workspace, self.resources.base, self._list_changed()
-        posts = self._posts
-        files = {slug: file for slug, file in posts.files.items() if slug not in slugs}
-        files |= _list_files(workspace, slugs)
+        workspace, base, posts, slugs = self.workspace, self.resources.base, self._posts, self._list_changed()
         documents = read_posts_again(workspace, posts.documents, slugs)
-        if documents.equals(posts.documents):
-            self.resources.posts = replace(posts, files=files)
-            return
         chunks = cut_documents(workspace, documents, posts.chunks)
         vectors = self._embed(documents, chunks)
-        if vectors is None:
-            self.make(partitions)
-            return
         settings, main = base.manifest.settings, base.manifest.main_stemmer
         content = arrange(documents, chunks, vectors, workspace.embedder.id, settings, main)
+        files = {slug: file for slug, file in posts.files.items() if slug not in slugs}
+        files |= _list_files(workspace, slugs)
         visible = posts.visible.with_posts(documents)
         self.resources.posts = AddedPosts(documents, chunks, files, visible, with_posts(base, content))
 
@@ -194,43 +227,3 @@ def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
         return EmbeddingSettings.model_validate_json(recorded.inputs)
     except ValidationError:
         return None
-
-
-class DocumentChunksStage(Stage):
-    """Cuts the searched documents into chunks. Unchanged revisions keep their chunks."""
-
-    table = "document_chunks"
-    reads = ("documents",)
-    contents = ("documents",)
-    partitioned = False
-
-    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
-        """Cut the documents whose chunks are not known."""
-        workspace = self.workspace
-        [documents], previous = self.read(partitions), read_previous(workspace, "document_chunks")
-        chunks = cut_documents(workspace, documents, previous)
-        kept = 0 if previous is None else chunks.join(previous, on="chunk_id", how="semi").height
-        self.counts |= {"kept": kept, "tokens": int(chunks["token_count"].sum())}
-        return {WHOLE: chunks}
-
-
-def cut_documents(
-    workspace: Workspace, documents: pl.DataFrame, previous: pl.DataFrame | None
-) -> pl.DataFrame:
-    """Cut documents into chunks; revisions whose chunks are in the table as it was keep them."""
-    settings, embedder = workspace.settings.chunks, workspace.embedder
-    known = sorted({reader.name for reader in READERS})
-    if unknown := sorted(set(settings.chunkers) - set(known)):
-        raise SettingsError(
-            f"{SETTINGS_FILE}: chunks.chunkers names {', '.join(unknown)}, which no reader reads; the formats are "
-            f"{', '.join(known)}",
-            code="unknown_format",
-        )
-    return cut_document_chunks(
-        documents,
-        settings,
-        max_tokens=embedder.max_input_tokens,
-        counter=embedder,
-        counter_id=embedder.id,
-        previous=previous if is_made_by_this_code(workspace, "document_chunks") else None,
-    )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -29,7 +28,7 @@ from backstory.index.search import SearchIndex, open_index
 from backstory.models.embeddings.embed import EmbeddedTexts, embed_texts
 from backstory.models.embeddings.protocol import Task
 from backstory.pipeline.chats.people import read_people
-from backstory.pipeline.chats.stored_messages import hash_read_messages
+from backstory.pipeline.chats.stored_messages import hash_read_messages, read_with_previous
 from backstory.pipeline.incremental.inputs import (
     content_of,
     drop_other_grain,
@@ -37,6 +36,8 @@ from backstory.pipeline.incremental.inputs import (
     hash_dependencies,
     read_table_rows,
     record_maker,
+    split_by_partition,
+    split_by_window,
 )
 from backstory.pipeline.incremental.report import StageResult, log_report
 from backstory.pipeline.incremental.visible_documents import VisibleDocuments, read_visible
@@ -78,7 +79,6 @@ class RunResources:
         self.widened_to: list[str] = []
         self.posts: AddedPosts | None = None
         self._base: SearchIndex | None = None
-        self._visible: tuple[Entry | None, VisibleDocuments] | None = None
 
     @property
     def index(self) -> SearchIndex:
@@ -87,30 +87,25 @@ class RunResources:
 
     @property
     def base(self) -> SearchIndex:
-        """The published snapshot, opened on first use, and only within :meth:`sharing_index`."""
+        """The published snapshot, opened on first use. Nothing may publish another one until it is closed."""
         if self._base is None:
             self._base = open_index(self.workspace.index, embedder_id=self.workspace.embedder.id)
         return self._base
 
-    @contextmanager
-    def sharing_index(self) -> Iterator[None]:
-        """Let stages use one open index, which is closed at the end. Nothing may publish another one meanwhile."""
-        try:
-            yield
-        finally:
-            if self._base is not None:
-                self._base.close()
-            self._base = None
+    def close(self) -> None:
+        """Close the index, which is opened again when a stage next needs it."""
+        if self._base is not None:
+            self._base.close()
+        self._base = None
 
     @property
     def visible(self) -> VisibleDocuments:
         """The documents that windows may see."""
-        if self.posts is not None:
-            return self.posts.visible
-        entry = self.workspace.catalog.read("documents").get(WHOLE)
-        if self._visible is None or self._visible[0] != entry:
-            self._visible = (entry, read_visible(self.workspace))
-        return self._visible[1]
+        return self._published if self.posts is None else self.posts.visible
+
+    @cached_property
+    def _published(self) -> VisibleDocuments:
+        return read_visible(self.workspace)
 
     def embed(self, texts: Sequence[str], task: Task, what: str) -> EmbeddedTexts:
         """Compute the vectors of texts that are not cached, and tell how far this is."""
@@ -151,15 +146,9 @@ class Stage:
     weighed_by: ClassVar[str | None] = None
     """The table whose rows limit how many partitions are built at once; None to build all at once."""
 
-    def __init__(
-        self, resources: RunResources, partitions: Sequence[str], snapshots: Mapping[str, str] | None = None
-    ) -> None:
-        """Prepare an execution; nothing is read yet.
-
-        ``snapshots`` names by partition the version of the index to compare with, in place of the present one.
-        """
+    def __init__(self, resources: RunResources, partitions: Sequence[str]) -> None:
+        """Prepare an execution; nothing is read yet."""
         self.resources = resources
-        self.snapshots = snapshots
         self.workspace = resources.workspace
         self.partitions = list(partitions) if self.partitioned else [WHOLE]
         self.counts: dict[str, int | float | str] = {}
@@ -201,12 +190,22 @@ class Stage:
         return ()
 
     def read(self, partitions: Sequence[str]) -> list[pl.DataFrame]:
-        """Read the tables in :attr:`contents`, in their order."""
-        return [read_table_rows(self.workspace, table, partitions) for table in self.contents]
+        """Read what :meth:`compute` is given: the messages that :attr:`overlaps` names, and :attr:`contents`."""
+        messages = [read_with_previous(self.workspace, partitions)] if self.overlaps else []
+        return [*messages, *(read_table_rows(self.workspace, table, partitions) for table in self.contents)]
 
-    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
-        """Return the rows of the given partitions."""
+    def compute(self, partitions: list[str], /, *tables: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of partitions, made from the tables of :meth:`read`."""
         raise NotImplementedError
+
+    def compute_each(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+        """Return the rows of each of the given partitions."""
+        rows = self.compute(partitions, *self.read(partitions))
+        if not self.partitioned:
+            return {WHOLE: rows}
+        if "partition" in rows.columns:
+            return split_by_partition(rows, partitions, keep_key=True)
+        return split_by_window(rows, read_table_rows(self.workspace, "windows", partitions), partitions)
 
     def stale_partitions(self) -> list[str]:
         """List the partitions whose inputs have changed, or whose file differs from the one that was written."""
@@ -222,7 +221,7 @@ class Stage:
 
     def make(self, partitions: list[str]) -> None:
         """Write and record partitions."""
-        frames = self.compute(partitions)
+        frames = self.compute_each(partitions)
         made = {(self.table, key): Made(frames[key], self.inputs[key]) for key in partitions}
         self.workspace.tables.commit(made, seen=self.seen)
 
@@ -260,14 +259,14 @@ class Stage:
                 if isinstance(error, RemovalError) or not self.resources.isolates_failures:
                     raise
                 rest = [*group, *chain.from_iterable(groups)]
-                if isinstance(error, StoppedError):
-                    self.stopped, left = str(error), rest
-                    break
                 if isinstance(error, _OF_EVERY_PARTITION):
                     self.failures |= dict.fromkeys(rest, str(error))
                     break
                 if len(group) > 1:
                     groups.extendleft([key] for key in reversed(group))
+                elif isinstance(error, StoppedError):
+                    self.stopped, left = str(error), rest
+                    break
                 else:
                     self.failures[group[0]] = str(error)
             else:

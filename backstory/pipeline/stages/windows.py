@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
-from math import ceil
+from functools import cache, cached_property, partial
 
 import polars as pl
 
@@ -20,11 +19,8 @@ from backstory.pipeline.chats.named_documents import (
     record_named_documents,
 )
 from backstory.pipeline.chats.people import read_people, show_chunks, show_messages
-from backstory.pipeline.chats.stored_messages import read_with_previous
 from backstory.pipeline.incremental.inputs import (
     hash_dependencies,
-    read_table_rows,
-    split_by_partition,
     values_read_by,
 )
 from backstory.pipeline.incremental.report import add_counts
@@ -32,7 +28,6 @@ from backstory.pipeline.incremental.visible_documents import record_searched
 from backstory.pipeline.query_index import make_retrieval
 from backstory.pipeline.stages.posts import remove_posts_of_gone_windows
 from backstory.pipeline.stages.stage import Stage
-from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.assembly import Retrieval
 from backstory.retrieval.contexts import make_window_contexts
 from backstory.retrieval.hits import Queries, plan_queries
@@ -52,9 +47,16 @@ class WindowsStage(Stage):
     overlaps = True
     weighed_by = "messages"
 
-    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
-        """Cut the messages of the partitions."""
-        return cut_messages(self.workspace, read_with_previous(self.workspace, partitions), partitions)
+    def compute(self, partitions: list[str], /, *tables: pl.DataFrame) -> pl.DataFrame:
+        """Cut the messages of partitions, and of the partitions before, which have their ``partition``."""
+        [messages], settings = tables, self.workspace.settings
+        return cut_windows(
+            messages,
+            settings.windows,
+            partitions=partitions,
+            grain=settings.partitions.grain,
+            count_tokens=self.workspace.embedder.count_tokens,
+        )
 
     def end(self) -> None:
         """Remove the posts of windows that are gone."""
@@ -71,55 +73,22 @@ class WindowChunksStage(Stage):
     overlaps = True
     weighed_by = "messages"
 
-    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
-        """Cut the windows of the partitions."""
-        [windows] = self.read(partitions)
-        messages = read_with_previous(self.workspace, partitions)
-        return cut_to_queries(self.workspace, windows, messages, partitions)
-
-
-def cut_messages(
-    workspace: Workspace, messages: pl.DataFrame, partitions: Sequence[str]
-) -> dict[str, pl.DataFrame]:
-    """Cut messages, with their ``partition`` and those of the partitions before, into the windows of partitions."""
-    settings = workspace.settings
-    windows = cut_windows(
-        messages,
-        settings.windows,
-        partitions=partitions,
-        grain=settings.partitions.grain,
-        count_tokens=workspace.embedder.count_tokens,
-    )
-    return split_by_partition(windows, partitions, keep_key=True)
-
-
-def cut_to_queries(
-    workspace: Workspace, windows: pl.DataFrame, messages: pl.DataFrame, partitions: Sequence[str]
-) -> dict[str, pl.DataFrame]:
-    """Cut the windows of partitions into query chunks."""
-    settings, embedder = workspace.settings, workspace.embedder
-    chunks = cut_window_chunks(
-        windows,
-        messages,
-        settings.queries,
-        max_tokens=min(settings.chunks.max_tokens, embedder.max_input_tokens),
-        counter=embedder,
-        default_min_tokens=embedder.default_query_tokens,
-    )
-    return _split(chunks, windows, partitions)
-
-
-def _split(frame: pl.DataFrame, windows: pl.DataFrame, partitions: Sequence[str]) -> dict[str, pl.DataFrame]:
-    """Cut rows with a ``window_id`` by the partition of their window."""
-    keyed = frame.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
-    return split_by_partition(keyed, partitions)
+    def compute(self, _: list[str], /, *tables: pl.DataFrame) -> pl.DataFrame:
+        """Cut windows."""
+        messages, windows = tables
+        settings, embedder = self.workspace.settings, self.workspace.embedder
+        return cut_window_chunks(
+            windows,
+            messages,
+            settings.queries,
+            max_tokens=min(settings.chunks.max_tokens, embedder.max_input_tokens),
+            counter=embedder,
+            default_min_tokens=embedder.default_query_tokens,
+        )
 
 
 class RetrievalStage(Stage):
-    """A stage that searches the index for windows, and knows whom the documents name.
-
-    Where written posts are documents, a version of the index is that of ``visible_documents.Earlier``.
-    """
+    """A stage that searches the index for windows, and knows whom the documents name."""
 
     weighed_by = "window_chunks"
 
@@ -127,14 +96,18 @@ class RetrievalStage(Stage):
         """Search the documents for names of members."""
         record_named_documents(self.workspace)
 
+    @cached_property
+    def searched(self) -> Mapping[str, str]:
+        """The version of the index by partition, where that is not the published one: the documents before it."""
+        if not self.workspace.feeds_back:
+            return {}
+        earlier = self.resources.visible.name_earlier(self.partitions)
+        return {key: documents.version for key, documents in earlier.items()}
+
     def hash_dependencies(self) -> Mapping[str, str]:
-        """Hash the settings and the snapshot; where written posts are documents, the documents before a partition."""
-        workspace, searched = self.workspace, self.snapshots or {}
-        if self.snapshots is None and workspace.feeds_back:
-            earlier = self.resources.visible.name_earlier(self.partitions)
-            searched = {key: documents.version for key, documents in earlier.items()}
-        depends = cache(partial(hash_dependencies, workspace, self.table))
-        return {key: depends(searched.get(key)) for key in self.partitions}
+        """Hash the settings and the version of the index."""
+        depends = cache(partial(hash_dependencies, self.workspace, self.table))
+        return {key: depends(self.searched.get(key)) for key in self.partitions}
 
     def retrieval(self) -> Retrieval:
         """Return the search of the index, by the settings."""
@@ -154,13 +127,13 @@ class HitsStage(RetrievalStage):
     reads = ("windows", "window_chunks", "search_index")
     contents = ("windows", "window_chunks")
 
-    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
-        """Search for the query chunks of the partitions."""
+    def compute(self, partitions: list[str], /, *tables: pl.DataFrame) -> pl.DataFrame:
+        """Search for query chunks."""
+        windows, chunks = tables
         if self.workspace.feeds_back:
             record_searched(self.workspace, self.resources.visible.name_earlier(partitions))
-        windows, chunks = self.read(partitions)
         if not self.workspace.settings.rag.enabled:
-            return dict.fromkeys(partitions, empty(Hits))
+            return empty(Hits)
         documents = self.resources.index.documents
         if unknown := "; ".join(describe_unknown_settings(documents, self.workspace.settings.rag)):
             if "notice" not in self.counts:
@@ -170,7 +143,7 @@ class HitsStage(RetrievalStage):
         found = self.retrieval().find_hits(queries)
         add_counts(self.counts, {"queries": found.queries, "engine": found.engine, "reason": found.reason})
         add_counts(self.counts, stats.as_counts())
-        return _split(found.frame, windows, partitions)
+        return found.frame
 
 
 class DecisionsStage(RetrievalStage):
@@ -185,22 +158,14 @@ class DecisionsStage(RetrievalStage):
         is_sent = self.workspace.settings.rerank.paid_model is not None
         return [hash_sent_documents(self.workspace)] if is_sent else []
 
-    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
-        """Decide about the hits of the partitions."""
-        hits, windows, chunks = self.read(partitions)
+    def compute(self, _: list[str], /, *tables: pl.DataFrame) -> pl.DataFrame:
+        """Decide about hits."""
+        hits, windows, chunks = tables
         queries = cache(lambda: self.embed_queries(windows, chunks)[0])
         judged = self.retrieval().judge(hits, chunks, lambda wanted: queries().vectors_of(wanted))
         causes = judged.frame["cause"].value_counts().iter_rows()
         add_counts(self.counts, {**{f"cause_{cause}": n for cause, n in causes}, **judged.counts})
-        return _split(judged.frame, windows, partitions)
-
-    def weigh(self, partitions: list[str]) -> Mapping[str, int]:
-        """Return the query chunks; with a reranker, more, so that a killed process loses little of its work."""
-        rows, settings = super().weigh(partitions), self.workspace.settings
-        if self.workspace.reranker is None:
-            return rows
-        share = ceil(settings.partitions.rows_at_once / settings.rerank.threads)
-        return {key: max(share, rows.get(key, 0)) for key in partitions}
+        return judged.frame
 
 
 class ContextsStage(RetrievalStage):
@@ -208,17 +173,16 @@ class ContextsStage(RetrievalStage):
 
     table = "contexts"
     reads = ("decisions", "windows", "window_chunks", "search_index")
-    contents = ("decisions", "window_chunks")
+    contents = ("decisions", "windows", "window_chunks")
     shows_people = True
 
     def list_further(self) -> Sequence[str]:
         """Hash whom the documents name, and how readers see that."""
         return [hash_shown_documents(self.workspace)]
 
-    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
-        """Gather the chunks of the partitions."""
-        decisions, chunks = self.read(partitions)
-        windows = read_table_rows(self.workspace, "windows", partitions)
+    def compute(self, _: list[str], /, *tables: pl.DataFrame) -> pl.DataFrame:
+        """Gather chunks."""
+        decisions, windows, chunks = tables
         shown = show_chunks(chunks, windows, read_people(self.workspace))
         conversations = dict(windows.select("window_id", "conversation_id").iter_rows())
         view = NameView(self.workspace, "readers")
@@ -226,7 +190,7 @@ class ContextsStage(RetrievalStage):
         def show(window_id: str, document_id: str, text: str) -> str:
             return view.show(document_id, text, conversations[window_id]) or ""
 
-        return _split(self.retrieval().gather(decisions, chunks, shown, show), windows, partitions)
+        return self.retrieval().gather(decisions, chunks, shown, show)
 
     def begin(self) -> None:
         """Search the documents for names of members, and tell what was found."""
@@ -243,13 +207,14 @@ class WindowContextsStage(RetrievalStage):
     overlaps = True
     shows_people = True
 
-    def compute(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
-        """Summarize the windows of the partitions."""
+    def compute(self, _: list[str], /, *tables: pl.DataFrame) -> pl.DataFrame:
+        """Summarize windows."""
+        messages, windows, chunks, hits, decisions, contexts = tables
         workspace, settings = self.workspace, self.workspace.settings
-        windows, chunks, hits, decisions, contexts = self.read(partitions)
         index, people = self.resources.index, read_people(workspace)
         posts = index.list_posts(decisions["chunk_id"].unique()) if workspace.feeds_back else None
-        _, assessments = self.retrieval().assess(windows, chunks, decisions, workspace.embedder.languages)
+        languages = workspace.embedder.languages
+        assessments = self.retrieval().assess(windows, chunks, decisions, languages)[1]
         summary = make_window_contexts(
             windows,
             chunks,
@@ -263,9 +228,9 @@ class WindowContextsStage(RetrievalStage):
             index_version=index.manifest.version,
             settings_hash=digest_json(values_read_by(workspace, "window_contexts"), length=16),
             posts=posts,
-            messages=show_messages(windows, read_with_previous(workspace, partitions), people),
+            messages=show_messages(windows, messages, people),
         )
         for column in ("status", "verdict", "language"):
             values = summary[column].value_counts()
             add_counts(self.counts, {f"{column}_{key or 'unclear'}": n for key, n in values.iter_rows()})
-        return _split(summary, windows, partitions)
+        return summary

@@ -75,31 +75,25 @@ def read_assignment(
     windows = _read_windows(workspace, [*told, *later])
     periods = _group(windows, workspace.settings.writers)
     in_letters = {row["window_id"] for rows in periods.values() for row in rows}
-    single = [row["window_id"] for row in windows if row["partition"] == partition]
-    asked = {*single}.difference(in_letters).intersection(single if wanted is None else wanted)
-    material = read_material(workspace, partition, asked)
+    own = {row["window_id"] for row in windows if row["partition"] == partition}
+    asked = own.intersection(own if wanted is None else wanted)
+    material, elsewhere = read_material(workspace, partition, asked - in_letters), list[tuple[_Row, str]]()
 
     @cache
     def read_parts(key: str) -> dict[str, Part]:
-        is_made = all(key in workspace.catalog.read(table) for table in TABLES_READ)
+        is_made = key in told and all(key in workspace.catalog.read(table) for table in TABLES_READ)
         return {part[0].window_id: part for part in read_material(workspace, key)} if is_made else {}
 
     def read(rows: Sequence[_Row]) -> list[Part]:
-        return [
-            parts[row["window_id"]]
-            for row in rows
-            if row["partition"] in told and (parts := read_parts(row["partition"]))
-        ]
+        return [parts[row["window_id"]] for row in rows if (parts := read_parts(row["partition"]))]
 
-    elsewhere = []
     for (conversation_id, grain, key), rows in periods.items():
         slug, home = name_letter(conversation_id, grain, key), rows[-1]
         elsewhere += [(row, slug) for row in rows if row["partition"] == partition and row is not home]
-        if home["partition"] == partition and (wanted is None or home["window_id"] in wanted):
+        if home["window_id"] in asked:
             before = periods.get((conversation_id, grain, previous_partition(key, grain)), [])
-            material.append(
-                make_letter(Period(grain, key), read(rows), read(before), workspace.settings.context)
-            )
+            context = workspace.settings.context
+            material.append(make_letter(Period(grain, key), read(rows), read(before), context))
     return Assignment(material, elsewhere)
 
 
@@ -138,19 +132,11 @@ def read_material(workspace: Workspace, partition: str, wanted: Collection[str] 
     names = {name: people.names_in(name) for name in windows["conversation_id"].unique()}
     gathered = gather_windows(windows, read_with_previous(workspace, [partition]), summaries, names)
     statuses = dict(summaries.select("window_id", "status").iter_rows())
-    ids = dict(windows.select("window_id", "message_ids").iter_rows())
-    spans = {
-        chunk: range(first, last + 1)
-        for chunk, first, last in chunks.select("chunk_id", "first_message", "last_message").iter_rows()
-    }
-    rows_of_window: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in workspace.date_locally(contexts).sort("window_id", "rank").iter_rows(named=True):
-        if row["document_id"] in withheld:
-            continue
-        place = {"path": locate(row["uri"], folder), "link": link(row["uri"])}
-        if row["document_id"] in unlinked:
-            place = {"path": "", "slug": "", "link": ""}
-        rows_of_window[row["window_id"]].append(row | place)
+    first, last = pl.col("first_message"), pl.col("last_message")
+    messages = pl.col("message_ids").list.slice(first, last - first + 1)
+    asking = dict(chunks.join(windows, on="window_id").select("chunk_id", messages).iter_rows())
+    contexts = workspace.date_locally(contexts.filter(~pl.col("document_id").is_in(withheld)))
+    rows_of_window = contexts.sort("window_id", "rank").rows_by_key("window_id", named=True)
     material = []
     for window in gathered:
         if window.window_id not in statuses:
@@ -158,14 +144,17 @@ def read_material(workspace: Workspace, partition: str, wanted: Collection[str] 
                 f"window {window.window_id} has no context yet; run `backstory run`, or wait for the run under way",
                 code="no_context",
             )
-        rows, own = rows_of_window[window.window_id], ids[window.window_id]
+        rows = rows_of_window.get(window.window_id, [])
         places = {message: place for place, message in enumerate(window.message_ids)}
         # The positions of the messages that each document serves; none where that is not certain.
         served = {}
         for row in rows:
-            chunks_served = row["matched_query_chunks"] if is_certain(row["serves"]) else ()
-            messages = {own[place] for chunk in chunks_served for place in spans.get(chunk, ())}
-            served[row["chunk_id"]] = tuple(sorted(places[one] for one in messages if one in places))
+            row |= {"path": locate(row["uri"], folder), "link": link(row["uri"])}
+            if row["document_id"] in unlinked:
+                row |= {"path": "", "slug": "", "link": ""}
+            matched = row["matched_query_chunks"] if is_certain(row["serves"]) else ()
+            ids = {message for chunk in matched for message in asking.get(chunk, ())}
+            served[row["chunk_id"]] = tuple(sorted(places[one] for one in ids if one in places))
         material.append((window, gather_context(statuses[window.window_id], rows, served)))
     return material
 
