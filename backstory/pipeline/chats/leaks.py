@@ -40,7 +40,6 @@ from backstory.text.people import Discretion, FindLeaks
 from backstory.text.prompts.entries import MESSAGE_AUTHOR
 
 _MESSAGES: Final = "messages"
-_PASSED: Final = "names in {}"
 _OPTED_OUT: Final = "opted out"
 
 SEARCHED_COLUMNS: Final[Mapping[str, Mapping[str, Place]]] = MappingProxyType(
@@ -57,6 +56,9 @@ SEARCHED_COLUMNS: Final[Mapping[str, Mapping[str, Place]]] = MappingProxyType(
 )
 """Columns of the tables after the messages that hold words of chats or names of their files, and how each is read."""
 
+_SHOWN: Final[Mapping[str, Place]] = dict.fromkeys(("title", "tags", "content", "passage"), "message")
+"""Columns of the contexts with texts of documents, in which the names of members are replaced."""
+
 
 def find_leaks(workspace: Workspace, table: str, partitions: Sequence[str] | None = None) -> pl.DataFrame:
     """Search a table for what must not be in it, but for partitions that passed and have not changed since.
@@ -70,12 +72,12 @@ def find_leaks(workspace: Workspace, table: str, partitions: Sequence[str] | Non
     found = [pl.DataFrame(schema={"column": pl.String, identifier: pl.String})]
     # The other partition of the sources lists documents.
     wanted = [EXPORT_SOURCES] if table == "sources" else partitions
-    known = read_people(workspace).real
-    if pending := _find_pending(workspace, table, wanted, known):
-        found.append(_find_names(workspace, table, [*pending], _list_names(workspace, table)))
+    known, columns = read_people(workspace).real, SEARCHED_COLUMNS.get(table, {})
+    if pending := _find_pending(workspace, table, columns, wanted, known):
+        found.append(_find_names(workspace, table, columns, [*pending], _list_names(workspace, table)))
         # Exports that were changed since the last run may lack names.
         if found[-1].is_empty() and hash_names(workspace) == known:
-            workspace.catalog.record(_PASSED.format(table), pending)
+            workspace.catalog.record(_name_passed(table, columns), pending)
     if table == _MESSAGES:
         found += _find_others(workspace, partitions)
     return pl.concat(found)
@@ -87,17 +89,20 @@ def find_former_names(workspace: Workspace) -> set[str]:
     Nothing is searched unless a name, or the code that finds names, is new since a search that found none.
     """
     known, named = hash_names(workspace), set[str]()
-    for table in (_MESSAGES, *(SEARCHED_COLUMNS.keys() & {*PARTITIONED})):
-        pending = _find_pending(workspace, table, None, known)
+    searched = [(table, SEARCHED_COLUMNS.get(table, {})) for table in PARTITIONED if table != "hits"]
+    if workspace.settings.privacy.documents == "replace":
+        searched.append(("contexts", _SHOWN))
+    for table, columns in searched:
+        pending = _find_pending(workspace, table, columns, None, known)
         names = _list_names(workspace, table) if pending else []
         clean = {}
         for key, entry in pending.items():
             with suppress(ContractError):  # the run makes it again, and says so
-                if _find_names(workspace, table, [key], names).is_empty():
+                if _find_names(workspace, table, columns, [key], names).is_empty():
                     clean[key] = entry
                 else:
                     named.add(key)
-        workspace.catalog.record(_PASSED.format(table), clean)
+        workspace.catalog.record(_name_passed(table, columns), clean)
     return named
 
 
@@ -130,19 +135,27 @@ def record_opted_out(workspace: Workspace, opted_out: pl.DataFrame) -> None:
 
 
 def _find_pending(
-    workspace: Workspace, table: str, partitions: Sequence[str] | None, names: str
+    workspace: Workspace,
+    table: str,
+    columns: Mapping[str, Place],
+    partitions: Sequence[str] | None,
+    names: str,
 ) -> dict[str, Entry]:
     """Return what is recorded of the partitions that have not passed the search for names, once they have."""
     if not workspace.hides_names:
         return {}
     wanted = list(partitions) if partitions is not None else workspace.tables.keys(table)
     contents = {key: content for key, content in content_of(workspace, table, wanted).items() if content}
-    columns = [SEARCHED_COLUMNS.get(table), sorted(read_people(workspace).agreed.values())]
+    agreed = sorted(read_people(workspace).agreed.values())
     further = [read_forgotten(workspace.forgotten).fingerprint, workspace.settings.privacy.documents]
-    searched_for = [names, digest_json(columns), *further]
+    searched_for = [names, digest_json([columns, agreed]), *further]
     inputs = {key: digest([*searched_for, content]) for key, content in contents.items()}
-    pending = workspace.catalog.pending(_PASSED.format(table), inputs, contents)
+    pending = workspace.catalog.pending(_name_passed(table, columns), inputs, contents)
     return {key: Entry(inputs[key], contents[key], 0) for key in pending}
+
+
+def _name_passed(table: str, columns: Mapping[str, Place]) -> str:
+    return f"names in {table}: {', '.join(columns)}"
 
 
 def _list_names(workspace: Workspace, table: str) -> list[str]:
@@ -151,14 +164,18 @@ def _list_names(workspace: Workspace, table: str) -> list[str]:
 
 
 def _find_names(
-    workspace: Workspace, table: str, partitions: Sequence[str], names: Sequence[str]
+    workspace: Workspace,
+    table: str,
+    columns: Mapping[str, Place],
+    partitions: Sequence[str],
+    names: Sequence[str],
 ) -> pl.DataFrame:
     rows, agreed = workspace.tables.read(table, partitions), read_people(workspace).agreed.values()
     if table == _MESSAGES:
         return find_real_names(rows, names)
     identifier = "window_id" if "window_id" in rows.columns else pl.lit(None, pl.String).alias("window_id")
     found = [pl.DataFrame(schema={"column": pl.String, "window_id": pl.String, "part": pl.String})]
-    for column, place in SEARCHED_COLUMNS[table].items():
+    for column, place in columns.items():
         cells = rows.select(pl.lit(column).alias("column"), identifier, part=_list_parts(rows, column))
         parts = cells.with_row_index("cell").explode("part")
         texts = parts["part"].drop_nulls().unique()
@@ -171,7 +188,7 @@ def _find_names(
             parts.filter(pl.col("part").is_in(list(held))).unique("cell", maintain_order=True).drop("cell")
         )
     cells = pl.concat(found)
-    if table == "contexts" and not cells.is_empty():
+    if "serves" in columns and not cells.is_empty():
         cells = _leave_out_joints(workspace, cells, partitions)
     return cells.select("column", "window_id")
 

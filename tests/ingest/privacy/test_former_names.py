@@ -84,3 +84,21 @@ def test_a_run_over_one_day_replaces_the_names_of_who_joined_in_every_day(
     assert not [path for path in files if path.is_file() and b"Rosalind" in path.read_bytes()]
     for table in ("messages", "window_chunks", "contexts", "window_contexts", "posts"):
         assert "Rosalind" not in str(workspace.tables.read(table).to_dicts())
+
+
+def test_a_run_over_one_day_replaces_the_names_of_who_joined_in_documents_that_other_days_are_shown(
+    make_workspace: Callable[..., Workspace],
+) -> None:
+    workspace = make_workspace(SETTINGS)
+    text = "# Pear trees\n\nRosalind Thorne lends a ladder for the pear tree to whoever asks.\n"
+    (workspace.documents_dir / "ladders.md").write_text(text, encoding="utf-8")
+    chat = workspace.chats_dir / "garden.txt"
+    asked = "14/03/2025, 10:00 - Ada Lind: Who lends me a ladder for the pear tree?\n"
+    chat.write_text(chat.read_text(encoding="utf-8") + asked, encoding="utf-8")
+    run_pipeline(workspace)
+    assert "Rosalind" in str(workspace.tables.read("contexts", ["2025-03-14"]).to_dicts())
+    joined = "16/03/2025, 10:00 - Rosalind Thorne: I want it back, the plums are ripe\n"
+    chat.write_text(chat.read_text(encoding="utf-8") + joined, encoding="utf-8")
+    assert run_workspace(open_workspace(workspace.root), ["2025-03-16"]).success
+    for table in ("contexts", "window_contexts"):
+        assert "Rosalind" not in str(workspace.tables.read(table).to_dicts())
