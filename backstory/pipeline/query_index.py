@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
 
 from backstory.base.errors import SearchIndexError
 from backstory.index.search import SearchIndex, open_index
+from backstory.index.snapshot import current_version
 from backstory.models.embeddings.embed import EmbeddedTexts, embed_texts
 from backstory.pipeline.workspace import Workspace
+from backstory.settings.embedding import EmbeddingSettings
+from backstory.storage.tables.tables import WHOLE
 
 if TYPE_CHECKING:
     from backstory.retrieval.assembly import Retrieval
     from backstory.retrieval.hits import PostsOf
+
+EMBEDDING_OF_INDEX: Final = "embedding of the index"
+"""Name in the catalog of the settings of the embedder of the published snapshot."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +50,23 @@ def open_for_queries(workspace: Workspace) -> QueryIndex:
         if error.code != "embedder_mismatch":
             raise
         mismatch = error
-    # Loaded late, since the stages take long to load and are needed only to read what they recorded.
-    from backstory.pipeline.stages.search_index import read_embedding_of_index
-
-    embedding = read_embedding_of_index(workspace)
+    embedding = _read_embedding(workspace)
     if embedding is None or embedding == workspace.settings.embedding:
         raise mismatch
     former = replace(workspace, settings=workspace.settings.model_copy(update={"embedding": embedding}))
     index = open_index(workspace.index, embedder_id=former.embedder.id)
     reason = f"{mismatch}. Until then, queries are embedded with {former.embedder.id}"
     return QueryIndex(index, former, reason)
+
+
+def _read_embedding(workspace: Workspace) -> EmbeddingSettings | None:
+    """Read the settings of the embedder of the published snapshot; None if they are not known any more."""
+    recorded = workspace.catalog.read(EMBEDDING_OF_INDEX).get(WHOLE)
+    if recorded is None or recorded.content != current_version(workspace.index):
+        return None
+    with suppress(ValidationError):
+        return EmbeddingSettings.model_validate_json(recorded.inputs)
+    return None
 
 
 def make_retrieval(workspace: Workspace, index: SearchIndex, posts_of: PostsOf | None) -> Retrieval:

@@ -8,12 +8,11 @@ from contextlib import suppress
 from typing import ClassVar
 
 import polars as pl
-from pydantic import ValidationError
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import ConflictError, ModelError, SearchIndexError, SettingsError, StateError
 from backstory.index.build import arrange, publish_content
-from backstory.index.calibration import calibrate, describe_calibration
+from backstory.index.calibration import calibrate
 from backstory.index.chunks import cut_document_chunks, embedding_texts
 from backstory.index.milvus import is_served
 from backstory.index.posts import with_posts
@@ -23,6 +22,7 @@ from backstory.models.embeddings.protocol import Vectors
 from backstory.models.failures import hide_quotes
 from backstory.pipeline.incremental.inputs import is_made_by_this_code, read_previous
 from backstory.pipeline.incremental.visible_documents import IS_POST
+from backstory.pipeline.query_index import EMBEDDING_OF_INDEX
 from backstory.pipeline.sharing import fetch_snapshot, send_snapshot
 from backstory.pipeline.stages.documents import (
     DocumentsStage,
@@ -32,14 +32,11 @@ from backstory.pipeline.stages.documents import (
 from backstory.pipeline.stages.posts import FILES
 from backstory.pipeline.stages.stage import AddedPosts, RunResources, Stage
 from backstory.pipeline.workspace import Workspace
-from backstory.settings.embedding import EmbeddingSettings
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE
 from backstory.writing.post_files import hash_file
 
 logger = logging.getLogger(__name__)
-
-_EMBEDDING = "embedding of the index"
 
 
 class DocumentChunksStage(Stage):
@@ -124,7 +121,7 @@ class SearchIndexStage(Stage):
         )
         version = publish_content(workspace.index, content, calibration).manifest.version
         settings = workspace.settings.embedding.model_dump_json()
-        workspace.catalog.record(_EMBEDDING, {WHOLE: Entry(settings, version, 0)})
+        workspace.catalog.record(EMBEDDING_OF_INDEX, {WHOLE: Entry(settings, version, 0)})
         workspace.catalog.record(self.table, {WHOLE: Entry(self.hash_inputs()[WHOLE], version, len(chunks))})
         if workspace.settings.storage.files is not None:
             send_snapshot(workspace, workspace.tables, version)
@@ -135,13 +132,7 @@ class SearchIndexStage(Stage):
         if self.failures or not (current := current_version(self.workspace.index)):
             return
         manifest = read_manifest(self.workspace.index / current)
-        stemmers = sorted(manifest.languages, key=lambda each: (-each.rows, each.stemmer))
-        self.counts |= {
-            "version": manifest.version,
-            "embedder": manifest.embedder_id,
-            "calibration": describe_calibration(manifest.calibration),
-            "stemmers": ", ".join(f"{each.stemmer} ({each.rows} chunks)" for each in stemmers),
-        }
+        self.counts |= {"version": manifest.version, "embedder": manifest.embedder_id}
         if manifest.recall_at_5 is not None:
             self.counts["recall_at_5"] = manifest.recall_at_5
 
@@ -216,14 +207,3 @@ def _list_files(workspace: Workspace, slugs: Collection[str]) -> dict[str, Entry
     known, folder = workspace.catalog.read(FILES), workspace.posts_dir
     there = {slug: known[slug] for slug in slugs if slug in known}
     return {slug: file for slug, file in there.items() if hash_file(folder / f"{slug}.md") == file.content}
-
-
-def read_embedding_of_index(workspace: Workspace) -> EmbeddingSettings | None:
-    """Read the settings of the embedder of the current snapshot; None if they are not known any more."""
-    recorded = workspace.catalog.read(_EMBEDDING).get(WHOLE)
-    if recorded is None or recorded.content != current_version(workspace.index):
-        return None
-    try:
-        return EmbeddingSettings.model_validate_json(recorded.inputs)
-    except ValidationError:
-        return None
