@@ -20,7 +20,7 @@ from backstory.pipeline.incremental.visible_documents import find_outdated
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.run import Run, ignore_progress
 from backstory.pipeline.run.runner import find_wanted
-from backstory.pipeline.stages import search_index
+from backstory.pipeline.stages import corpus
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.materialization import materialize
@@ -179,7 +179,7 @@ def test_posts_in_memory_change_no_row_and_a_run_publishes_once_before_and_once_
         builds.append(publish_content(*arguments))
         return builds[-1]
 
-    monkeypatch.setattr(search_index, "publish_content", note)
+    monkeypatch.setattr(corpus, "publish_content", note)
     days = find_wanted(workspace, None, None)
     for wanted in [days] if in_memory else [[day] for day in days]:
         run_workspace(open_workspace(workspace.root), wanted)

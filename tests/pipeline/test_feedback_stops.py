@@ -11,7 +11,7 @@ from backstory.index.search import open_index
 from backstory.interfaces.cli.run import Execute, execute_changed, exit_code
 from backstory.pipeline.run.run import Run, ignore_progress
 from backstory.pipeline.run.runner import find_wanted
-from backstory.pipeline.stages.search_index import SearchIndexStage
+from backstory.pipeline.stages.corpus import SearchIndexStage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.materialization import materialize
 from tests.models.services import chat_server

@@ -36,7 +36,7 @@ from backstory.models.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
 from backstory.operations.inspection.files import note_documents, note_languages
 from backstory.pipeline.chats.exports_reading import leave_out_opted_out
-from backstory.pipeline.stages.documents import read_documents as read_stored_documents
+from backstory.pipeline.stages.corpus import read_documents as read_stored_documents
 from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.inputs import ChunkSettings, ConversationSettings, DocumentSettings

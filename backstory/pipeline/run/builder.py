@@ -26,8 +26,8 @@ from backstory.pipeline.incremental.report import StageResult, join_rounds, log_
 from backstory.pipeline.incremental.visible_documents import name_kept_snapshots
 from backstory.pipeline.run.plan import ANSWERS, CHATS, CORPUS, SEARCHING, STAGES
 from backstory.pipeline.run.run import OnProgress, Run, RunPosition, ignore_progress
+from backstory.pipeline.stages.corpus import AddedPostsStage, find_added_posts
 from backstory.pipeline.stages.posts import POSTS, WAITING, is_made_in_turn
-from backstory.pipeline.stages.search_index import AddedPostsStage, find_added_posts
 from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.stages.writer_material import find_neighbours
 from backstory.pipeline.workspace import Workspace

@@ -27,10 +27,9 @@ from backstory.pipeline.incremental.inputs import (
     split_by_window,
 )
 from backstory.pipeline.run.runner import find_wanted
-from backstory.pipeline.stages.documents import read_documents
+from backstory.pipeline.stages.corpus import SearchIndexStage, cut_documents, read_documents
 from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.stages.posts import PostsStage
-from backstory.pipeline.stages.search_index import SearchIndexStage, cut_documents
 from backstory.pipeline.stages.stage import RunResources
 from backstory.pipeline.stages.windows import DecisionsStage, HitsStage, WindowChunksStage, WindowsStage
 from backstory.pipeline.stages.writer_material import find_neighbours

@@ -11,10 +11,9 @@ from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.sources.listing import hash_listing, list_documents
 from backstory.ingest.sources.roots import list_sources
 from backstory.pipeline.incremental.inputs import hash_dependencies
-from backstory.pipeline.stages.documents import DocumentsStage
+from backstory.pipeline.stages.corpus import DocumentChunksStage, DocumentsStage, SearchIndexStage
 from backstory.pipeline.stages.messages import MessagesStage
 from backstory.pipeline.stages.posts import PostsStage, list_files_of_people
-from backstory.pipeline.stages.search_index import DocumentChunksStage, SearchIndexStage
 from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.stages.windows import (
     ContextsStage,
