@@ -181,7 +181,5 @@ def _list_days(partition: str, grain: Grain) -> tuple[str, str]:
     day = date.fromisoformat(partition[:10])
     if grain == "hour":
         return f"{day - timedelta(days=1)}", f"{day + timedelta(days=1)}"
-    if grain == "day":
-        return partition, partition
     last = date.fromisoformat(next_partition(partition, grain)) - timedelta(days=1)
     return partition, f"{last}"
