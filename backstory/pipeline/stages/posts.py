@@ -84,6 +84,8 @@ class PostsStage(Stage):
 
     def hash_contents(self) -> list[Mapping[str, str]]:
         """Hash what the writer is shown, also of the other partitions of a letter."""
+        if self.workspace.writer is None:
+            return []
         made, hashed = self.workspace.catalog.read_all(TABLES_READ), dict[str, str]()
         for key in self.partitions:
             told, later = find_neighbours(self.workspace, key)
