@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import polars as pl
 import pytest
 from pydantic import SecretStr
 
@@ -134,18 +135,18 @@ def test_a_partition_that_another_run_has_written_is_made_again(
 ) -> None:
     run_pipeline(workspace)
     expected = list_files(workspace)
-    other, compute, calls = open_workspace(workspace.root), WindowsStage.compute_each, list[list[str]]()
+    other, compute, calls = open_workspace(workspace.root), WindowsStage.compute, list[list[str]]()
     workspace.catalog.outdate("windows", ["2025-03-13", "2025-03-15"])
 
-    def compute_late(self: WindowsStage, partitions: list[str]) -> object:
-        rows = compute(self, partitions)
+    def compute_late(self: WindowsStage, partitions: list[str], *tables: pl.DataFrame) -> object:
+        rows = compute(self, partitions, *tables)
         if not calls:
             made = other.tables.read("windows", ["2025-03-15"]).head(0)
             other.tables.commit({("windows", "2025-03-15"): Made(made, "of the other run")})
         calls.append(partitions)
         return rows
 
-    monkeypatch.setattr(WindowsStage, "compute_each", compute_late)
+    monkeypatch.setattr(WindowsStage, "compute", compute_late)
     run_pipeline(workspace)
     assert calls == [["2025-03-13", "2025-03-15"]] * 2
     assert list_files(workspace) == expected

@@ -157,12 +157,12 @@ def test_inputs_that_are_put_back_after_a_kill_give_what_they_gave(
     assert run(root).success
     expected = describe(root)
     edit(root)
-    compute, commit = PostsStage.compute_each, Tables.commit
+    compute, commit = PostsStage.compute, Tables.commit
 
-    def compute_or_die(stage: PostsStage, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+    def compute_or_die(stage: PostsStage, partitions: list[str], *tables: pl.DataFrame) -> pl.DataFrame:
         if place == "before the posts are asked for":
             raise Killed
-        return compute(stage, partitions)
+        return compute(stage, partitions, *tables)
 
     def commit_or_die(tables: Tables, made: Mapping[tuple[str, str], Made], **options: Any) -> None:
         if any(table == "posts" for table, _ in made):
@@ -170,7 +170,7 @@ def test_inputs_that_are_put_back_after_a_kill_give_what_they_gave(
         commit(tables, made, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(PostsStage, "compute_each", compute_or_die)
+        patch.setattr(PostsStage, "compute", compute_or_die)
         patch.setattr(Tables, "commit", commit_or_die)
         with pytest.raises(Killed):
             run(root)

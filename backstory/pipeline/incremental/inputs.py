@@ -242,11 +242,3 @@ def split_by_partition(
     groups = frame.partition_by("partition", as_dict=True, maintain_order=True, include_key=keep_key)
     absent = frame.clear() if keep_key else frame.drop("partition").clear()
     return {key: groups.get((key,), absent) for key in partitions}
-
-
-def split_by_window(
-    frame: pl.DataFrame, windows: pl.DataFrame, partitions: Sequence[str]
-) -> dict[str, pl.DataFrame]:
-    """Cut rows with a ``window_id`` by the partition of their window."""
-    keyed = frame.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
-    return split_by_partition(keyed, partitions)

@@ -24,7 +24,6 @@ from backstory.pipeline.incremental.inputs import (
     content_of,
     read_previous,
     split_by_partition,
-    split_by_window,
 )
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages.corpus import SearchIndexStage, cut_documents, read_documents
@@ -155,8 +154,12 @@ def _make(workspace: Workspace, wanted: Sequence[str]) -> Made:
     read, _ = read_documents(workspace, workspace.list_documents(), FileHashes(workspace.catalog))
     chunks = cut_documents(workspace, read.documents, read_previous(workspace, "document_chunks"))
     whole = {"documents": {WHOLE: read.documents}, "document_chunks": {WHOLE: chunks}}
-    by_window = {"window_chunks": split_by_window(queries, windows, wanted)}
-    return {"windows": split_by_partition(windows, wanted, keep_key=True), **by_window, **whole}
+    queries = queries.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
+    windows_of, queries_of = (
+        split_by_partition(windows, wanted, keep_key=True),
+        split_by_partition(queries, wanted),
+    )
+    return {"windows": windows_of, "window_chunks": queries_of, **whole}
 
 
 def _predict_pace(

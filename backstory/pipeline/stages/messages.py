@@ -36,7 +36,6 @@ from backstory.pipeline.chats.stored_messages import (
     record_files,
     refuse_removals,
 )
-from backstory.pipeline.incremental.inputs import split_by_partition
 from backstory.pipeline.incremental.report import CLEARED, log_unread
 from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.workspace import Workspace
@@ -144,10 +143,9 @@ class MessagesStage(Stage):
         """Return the number of messages of each partition."""
         return dict(self._read().messages["partition"].value_counts().iter_rows())
 
-    def compute_each(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+    def compute(self, partitions: list[str], /, *_: pl.DataFrame) -> pl.DataFrame:
         """Return the messages of the partitions."""
-        rows = self._read().messages
-        return split_by_partition(rows.filter(pl.col("partition").is_in(partitions)), partitions)
+        return self._read().messages.filter(pl.col("partition").is_in(partitions))
 
     def begin(self) -> None:
         """Read the exports if they have changed."""

@@ -112,11 +112,11 @@ class PostsStage(Stage):
                 changed.add(entry.inputs)
         return [key for key in self.partitions if key in changed]
 
-    def compute_each(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
+    def compute(self, partitions: list[str], /, *_: pl.DataFrame) -> pl.DataFrame:
         """Write the posts of the partitions and their files."""
         workspace, writer, calls = self.workspace, self.workspace.writer, self._calls
         if writer is None:
-            return dict.fromkeys(partitions, empty(Posts))
+            return empty(Posts)
         # Before any file changes: a row whose file is another one is made again, whatever its inputs say later.
         workspace.catalog.outdate(POSTS, partitions)
         workspace.catalog.record(POST_FOLDERS, {workspace.settings.writers.folder: Entry("", "", 0)})
@@ -135,7 +135,7 @@ class PostsStage(Stage):
         add_counts(self.counts, {"writing_api_calls": count_requests(writer) - requests})
         self.counts.update(calls.counts)
         self.stopped = calls.limit
-        return written
+        return pl.concat(written.values())
 
     def end(self) -> None:
         """Tell what stays in the folder of the posts, and what of the settings names nothing."""

@@ -37,12 +37,12 @@ from backstory.pipeline.incremental.inputs import (
     read_table_rows,
     record_maker,
     split_by_partition,
-    split_by_window,
 )
 from backstory.pipeline.incremental.report import StageResult, log_report
 from backstory.pipeline.incremental.visible_documents import VisibleDocuments, read_visible
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.tables import WHOLE, Made
 
 _OF_EVERY_PARTITION: Final = (ModelSetupError, StateError)
@@ -198,15 +198,6 @@ class Stage:
         """Return the rows of partitions, made from the tables of :meth:`read`."""
         raise NotImplementedError
 
-    def compute_each(self, partitions: list[str]) -> Mapping[str, pl.DataFrame]:
-        """Return the rows of each of the given partitions."""
-        rows = self.compute(partitions, *self.read(partitions))
-        if not self.partitioned:
-            return {WHOLE: rows}
-        if "partition" in rows.columns:
-            return split_by_partition(rows, partitions, keep_key=True)
-        return split_by_window(rows, read_table_rows(self.workspace, "windows", partitions), partitions)
-
     def stale_partitions(self) -> list[str]:
         """List the partitions whose inputs have changed, or whose file differs from the one that was written."""
         return self.workspace.tables.stale(self.table, self.inputs)
@@ -220,10 +211,19 @@ class Stage:
         """Do what must be done before anything is compared; nothing unless a stage says so."""
 
     def make(self, partitions: list[str]) -> None:
-        """Write and record partitions."""
-        frames = self.compute_each(partitions)
+        """Compute, write and record partitions."""
+        rows = self.compute(partitions, *self.read(partitions))
+        frames = self._split(rows, partitions) if self.partitioned else {WHOLE: rows}
         made = {(self.table, key): Made(frames[key], self.inputs[key]) for key in partitions}
         self.workspace.tables.commit(made, seen=self.seen)
+
+    def _split(self, rows: pl.DataFrame, partitions: Sequence[str]) -> Mapping[str, pl.DataFrame]:
+        """Cut rows by their ``partition``, or else that of their window."""
+        if "partition" not in rows.columns:
+            windows = read_table_rows(self.workspace, "windows", partitions)
+            rows = rows.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
+        keep_key = "partition" in TABLES[self.table].schema.names()
+        return split_by_partition(rows, partitions, keep_key=keep_key)
 
     def end(self) -> None:
         """Do what must be done when the partitions are written; nothing unless a stage says so."""
