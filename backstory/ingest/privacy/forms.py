@@ -51,7 +51,8 @@ INITIAL: Final = (
 )
 """Pattern of texts that may hold an initial between two words."""
 _PASSED: Final = regex.compile(
-    rf"(?<={_GAP})(?:\p{{L}}[._-]{{1,2}}[ \u00a0]?|\p{{Lu}}[ \u00a0](?=\p{{Lu}})|{_CONSONANT}[ \u00a0])(?=\p{{L}})"
+    rf"(?<=[\p{{L}}\p{{M}}]{_GAP}{{1,2}})"
+    rf"(?:\p{{L}}[._-]{{1,2}}[ \u00a0]?|\p{{Lu}}[ \u00a0](?=\p{{Lu}})|{_CONSONANT}[ \u00a0])(?=\p{{L}})"
 )
 """An initial between two words: with a dot or the like, a capital before another one, or a consonant."""
 _MOST_PASSED: Final = 3

@@ -181,7 +181,7 @@ class NameFinder:
         return take_apart(found)
 
     def _make_found(self, text: str, start: int, end: int, letters: str = "") -> Found:
-        is_mention = text[start] in "@＠﹫"
+        is_mention = text[start] in "@＠﹫" and end > start + 1  # `@@` is a name, too
         return Found(start + is_mention, end, self.person(text[start:end], letters))
 
     def _vocabulary(self, place: Place) -> Vocabulary:

@@ -157,7 +157,7 @@ def test_a_name_that_the_search_for_forms_misses_is_found(text: str, monkeypatch
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("name", ["*", "@", "~~", "<b>", "@*", "\ufffc"])
+@pytest.mark.parametrize("name", ["*", "@", "@@", "@@~_-.", "~~", "<b>", "@*", "\ufffc"])
 def test_a_name_of_signs_alone_is_replaced(name: str) -> None:
     written = f"{name} and @{name}, **so** ~~it~~ @ home"
 
