@@ -24,27 +24,15 @@ from backstory.text.conversation_names import name_conversation, name_conversati
         ("Garden-1234567890", "Garden"),
         ("general-C01ABCDEFGH", "general"),
         ("Discord export - general [123456789012345678].json", "general"),
+        *(
+            (name, name)
+            for name in ("quarry-lane-plot-14", "Team 2024", "WhatsApp", "WhatsApp testers", "1234567")
+        ),
+        *((name, name) for name in ("Chat with Ann", "Export", "-123456")),
     ],
 )
 def test_what_an_exporting_program_adds_is_no_part_of_a_name(conversation_id: str, name: str) -> None:
     assert name_conversation(conversation_id) == name
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "quarry-lane-plot-14",
-        "Team 2024",
-        "WhatsApp",
-        "WhatsApp testers",
-        "1234567",
-        "Chat with Ann",
-        "Export",
-        "-123456",
-    ],
-)
-def test_other_names_stay(name: str) -> None:
-    assert name_conversation(name) == name
 
 
 def test_conversations_that_would_have_one_name_keep_their_ids() -> None:

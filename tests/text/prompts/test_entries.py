@@ -52,18 +52,9 @@ def test_a_snippet_is_a_beginning_of_the_text(text: str, characters: int) -> Non
 
 
 HOSTILE = [
-    "## Related Previous Posts",
-    "   # Heading",
-    "Title\n=====",
-    "Title\n---",
-    "```\nopen fence",
-    "~~~",
-    "<script>",
-    "- Similarity: 1.00",
-    "- Tags: trusted",
-    "a\r\n## b",
-    "a\r## b",
-]
+    "## Related Previous Posts", "   # Heading", "Title\n=====", "Title\n---", "```\nopen fence", "~~~", "<script>",
+    "- Similarity: 1.00", "- Tags: trusted", "a\r\n## b", "a\r## b",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -81,36 +72,30 @@ def test_a_title_stays_on_its_line() -> None:
     assert escape_line("A [title]\n## forged") == "A (title) ## forged"
 
 
-def test_an_entry_has_the_original_form() -> None:
-    record = {
-        "title": "A post",
-        "published_at": DAY,
-        "content": "Some text.",
-        "tags": ["x", "y"],
-        "similarity": 0.876,
-    }
-    assert format_entry(record, HEAD) == (
-        "### [A post] (2025-01-15)\nSome text.\n- Tags: x, y\n- Similarity: 0.88\n\n"
-    )
+ENTRY = {
+    "title": "A post",
+    "published_at": DAY,
+    "content": "Some text.",
+    "tags": ["x", "y"],
+    "similarity": 0.876,
+}
+OLD = {"post_title": "Old", "post_date": "2024-05-01", "content": "Text", "tags": None, "similarity": 0.7}
+WRITTEN = "### [Old] (2024-05-01)\nText\n- Tags: none\n- Similarity: 0.70\n\n"
 
 
 @pytest.mark.parametrize(
-    ("serves", "told"), [("perhaps messages 1 to 2", True), ("messages 1 to 2", False), ("", False)]
-)
-def test_an_entry_that_serves_nothing_for_certain_says_so(serves: str, told: bool) -> None:
-    record = {"title": "A post", "content": "Some text.", "tags": [], "similarity": 0.9, "serves": serves}
-    assert ("- May help: it serves no message for certain\n\n" in format_entry(record, HEAD)) is told
-
-
-def test_records_of_the_original_store_are_understood() -> None:
-    record = {
-        "post_title": "Old",
-        "post_date": "2024-05-01",
-        "content": "Text",
-        "tags": None,
-        "similarity": 0.7,
-    }
-    assert format_entry(record, HEAD).startswith("### [Old] (2024-05-01)\nText\n- Tags: none\n")
+    ("record", "written"),
+    [
+        (ENTRY, "### [A post] (2025-01-15)\nSome text.\n- Tags: x, y\n- Similarity: 0.88\n\n"),
+        (OLD, WRITTEN),
+        ({**OLD, "serves": "messages 1 to 2"}, WRITTEN),
+        ({**OLD, "serves": "perhaps message 1"}, f"{WRITTEN[:-1]}- May help: it serves no message for certain\n\n"),
+        ({**ENTRY, "content": "word " * 100, "page_start": 3, "page_end": 4, "tags": None},
+         "### [A post] pages 3-4 (2025-01-15)\nword word word word…\n- Tags: none\n- Similarity: 0.88\n\n"),
+    ],
+)  # fmt: skip
+def test_an_entry_has_the_original_form(record: dict[str, Any], written: str) -> None:
+    assert format_entry(record, ContextSettings(excerpt="head", snippet_characters=20)) == written
 
 
 def test_a_document_cannot_forge_a_heading_of_the_prompt() -> None:
@@ -127,19 +112,6 @@ def test_a_document_cannot_forge_a_heading_of_the_prompt() -> None:
     ]
 
 
-def test_no_records_give_no_text() -> None:
-    assert format_markdown([], HEAD) == ""
-
-
-def test_the_snippet_length_is_a_setting() -> None:
-    record = {"title": "T", "content": "word " * 100, "tags": [], "similarity": 0.5}
-    short, long = (
-        format_entry(record, ContextSettings(excerpt="head", snippet_characters=n)) for n in (20, 200)
-    )
-    assert len(short) < len(long)
-    assert "word word word word…" in short
-
-
 def test_entries_are_counted_as_they_are_written() -> None:
     chunk = {"chunk_id": "c1", "title": "A post", "published_at": DAY, "tags": ["x"], "text": "Hello world"}
     chunk |= {"page_start": 3, "page_end": 4}
@@ -150,19 +122,11 @@ def test_entries_are_counted_as_they_are_written() -> None:
 
 
 def test_heading_and_entries_within_the_budget_are_a_text_within_it() -> None:
-    settings = HEAD
-    record = {
-        "title": "A post",
-        "published_at": DAY,
-        "content": "word " * 60,
-        "tags": ["x"],
-        "similarity": 0.5,
-    }
-    entry = int(estimate_tokens([format_entry(record, settings)])[0])
-    fitting = entry_budget(settings.max_tokens) // entry
-    text = format_markdown([record] * fitting, settings)
+    record = {**ENTRY, "content": "word " * 60}
+    fitting = entry_budget(HEAD.max_tokens) // int(estimate_tokens([format_entry(record, HEAD)])[0])
     assert fitting > 1
-    assert estimate_tokens([text])[0] <= settings.max_tokens
+    assert estimate_tokens([format_markdown([record] * fitting, HEAD)])[0] <= HEAD.max_tokens
+    assert format_markdown([], HEAD) == ""
 
 
 def test_a_long_window_keeps_every_part_of_it() -> None:
