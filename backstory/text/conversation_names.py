@@ -38,10 +38,7 @@ _AFTER: Final = regex.compile(
 
 
 def name_conversation(conversation_id: str) -> str:
-    """Name a conversation for readers; the id itself if nothing else would be left of it.
-
-    Two conversations may have one name, so it is no key.
-    """
+    """Name a conversation for readers, which is no key; by its id itself if nothing else would be left of it."""
     name = _BEFORE.sub("", conversation_id, count=1) if _BEFORE.match(conversation_id) else conversation_id
     while (shorter := _AFTER.sub("", name)) != name:
         name = shorter

@@ -72,11 +72,8 @@ def find_iso_2022(content: bytes) -> str | None:
 def find_encoding(content: bytes) -> str:
     """Detect the encoding of a text by a mark, by the positions of null bytes, by escape sequences, or by its letters.
 
-    A text with some lines that are not valid UTF-8 still counts as UTF-8 if other lines contain non-ASCII letters in
-    valid UTF-8: the invalid lines are damaged. Another encoding is chosen if hardly any line contains such letters
-    and if the text makes sense in that encoding.
-
-    It returns Python's name of the encoding; ``utf-8`` if no other encoding is likely.
+    Lines that are not valid UTF-8 are damaged where other lines have letters in valid UTF-8. Another encoding is chosen
+    if hardly any line has such letters and the text makes sense in that encoding.
     """
     for mark, name in _MARKS:
         if content.startswith(mark):

@@ -69,10 +69,10 @@ class LanguageShare(NamedTuple):
 
 
 def measure_language(texts: Iterable[str | None]) -> LanguageShare:
-    """Find the main language of texts that belong together.
+    """Find the main language of texts that belong together, always in the same way.
 
-    Addresses, mentions, code, tags and media placeholders are skipped. Of long texts, an evenly spaced sample is
-    read. The same texts always give the same result.
+    Addresses, mentions, code, tags and media placeholders are skipped, and of long texts an evenly spaced sample is
+    read.
     """
     weights: defaultdict[str, float] = defaultdict(float)
     total = 0
@@ -100,21 +100,14 @@ def detect_language(texts: Iterable[str | None]) -> str | None:
 
 
 def rank_languages(text: str) -> list[tuple[str, float]]:
-    """Rank the languages that a single short text may be in; :func:`detect_language` is for longer ones.
-
-    It returns ISO 639-1 codes with probabilities, which add up to at most 1, the most probable first; empty if nothing
-    of the text is in a language.
-    """
+    """Rank the languages of a short text, ISO 639-1, with probabilities; empty if nothing of it is in a language."""
     said = _FOREIGN_MATTER.sub(" ", text).strip()
     ranked = _load_detector().rank(said) if said else []
     return [(language, share) for language, share in ranked if language != _NO_LANGUAGE]
 
 
 def detect_languages(rows: pl.DataFrame, *, by: str, text: str = "text") -> pl.DataFrame:
-    """Find the main language of each group of rows, such as each window, conversation, export or document.
-
-    It returns the column ``by``, ``language`` and ``share`` as in :class:`LanguageShare`, in the order of first rows.
-    """
+    """Find the main language of each group of rows, in their order, and its share as in :class:`LanguageShare`."""
     groups = rows.group_by(by, maintain_order=True).agg(pl.col(text))
     found = [measure_language(texts) for texts in groups[text]]
     shares = pl.DataFrame(found, {"language": pl.String, "share": pl.Float64}, orient="row")

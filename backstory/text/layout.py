@@ -30,8 +30,7 @@ _MOST_SENTENCES: Final = 2
 def list_lines(text: str) -> list[list[str]]:
     """List the lines of each paragraph, with single spaces.
 
-    In a text most of whose lines are the items of a list, a paragraph is an item without its mark; what is indented
-    below an item belongs to it.
+    Of a text that is mostly a list, a paragraph is an item without its mark, with what is indented below it.
     """
     grouped = groupby(text.removeprefix("\ufeff").splitlines(), key=lambda line: bool(line.strip()))
     blocks = [list(block) for is_written, block in grouped if is_written]

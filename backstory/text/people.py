@@ -47,10 +47,8 @@ def is_pseudonym(text: str) -> bool:
 class Discretion:
     """What a post may say about people.
 
-    Attributes:
-        find_leaks: Finds the texts that must not be stored.
-        scrub: Replaces contact data in what is published.
-        rule: Name of the rule for names in documents, which decides what a writer is shown.
+    ``find_leaks`` finds the texts that must not be stored, ``scrub`` replaces contact data in what is published, and
+    ``rule`` names the rule for names in documents.
     """
 
     find_leaks: FindLeaks

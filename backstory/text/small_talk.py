@@ -47,12 +47,10 @@ _Units = tuple[str, ...]
 
 
 def find_small_talk(texts: Sequence[str | None], names: Iterable[str] = ()) -> list[bool]:
-    """Find the texts that have no content.
+    """Find the texts that have no content: their words are in the list of one language, or names of authors.
 
-    A text has content if a word is neither in the list of its language nor a name of an author. A text mixes one
-    language with what all languages share, such as "ok" and "lol". A greeting or thanks may address someone: "Thanks,
-    Ana". Emoji and punctuation say nothing, and neither does a clock time or a number of two digits in a text that has
-    words.
+    A text mixes one language with what all languages share, such as "ok" and "lol". A greeting or thanks may address
+    someone: "Thanks, Ana". Emoji, punctuation, and a clock time or a number of two digits beside words say nothing.
     """
     named = {word: _EVERY for name in names for word in _split(name) if not word.isnumeric()}
     known = {**_read_lexicon().words, **named}

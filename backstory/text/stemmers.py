@@ -60,11 +60,7 @@ def find_main_stemmer(languages: Iterable[str | None], counted: Iterable[bool]) 
 
 
 def choose_stemmers(languages: Sequence[str | None], setting: str, main: str) -> list[str]:
-    """Choose the stemmer of each document.
-
-    ``setting``: value of ``index.language``: a stemmer for all documents, or ``auto``. It returns one name of a
-    stemmer, or ``none``, per document.
-    """
+    """Choose the stemmer of each document by ``index.language``: one for all, or by ``auto`` its own."""
     if setting != EACH_BY_ITS_OWN:
         return [setting] * len(languages)
     return [find_stemmer(language) if language else main for language in languages]

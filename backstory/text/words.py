@@ -51,8 +51,7 @@ _ACCENTED = regex.compile(r"([\p{Latin}\p{Greek}])\p{Mn}+")
 def find_words(text: str) -> list[str]:
     """Find the words of a text, in order, folded by compatibility and case (NFKC_Casefold).
 
-    Runs of scripts without spaces yield pairs of neighbouring characters. Each Han character is a word, too, and so is
-    a character that stands alone.
+    A run of a script without spaces yields pairs of neighbouring characters, and each Han character or lonely one, too.
     """
     if text.isascii():
         # An index has many words, so no Python loop runs over them.
@@ -61,10 +60,7 @@ def find_words(text: str) -> list[str]:
 
 
 def list_parts(word: str) -> list[str]:
-    """List a word of :func:`find_words` and its parts, or its one part.
-
-    A word with an inner dot, hyphen or underscore (``v1.2.3``, ``CVE-2024-1234``, ``snake_case``) has parts.
-    """
+    """List a word of :func:`find_words` and its parts, as of ``CVE-2024-1234`` and ``snake_case``, or its one part."""
     parts = _PARTS.findall(word)
     return [word, *parts] if len(parts) > 1 else parts
 
@@ -128,9 +124,6 @@ def _strip_accents(term: str) -> str:
     return unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", term)))
 
 
-_KEPT_WORDS: Final = 32_768
-"""Words whose terms are kept in memory, about 10 MB."""
-
 # Scripts without spaces are matched character by character, all others word by word.
 _TOKEN: Final = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]"
@@ -149,7 +142,7 @@ def find_terms(texts: Iterable[str], stemmer: str) -> set[str]:
     return {term for word in words for term in _content_terms(word, stemmer)}
 
 
-@lru_cache(maxsize=_KEPT_WORDS)
+@lru_cache(maxsize=32_768)  # about 10 MB
 def _content_terms(word: str, stemmer: str) -> frozenset[str]:
     """Return the terms of a word; none of a stop word. The sentences of a few passages repeat most of their words."""
     if all(words.find_term(word) for words in _words(stemmer)):

@@ -69,8 +69,7 @@ class Definition(NamedTuple):
 def outline_code(text: str, language: CodeLanguage) -> Outline:
     """Keep apart the outermost definitions and the code between them, and in each the definitions in it.
 
-    A heading names a definition with those around it, such as ``"Class > method"``; it is empty between definitions. It
-    raises ``MissingExtraError`` if the extra ``code`` is not installed.
+    A heading names a definition with those around it, such as ``"Class > method"``; it is empty between definitions.
     """
     headings: list[tuple[int, str]] = []
     parts = _list_parts(text, Definition(0, len(text), "", find_definitions(text, language)), headings)
@@ -103,10 +102,10 @@ def _list_parts(text: str, whole: Definition, headings: list[tuple[int, str]]) -
 
 
 def find_definitions(text: str, language: CodeLanguage) -> Sequence[Definition]:
-    """Find the definitions in source code: what has a name and a body.
+    """Find the definitions in source code, which have a name and a body, with the comments and decorators above each.
 
-    Each begins with the comments, decorators and attributes directly above it. Those inside other statements, such as
-    ``if`` and ``try``, are code of the module. It raises ``MissingExtraError`` if the extra ``code`` is not installed.
+    Those inside other statements, such as ``if``, are code of the module. It raises ``MissingExtraError`` without the
+    extra.
     """
     grammar = _load_grammar(language)
     from tree_sitter import Parser

@@ -103,12 +103,9 @@ def cut_titled_texts(texts: Sequence[TitledText], counter: TokenCounter) -> list
 
     Units, such as paragraphs, stay whole if they fit. One over the ceiling is cut at sentences and lines, then at
     words, then between grapheme clusters. A chunk repeats the last whole units of the previous chunk, else its last
-    sentences, else its last words: as many as fit the overlap and the ceiling, but never the whole chunk. The overlap
-    is limited to half of the ceiling.
-
-    It returns the chunks of each text in order. Together they contain everything but whitespace between units. Their
-    ``heading`` is empty for a text whose title and headings would take half of the ceiling. It raises ``InputError`` if
-    the title of a text leaves no room for text below the ceiling.
+    sentences, else its last words, but never the whole chunk. Together the chunks of a text contain everything but
+    whitespace between units. Titles and headings that would take half of the ceiling lose the headings, and those that
+    leave no room for text are an ``InputError``.
     """
     sizes = accumulate(len(text.text) for text in texts)
     spans: list[list[Span]] = []
@@ -174,10 +171,7 @@ def _outline(text: TitledText) -> Outline:
 
 
 def _shorten(text: str, limit: int, separator: str) -> str:
-    """Truncate a text to a number of UTF-8 bytes, after the last separator that fits if there is one.
-
-    The limit is in bytes, since no tokenizer with an ordinary vocabulary produces more tokens than bytes.
-    """
+    """Truncate to a number of UTF-8 bytes, of which few tokenizers make more tokens, after a separator if one fits."""
     encoded = text.encode("utf-8", "surrogatepass")
     if len(encoded) <= limit:
         return text

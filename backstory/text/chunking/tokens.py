@@ -35,10 +35,9 @@ _BLOCK_CHARACTERS = 200_000  # a block and its weights stay in the processor's c
 def _weigh_bytes() -> bytes:
     """Return the weight of every byte in 1/32 tokens.
 
-    The weights are an upper bound, fitted by linear programming to the counts of a byte-level BPE vocabulary
-    of 50,000 entries over prose, chats, code, JSON with hashes, base64, URLs and several scripts. English
-    words of any length are mostly one token; capitals, digits and symbols split them. Outside ASCII only the
-    continuation bytes of UTF-8 have a weight: the more there are, the rarer the character.
+    The weights are an upper bound, fitted by linear programming to the counts of a byte-level BPE vocabulary of 50,000
+    entries over prose, chats, code, hashes, base64, URLs and several scripts. Outside ASCII only the continuation bytes
+    of UTF-8 have a weight: the more there are, the rarer the character.
     """
     weights = np.full(256, 52, np.uint8)  # symbols and control characters
     weights[ord("a") : ord("z") + 1] = 5
@@ -77,13 +76,11 @@ def find_estimated_ends(texts: Sequence[str]) -> list[Offsets]:
     """Find where the tokens of each text end if they are as many as :func:`estimate_tokens` says."""
     found = []
     for text in texts:
-        ends = [np.zeros(_SPECIAL_TOKENS, np.int64)]
-        for start in range(0, len(text), _BLOCK_CHARACTERS):
-            encoded = text[start : start + _BLOCK_CHARACTERS].encode("utf-8", "surrogatepass")
-            tokens = -(-_weigh(encoded).cumsum(dtype=np.int64) // _UNITS_PER_TOKEN)
-            begins = (np.frombuffer(encoded, np.uint8) & 0xC0) != 0x80
-            ends.append(start + np.repeat(begins.cumsum(dtype=np.int64), np.diff(tokens, prepend=0)))
-        found.append(np.concatenate(ends))
+        encoded = text.encode("utf-8", "surrogatepass")
+        tokens = -(-_weigh(encoded).cumsum(dtype=np.int64) // _UNITS_PER_TOKEN)
+        begins = (np.frombuffer(encoded, np.uint8) & 0xC0) != 0x80
+        ends = np.repeat(begins.cumsum(dtype=np.int64), np.diff(tokens, prepend=0))
+        found.append(np.concatenate([np.zeros(_SPECIAL_TOKENS, np.int64), ends]))
     return found
 
 

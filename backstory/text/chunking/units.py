@@ -78,10 +78,7 @@ class Pages:
         return list(pairwise([0, *self.starts[1:], length]))
 
     def find(self, start: int, end: int) -> tuple[int, int] | None:
-        """Find the pages of the characters from ``start`` to ``end``.
-
-        It returns the first and the last page, from 1; None without pages.
-        """
+        """Find the first and the last page of a range of characters, from 1; None without pages."""
         if not self.starts:
             return None
         return bisect_right(self.starts, start), bisect_right(self.starts, max(start, end - 1))
@@ -142,10 +139,7 @@ def find_word_starts(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def split_graphemes(text: str, start: int, end: int, parts: int) -> list[Range]:
-    """Split a range into parts of about the same length, never inside a user-perceived character.
-
-    Grapheme clusters are those of Unicode Standard Annex 29.
-    """
+    """Split a range into parts of about the same length, never inside a grapheme cluster (Unicode Annex 29)."""
     boundaries = np.fromiter((match.start() for match in _GRAPHEME.finditer(text, start, end)), np.int64)
     wanted = start + (end - start) * np.arange(1, parts) // parts
     places = np.minimum(boundaries.searchsorted(wanted), len(boundaries) - 1)
@@ -177,10 +171,7 @@ class _Lists(NamedTuple):
 
 
 def _goes_on_after_stop(text: str, stop: int, after: int) -> bool:
-    """Return whether a sentence goes on after a full stop, an ellipsis, or a quotation that ends with a mark.
-
-    ``stop``: offset after the marks at the end of a word; only spaces lie between it and ``after``.
-    """
+    """Return whether a sentence goes on after its mark before ``stop``; only spaces lie between it and ``after``."""
     mark = text[stop - 1]
     if mark in "!?":
         return False  # many chats have no capital letters

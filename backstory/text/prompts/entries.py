@@ -35,12 +35,10 @@ _MOST_RUNS: Final = 4
 
 
 def format_entry(record: Mapping[str, Any], settings: ContextSettings) -> str:
-    """Write one chosen chunk as it appears in a prompt.
+    """Write one chosen chunk as it appears in a prompt: heading, snippet, tags, similarity, whether it only may help.
 
-    ``record``: a row with ``title`` (or ``post_title``), ``published_at`` (or ``post_date``), ``content``, ``tags``
-    and ``similarity``; with ``excerpt: passage`` the ``passage``, too; with ``page_start`` and ``page_end`` if its
-    document has pages; with ``serves`` of table ``contexts``, if it is a row of that. It returns heading, snippet,
-    tags, similarity, and whether it only may help, followed by a blank line.
+    ``record`` is a row of table ``contexts``, or one with ``title`` (or ``post_title``), ``published_at`` (or
+    ``post_date``), ``content``, ``tags`` and ``similarity``.
     """
     title = escape_line(str(record.get("title") or record.get("post_title") or "")) or "Untitled"
     published = record.get("published_at") or record.get("post_date")
@@ -77,11 +75,7 @@ def entry_budget(max_tokens: int) -> int:
 def make_entry_counter(
     chunks: pl.DataFrame, settings: ContextSettings
 ) -> Callable[[Sequence[str]], NDArray[np.int64]]:
-    """Make a function that counts the tokens of stored chunks as entries of a context.
-
-    It returns a function from chunk ids to tokens, shape ``(len(ids),)``. The counts are estimates, not below those of
-    a model's tokenizer.
-    """
+    """Make a function from ids of stored chunks to the estimated tokens of their entries in a context."""
     fields = chunks.select(
         "title", "published_at", "tags", "page_start", "page_end", content="text", similarity=pl.lit(0.0)
     )
@@ -98,10 +92,7 @@ def make_entry_counter(
 
 
 def cut_to_common_length(texts: Sequence[str], characters: int) -> list[str]:
-    """Shorten the parts of one text to a budget.
-
-    If they are over it, the longest parts are shortened to one common length, so that every part is still present.
-    """
+    """Shorten the longest parts of a text to one common length, so that all together are within a budget."""
     left, limit = characters, characters
     for place, length in enumerate(sorted(map(len, texts))):
         limit = max(left // (len(texts) - place), 0)
@@ -112,11 +103,7 @@ def cut_to_common_length(texts: Sequence[str], characters: int) -> list[str]:
 
 
 def cut_snippet(text: str, characters: int) -> str:
-    """Shorten a text at a word boundary.
-
-    It returns the unchanged text if it is short enough; otherwise its beginning up to the end of a word, and an
-    ellipsis. A single word that is longer than the limit is cut.
-    """
+    """Return a short text as it is, and of a longer one whole words of its beginning with an ellipsis."""
     stripped = text.strip()
     if len(stripped) <= characters:
         return stripped

@@ -48,15 +48,13 @@ def _alone(text: str) -> str:
 
 
 def format_context(rows: Sequence[Row], settings: ContextSettings, form: ContextFormat = "markdown") -> str:
-    """Write the context of one window.
+    """Write the context of one window, given its rows of table ``contexts`` by rank; empty without rows.
 
-    ``rows``: its rows of table ``contexts``, by rank. ``form``: ``markdown`` is the block of earlier versions, ``json``
-    an object with a list of documents, ``messages`` a system and a user message, whose content is that of
-    :func:`cite_documents`, and ``xml`` puts each passage into a tag. ``blocks`` is an object with ``blocks``, the
-    ``search_result`` blocks that the interface of Anthropic takes, and ``table``, which says which characters of which
-    revision each block quotes. It returns the text, empty without rows. It is not longer than the budget by
-    :func:`backstory.text.chunking.tokens.estimate_tokens`: where even the shortest passages do not fit, rows are left
-    out from the end, and the text says how many.
+    ``markdown`` is the block of earlier versions, ``json`` an object with a list of documents, ``messages`` a system
+    and a user message, whose content is that of :func:`cite_documents`, and ``xml`` puts each passage into a tag.
+    ``blocks`` is an object with ``blocks``, the ``search_result`` blocks that the interface of Anthropic takes, and
+    ``table``, which says what each of them quotes. No format but Markdown is longer than the budget: where even the
+    shortest passages do not fit, rows are left out from the end, and the text says how many.
     """
     if form == "markdown":
         return format_markdown(rows, settings)
@@ -64,10 +62,7 @@ def format_context(rows: Sequence[Row], settings: ContextSettings, form: Context
 
 
 def cite_documents(rows: Sequence[Row], settings: ContextSettings) -> str:
-    """Write the context of one window as Markdown with numbers to cite and quoted passages.
-
-    ``rows``: its rows of table ``contexts``, by rank.
-    """
+    """Write the context of one window as Markdown with numbers to cite and quoted passages."""
     return _write_within(rows, settings, _write_cited)
 
 
