@@ -1,4 +1,4 @@
-"""What the doctor says of files: never that all is well while one waits or could not be read."""
+"""What the doctor says of the model, and of files: never that all is well while one waits or could not be read."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -12,7 +12,7 @@ from backstory.operations.inspection.doctor import examine
 from backstory.operations.inspection.probes import Examination
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.schemas import Sources
-from tests.workspaces import SETTINGS, replace_recorded
+from tests.workspaces import SETTINGS, replace_recorded, write_workspace
 
 
 def examined(workspace: Workspace) -> dict[str, Examination]:
@@ -109,3 +109,9 @@ def test_a_folder_that_cannot_be_made_is_said_in_words(
         ]
     assert not writable.passed
     assert "data cannot be created (Permission denied); change the owner or the mode" in writable.detail
+
+
+def test_it_says_what_computes_the_vectors(tmp_path: Path) -> None:
+    for provider, computes in (("local", True), ("hashing", False)):
+        made = write_workspace(tmp_path / provider, f"embedding: {{provider: {provider}}}\n")
+        assert ("CPUExecutionProvider" in examined(made)["embedder"].detail) is computes
