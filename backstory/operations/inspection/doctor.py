@@ -153,8 +153,7 @@ def _try_reranker(workspace: Workspace) -> str:
     [result] = reranker.judge([RerankRequest("", query, query, candidates, np.ones((1, len(texts))))])
     if result.note is not None:
         return Fault(f"{reranker.id} could not judge two short texts: {result.note}")
-    best = texts[int(result.evidence.sum(axis=0).argmax())]
-    return f"{reranker.id} works: for the query soup, it rated {best!r} best"
+    return f"{reranker.id} works: it has judged two short texts"
 
 
 def _describe_calibration(workspace: Workspace) -> str:
@@ -165,14 +164,9 @@ def _describe_calibration(workspace: Workspace) -> str:
     with served.index as index:
         if served.degraded is not None:
             return Fault(served.degraded)
-        described = describe_calibration(index.manifest.calibration)
-    model = read_pair_model()
-    described += f"; evidence by model of pairs {model.digest}, fitted on {', '.join(model.fitted_on)}"
-    stated = workspace.settings.rag.min_similarity
-    told = (
-        "" if stated is None else f"; rag.min_similarity {stated:g} of the settings drops hits below it, too"
-    )
-    return f"{described}{told}"
+        return (
+            f"{describe_calibration(index.manifest.calibration)}; model of pairs {read_pair_model().digest}"
+        )
 
 
 def _describe_learned(workspace: Workspace) -> str:
