@@ -13,7 +13,6 @@ import polars as pl
 
 from backstory.base.environment import cache_folder
 from backstory.base.errors import InputError
-from backstory.base.ids import digest
 from backstory.base.progress import show_progress
 from backstory.index.build import arrange, publish_content
 from backstory.index.calibration import calibrate
@@ -319,9 +318,6 @@ def make_windows(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _make_documents(docs: pl.DataFrame) -> pl.DataFrame:
-    contents = pl.struct("title", "text").map_elements(
-        lambda row: digest([row["title"] or "", row["text"] or ""]), return_dtype=pl.String
-    )
     language = pl.struct("title", "text").map_elements(
         lambda row: detect_language(row.values()), return_dtype=pl.String
     )
@@ -333,7 +329,6 @@ def _make_documents(docs: pl.DataFrame) -> pl.DataFrame:
         uri="doc_id",
         slug="doc_id",
         published_at="date",
-        date_origin=pl.when(pl.col("date").is_not_null()).then(pl.lit("stated")),
         kind=pl.lit("post"),
         tenant=pl.lit(""),
         format=pl.lit("markdown"),
@@ -341,7 +336,7 @@ def _make_documents(docs: pl.DataFrame) -> pl.DataFrame:
         confidences=pl.lit([], dtype=pl.List(pl.Float64)),
         chunker=pl.lit("markdown"),
         language=language,
-        content_hash=contents,
+        content_hash=pl.lit(""),
         status=pl.lit("ok"),
     )
     return _fill(schemas.Documents, table)
