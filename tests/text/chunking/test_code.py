@@ -17,7 +17,7 @@ from backstory.text.chunking.cut import Span
 from backstory.text.chunking.tokens import ESTIMATED_TOKENS
 from tests.errors import raises
 from tests.long_tests import LONG_TESTS, some
-from tests.text.chunking.cutting import check_spans, cut_by, show
+from tests.text.chunking.cutting import check_spans, cut_by
 
 SOURCES: dict[CodeLanguage, str] = {
     "bash": "#!/bin/sh\nset -e\n\n# Greets.\ngreet() {\n  echo hello\n}\n\ngreet\n",
@@ -32,7 +32,8 @@ SOURCES: dict[CodeLanguage, str] = {
     "javascript": "import a from 'b'\n\n/** A box. */\nexport default class Box {\n  open() { return 'é😀' } // at once"
     "\n  #shut() {}\n}\n\nexport const twice = (x) => 2 * x\nfunction f() {}\nlet a, b\n",
     "python": "import re\n\n# Doubles.\n@cache\ndef double(number):\n    return 2 * number  # at once\n\n"
-    "class Box:\n    pass\n\nif re:\n    def hidden(): ...\n",
+    "class Box:\n    size = 1\n\n    # Shuts.\n    async def shut(self): return 1  # quickly\n\n"
+    "if re:\n    def hidden(): ...\n",
     "ruby": "# A box.\nclass Box\n  # Opens.\n  def open; 1; end\n\n  def shut; 2; end\nend\n\nputs 1\n",
     "rust": "use std::fmt;\n\n/// A box.\n#[derive(Debug)]\nstruct Box { a: u8 }\n\nimpl fmt::Debug for Box {\n"
     "    /// Opens.\n    fn open(&self) {}\n\n    fn shut(&self) {}\n}\n",
@@ -55,48 +56,6 @@ WHOLE: dict[CodeLanguage, list[str]] = {
     "typescript": ["Lid", "Box", "Room"],
 }
 
-MODULE = '''\
-"""A module."""
-
-import re
-
-LIMIT = 3
-
-
-# Doubles a number,
-# as it says.
-@cache
-@other(
-    1,
-)
-def double(number):
-    """Double it."""
-    return 2 * number  # at once
-
-
-class Box:
-    """A box."""
-
-    size = 1
-
-    # opens it
-    def open(self):
-        def inner():
-            pass
-
-        return inner
-
-    async def close(self): return 1  # quickly
-
-    shut = close
-
-
-if LIMIT:
-    def hidden(): ...
-
-# The end.
-'''
-
 
 def cut_code(text: str, language: CodeLanguage, max_tokens: int) -> list[Span]:
     return cut_by(language, text, ESTIMATED_TOKENS, max_tokens=max_tokens)
@@ -104,10 +63,6 @@ def cut_code(text: str, language: CodeLanguage, max_tokens: int) -> list[Span]:
 
 def cut_python(text: str, max_tokens: int) -> list[Span]:
     return cut_code(text, "python", max_tokens)
-
-
-def name_chunks(text: str, spans: list[Span]) -> list[tuple[str, str]]:
-    return [(span.heading, chunk) for span, chunk in zip(spans, show(text, spans), strict=True)]
 
 
 def check_code(text: str, spans: list[Span], max_tokens: int) -> None:
@@ -123,19 +78,25 @@ def test_each_definition_is_a_chunk(language: CodeLanguage) -> None:
     assert [span.heading for span in spans] == WHOLE[language]
 
 
-def test_comments_and_attributes_belong_to_the_definition_below() -> None:
-    text = SOURCES["rust"]
-    found = {span.heading: text[span.start : span.end] for span in cut_code(text, "rust", 64)}
-    assert found["Box"] == "/// A box.\n#[derive(Debug)]\nstruct Box { a: u8 }"
-    assert found["fmt::Debug for Box"] == "impl fmt::Debug for Box {"
-    assert found["fmt::Debug for Box > open"] == "    /// Opens.\n    fn open(&self) {}"
-    assert found["fmt::Debug for Box > shut"] == "    fn shut(&self) {}\n}"
-
-
-def test_a_comment_beside_a_definition_belongs_to_it() -> None:
-    text = SOURCES["javascript"]
-    found = {span.heading: text[span.start : span.end] for span in cut_code(text, "javascript", 40)}
-    assert found["Box > open"] == "  open() { return 'é😀' } // at once"
+@pytest.mark.parametrize(
+    ("language", "heading", "chunk"),
+    [
+        ("rust", "Box", "/// A box.\n#[derive(Debug)]\nstruct Box { a: u8 }"),
+        ("rust", "fmt::Debug for Box", "impl fmt::Debug for Box {"),
+        ("rust", "fmt::Debug for Box > open", "    /// Opens.\n    fn open(&self) {}"),
+        ("rust", "fmt::Debug for Box > shut", "    fn shut(&self) {}\n}"),
+        ("javascript", "Box > open", "  open() { return 'é😀' } // at once"),
+        ("python", "double", "# Doubles.\n@cache\ndef double(number):\n    return 2 * number  # at once"),
+        ("python", "Box", "class Box:\n    size = 1"),
+        ("python", "Box > shut", "    # Shuts.\n    async def shut(self): return 1  # quickly"),
+    ],
+)
+def test_comments_and_attributes_belong_to_their_definition(
+    language: CodeLanguage, heading: str, chunk: str
+) -> None:
+    text = SOURCES[language]
+    found = {span.heading: text[span.start : span.end] for span in cut_code(text, language, 50)}
+    assert found[heading] == chunk
 
 
 def test_a_long_function_is_cut_at_its_statements() -> None:
@@ -178,26 +139,6 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
     code._load_grammar.cache_clear()
     with raises(MissingExtraError):
         find_definitions("package a", "go")
-
-
-def test_a_class_over_the_ceiling_is_cut_at_its_methods() -> None:
-    found = name_chunks(MODULE, cut_python(MODULE, 75))
-    assert [part for part in found if part[0].startswith("Box")] == [
-        ("Box", 'class Box:\n    """A box."""\n\n    size = 1'),
-        (
-            "Box > open",
-            "    # opens it\n    def open(self):\n        def inner():\n            pass\n\n        return inner",
-        ),
-        ("Box > close", "    async def close(self): return 1  # quickly"),
-        ("Box", "    shut = close"),
-    ]
-
-
-def test_other_line_ends_change_nothing() -> None:
-    other = MODULE.replace("\n", "\r\n")
-    assert [
-        (heading, text.replace("\r", "")) for heading, text in name_chunks(other, cut_python(other, 500))
-    ] == name_chunks(MODULE, cut_python(MODULE, 500))
 
 
 @pytest.mark.parametrize("module", [random, cut, code, outline])
