@@ -5,6 +5,7 @@ The ceiling of the embedder holds for every chunker.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +19,7 @@ from backstory.base.ids import digest
 from backstory.settings.inputs import ChunkerName, ChunkSettings
 from backstory.text.chunking.code import CODE_LANGUAGES, outline_code
 from backstory.text.chunking.outline import Outline, Part, outline_markdown
+from backstory.text.chunking.tokens import Offsets
 from backstory.text.chunking.units import Range, join_wrapped, split_sentences
 
 _LEAST_SECTIONS: Final = 4
@@ -69,8 +71,8 @@ def _outline_sentences(text: str) -> Outline:
     ranges: list[Range] = []
     for start, end in zip(outline.starts.tolist(), outline.ends.tolist(), strict=True):
         ranges += join_wrapped(text, split_sentences(text, start, end))
-    bounds = np.array(ranges, np.int64).reshape(-1, 2)
-    return replace(outline, starts=bounds[:, 0], ends=bounds[:, 1])
+    starts, ends = _split_bounds(ranges)
+    return replace(outline, starts=starts, ends=ends)
 
 
 def _outline_sections(text: str) -> Outline:
@@ -96,29 +98,30 @@ def _outline_sections(text: str) -> Outline:
 
 def _outline_pages(text: str, pages: Sequence[Range], outline_page: Callable[[str], Outline]) -> Outline:
     """Outline each page by itself, so that no chunk holds text of two."""
-    starts, ends = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    headings: list[tuple[int, str]] = []
+    bounds: list[Range] = []
+    places: list[int] = []
+    headings: list[str] = []
     parts: list[Part] = []
     for start, end in pages:
         page = outline_page(text[start:end])
-        starts.append(start + page.starts)
-        ends.append(start + page.ends)
-        headings += [
-            (start, ""),
-            *zip((start + place for place in page.heading_starts), page.headings, strict=True),
-        ]
+        bounds += zip((start + page.starts).tolist(), (start + page.ends).tolist(), strict=True)
+        places += [start, *(start + place for place in page.heading_starts)]
+        headings += ["", *page.headings]
         parts += [Part(start + part.start, start + part.end) for part in page.parts]
-    places, names = [place for place, _ in headings], [name for _, name in headings]
-    return Outline(np.concatenate(starts), np.concatenate(ends), places, names, (), parts)
+    return Outline(*_split_bounds(bounds), places, headings, (), parts)
 
 
 def _outline_rows(text: str) -> Outline:
-    """Find the rows of a table, which are its lines that are not blank; the first one stands above them all."""
-    lines = text.split("\n")
-    ends = np.array([len(line) for line in lines], np.int64).cumsum() + np.arange(len(lines))
-    starts = ends - [len(line) for line in lines]
-    filled = np.array([bool(line.strip()) for line in lines])
-    return Outline(starts[filled], ends[filled], [0], [lines[0].strip()], (), [Part(0, len(text))])
+    """Find the rows of a table, which are its lines that are not blank; the first line stands above them all."""
+    rows = [match.span() for match in re.finditer(r"(?m)^.*\S.*$", text)]
+    head = text.partition("\n")[0].strip()
+    return Outline(*_split_bounds(rows), [0], [head], (), [Part(0, len(text))])
+
+
+def _split_bounds(ranges: Sequence[Range]) -> tuple[Offsets, Offsets]:
+    """Return the starts and the ends of ranges."""
+    starts, ends = np.array(ranges, np.int64).reshape(-1, 2).T
+    return starts, ends
 
 
 _OUTLINES: Final[dict[ChunkerName, Callable[[str], Outline]]] = {

@@ -64,12 +64,11 @@ def divide_text(text: str, title: str) -> list[Piece]:
 
 def _find_code(text: str, outline: Outline) -> list[Range]:
     """Find the whole blocks of fenced code that are not too long to be shown."""
-    found = []
-    for first, end in zip(outline.starts.tolist(), outline.ends.tolist(), strict=True):
-        start = first + len(text[first:end]) - len(text[first:end].lstrip())
-        if end - start <= _LONGEST_CODE and _CODE.fullmatch(text, start, end):
-            found.append((start, end))
-    return found
+    bodies = [
+        (first + len(text[first:end]) - len(text[first:end].lstrip()), end)
+        for first, end in zip(outline.starts.tolist(), outline.ends.tolist(), strict=True)
+    ]
+    return [body for body in bodies if body[1] - body[0] <= _LONGEST_CODE and _CODE.fullmatch(text, *body)]
 
 
 def _shape(text: str, start: int, end: int, before: Sequence[Piece]) -> Iterator[Piece]:
