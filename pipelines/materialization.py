@@ -7,7 +7,7 @@ import dagster as dg
 from assets.tags import tag_range
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import SettingsError
-from backstory.interfaces.dagster_specs.partitions import partitions_of
+from backstory.interfaces.dagster_specs.asset_specs import partitions_of
 from backstory.pipeline.run.plan import is_fresh
 from backstory.pipeline.run.run import OnProgress, Run, RunEvent
 from backstory.pipeline.run.runner import Report, execute_run

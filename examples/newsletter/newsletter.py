@@ -8,8 +8,7 @@ from pathlib import Path
 import dagster as dg
 import ibis
 
-from backstory.interfaces.dagster_specs.asset_specs import asset_specs
-from backstory.interfaces.dagster_specs.partitions import partitions_definition, partitions_of
+from backstory.interfaces.dagster_specs.asset_specs import asset_specs, partitions_definition, partitions_of
 from backstory.interfaces.dagster_specs.tables_resource import TablesResource
 from backstory.pipeline.workspace import open_workspace
 from backstory.settings.models import PartitionSettings

@@ -18,7 +18,7 @@ import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from backstory.base.errors import SettingsError
-from backstory.interfaces.dagster_specs.partitions import partitions_definition
+from backstory.interfaces.dagster_specs.asset_specs import partitions_definition
 from backstory.pipeline.checks.checks import CHECKS
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.run.runner import find_wanted

@@ -13,8 +13,12 @@ from dagster._core.workspace.load_target import WorkspaceFileTarget
 
 from assets.tags import tag_range
 from backstory.base.errors import SettingsError
-from backstory.interfaces.dagster_specs.asset_specs import CHATS, DOCUMENT_FILES
-from backstory.interfaces.dagster_specs.partitions import partitions_definition, partitions_of
+from backstory.interfaces.dagster_specs.asset_specs import (
+    CHATS,
+    DOCUMENT_FILES,
+    partitions_definition,
+    partitions_of,
+)
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import PartitionSettings

@@ -1,6 +1,6 @@
-"""The assets of a workspace as Dagster specs, without the functions that build them."""
+"""The assets of a workspace as Dagster specs with their partitions, without the functions that build them."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from inspect import cleandoc
 from pathlib import Path
 from typing import Final
@@ -8,11 +8,13 @@ from typing import Final
 import dagster as dg
 
 from backstory.base.ids import digest_json
-from backstory.interfaces.dagster_specs.partitions import partitions_of
 from backstory.pipeline.incremental.inputs import code_version, name_groups
 from backstory.pipeline.run.plan import CORPUS, SEARCHED, STAGES
+from backstory.pipeline.stages.messages import known_first_partition
 from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.workspace import Workspace, open_workspace
+from backstory.settings.models import PartitionSettings
+from backstory.storage.tables.partitions import partition_key
 from backstory.storage.tables.schemas import TABLES
 
 CHATS: Final = "chats"
@@ -33,6 +35,12 @@ _DESCRIPTIONS: Final = {
 }
 _KINDS: Final = {CHATS: "file", DOCUMENT_FILES: "markdown", "search_index": "duckdb", "posts": "markdown"}
 _READ_FROM_OUTSIDE: Final = {"messages": CHATS, "documents": DOCUMENT_FILES}
+_SCHEDULES: Final = {
+    "hour": ("0 * * * *", "%Y-%m-%dT%H"),
+    "day": ("0 0 * * *", "%Y-%m-%d"),
+    "week": ("0 0 * * 1", "%Y-%m-%d"),
+    "month": ("0 0 1 * *", "%Y-%m-%d"),
+}
 
 
 def asset_specs(root: str | Path) -> list[dg.AssetSpec]:
@@ -123,3 +131,36 @@ def _name_group(name: str) -> str:
     if name in SEARCHED:
         return "retrieval"
     return "corpus" if name in {stage.table for stage in CORPUS} else "conversations"
+
+
+def partitions_definition(
+    settings: PartitionSettings, first_message: str | None = None, timezone: str = "UTC"
+) -> dg.TimeWindowPartitionsDefinition:
+    """Define time partitions from the first day of the settings, else from that of the first message, else from today.
+
+    ``first_message`` is the key of its partition. Hours are those of UTC, whatever the time zone of the calendar.
+    """
+    cron_schedule, form = _SCHEDULES[settings.grain]
+    if settings.start is None and first_message is not None:
+        start = first_message
+    else:
+        today = datetime.now(UTC)
+        first_day = datetime.fromisoformat(settings.start).replace(tzinfo=UTC) if settings.start else today
+        start = partition_key(first_day, settings.grain, "UTC" if settings.start else timezone)
+    return dg.TimeWindowPartitionsDefinition(
+        start=start,
+        fmt=form,
+        cron_schedule=cron_schedule,
+        timezone="UTC" if settings.grain == "hour" else timezone,
+    )
+
+
+def partitions_of(workspace: Workspace) -> dg.TimeWindowPartitionsDefinition:
+    """Define the time partitions of a workspace from the setting ``partitions.start``, else from its first message.
+
+    The exports are not read: the date of the first message is the one that the last run stored.
+    """
+    settings = workspace.settings
+    return partitions_definition(
+        settings.partitions, known_first_partition(workspace), settings.conversations.timezone
+    )

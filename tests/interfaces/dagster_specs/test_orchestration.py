@@ -10,8 +10,7 @@ from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 
 from assets.tags import tag_range
 from backstory.base.errors import InputError, WorkspaceError
-from backstory.interfaces.dagster_specs.asset_specs import asset_key, asset_specs
-from backstory.interfaces.dagster_specs.partitions import partitions_of
+from backstory.interfaces.dagster_specs.asset_specs import asset_key, asset_specs, partitions_of
 from backstory.interfaces.dagster_specs.tables_resource import TablesResource
 from backstory.pipeline.workspace import Workspace
 from pipelines.automation import JOB

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstory.base.errors import InputError
-from backstory.interfaces.dagster_specs.partitions import partitions_definition
+from backstory.interfaces.dagster_specs.asset_specs import partitions_definition
 from backstory.settings.models import PartitionSettings
 from backstory.storage.tables.partitions import (
     Grain,
