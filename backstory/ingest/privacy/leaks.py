@@ -25,20 +25,18 @@ _BREACH_SCHEMA: Final = pl.Schema({"column": pl.String(), "message_id": pl.Strin
 
 def find_naming_texts(texts: Iterable[str], names: Iterable[str], agreed: Collection[str] = ()) -> set[str]:
     """Return those of the texts that hold a real name."""
-    names = list(names)
+    names = tuple(names)
     distinct = pl.Series("text", texts, pl.String).unique()
-    found = _find_texts(distinct, _hide(distinct, agreed), names)
+    is_named = _search(_hide(distinct, agreed), _make_finder(names), "message")
     if agreed:
         # Without its `@`, a mention of somebody by the first name alone is none.
         whole = _hide(distinct, [name for name in agreed if " " in name]).str.replace_all("[@＠﹫]", " ")
         parts = set(map(fold, agreed))
-        longer = [name for name in names if any(part != fold(name) and part in fold(name) for part in parts)]
-        found |= _find_texts(distinct, whole, longer)
-    return found
-
-
-def _find_texts(texts: pl.Series, searched: pl.Series, names: list[str]) -> set[str]:
-    return set(texts.filter(_search(searched, _make_finder(tuple(names)), "message")))
+        longer = tuple(
+            name for name in names if any(part != fold(name) and part in fold(name) for part in parts)
+        )
+        is_named |= _search(whole, _make_finder(longer), "message")
+    return set(distinct.filter(is_named))
 
 
 def _hide(texts: pl.Series, names: Collection[str]) -> pl.Series:

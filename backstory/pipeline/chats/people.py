@@ -19,8 +19,7 @@ import polars as pl
 from backstory.base.errors import SettingsError
 from backstory.base.ids import PSEUDONYM_PREFIX, digest
 from backstory.ingest.chats.exports import ExportRead
-from backstory.ingest.privacy.group_members import find_members
-from backstory.ingest.privacy.pseudonyms import PSEUDONYM, make_finder, make_pseudonym
+from backstory.ingest.privacy.pseudonyms import PSEUDONYM, find_members, make_finder, make_pseudonym
 from backstory.ingest.privacy.shown_names import DEFAULT_LANGUAGE, assign_names, list_usable_words, load_words
 from backstory.pipeline.incremental.inputs import code_version
 from backstory.pipeline.workspace import Workspace

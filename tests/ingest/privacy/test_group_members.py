@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from backstory.ingest.privacy.group_members import find_members
+from backstory.ingest.privacy.pseudonyms import find_members
 
 
 @pytest.mark.parametrize(

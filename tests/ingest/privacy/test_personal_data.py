@@ -1,5 +1,7 @@
 """Contact and bank data in texts, in every script."""
 
+import re
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from backstory.ingest.privacy.personal_data import DataKind, scrub
 from tests.long_tests import some
 
+IBAN = "DE89370400440532013000"
 ALL: tuple[DataKind, ...] = ("email", "phone", "card", "iban")
 
 
@@ -59,42 +62,20 @@ def test_other_texts_stay(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("I am on 07400 123456 until ten", "07400 123456"),
-        ("(089) 1234 567 or 030/12345678", "(089) 1234 567"),
-        ("06 12 34 56 78", "06 12 34 56 78"),
-        ("the shop, (212) 555 – 0187, is shut", "(212) 555 – 0187"),
-        ("212-555-0187", "212-555-0187"),
-        ("call the harbour at 555-0199", "555-0199"),
-        ("Handy: 0171-2345678", "0171-2345678"),
-        ("ring 912 34 567", "912 34 567"),
-        ("☎ 81 23 45", "81 23 45"),
-        ("звоните 495 123-45-67", "495 123-45-67"),
-    ],
-)
-def test_a_number_without_country_code_is_found_by_shape_or_by_the_words_before_it(
-    text: str, number: str
-) -> None:
-    assert scrub_one(text, None).startswith(text.partition(number)[0] + "[phone]")
-
-
-@pytest.mark.parametrize(
     "text",
     [
-        "it costs 1 234 567 kr, or 0,123456789",
-        "from 03.02.2025 10:30 to 2025-02-14 12:00, every 24.12.1999",
-        "ISBN 0-306-40615-2 and 978-3-16-148410-0",
-        "order 0123456789, invoice no. 0171 2345678, #0123456789",
-        "part 07400-123456-A, version 1.2.3.4, 192.168.0.12",
-        "0.1234567890, 12.5 x 13.75, seasons 2024-2025",
-        "id 550e8400-e29b-41d4-a716-446655440000",
-        "call at 10:30 on 03.02.2025",
-        "we counted 345 678 912 seals",
+        "I am on <07400 123456> until ten", "<(089) 1234 567> or <030/12345678>", "<06 12 34 56 78>", "<212-555-0187>",
+        "the shop, <(212) 555 – 0187>, is shut", "call the harbour at <555-0199>", "Handy: <0171-2345678>",
+        "ring <912 34 567>", "☎ <81 23 45>", "звоните <495 123-45-67>",
+        "it costs 1 234 567 kr, or 0,123456789", "from 03.02.2025 10:30 to 2025-02-14 12:00, every 24.12.1999",
+        "ISBN 0-306-40615-2 and 978-3-16-148410-0", "order 0123456789, invoice no. 0171 2345678, #0123456789",
+        "part 07400-123456-A, version 1.2.3.4, 192.168.0.12", "0.1234567890, 12.5 x 13.75, seasons 2024-2025",
+        "id 550e8400-e29b-41d4-a716-446655440000", "call at 10:30 on 03.02.2025", "we counted 345 678 912 seals",
     ],
-)
-def test_other_numbers_are_no_phone_numbers(text: str) -> None:
-    assert scrub_one(text, None) == text
+)  # fmt: skip
+def test_a_number_without_country_code_is_found_by_shape_or_by_the_words_before_it(text: str) -> None:
+    written = text.replace("<", "").replace(">", "")
+    assert scrub_one(written, None) == re.sub("<.*?>", "[phone]", text)
 
 
 def test_only_the_wanted_kinds_are_replaced() -> None:
@@ -108,19 +89,7 @@ def test_only_the_wanted_kinds_are_replaced() -> None:
 @given(
     st.lists(
         st.sampled_from(
-            [
-                "a@b.example",
-                "@",
-                ".",
-                " ",
-                "-",
-                "+49 30 901820",
-                "4111111111111111",
-                "0",
-                "٣",
-                "DE89370400440532013000",
-                "x",
-            ]
+            ["a@b.example", "@", ".", " ", "-", "+49 30 901820", "4111111111111111", "0", "٣", "x", IBAN]
         ),
         max_size=12,
     )

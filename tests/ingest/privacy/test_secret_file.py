@@ -24,26 +24,20 @@ def load(path: Path) -> bytes:
     return load_secret(path, open_tables(path.parent.parent / "data"))
 
 
-def test_secret_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("umask", [0, 0o077])
+def test_secret_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path, umask: int) -> None:
     path = tmp_path / ".backstory" / "secret.key"
-
-    secret = load(path)
+    before = os.umask(umask)
+    try:
+        secret = load(path)
+    finally:
+        os.umask(before)
 
     assert len(secret) == 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert load(path) == secret
     assert load(tmp_path / "other" / ".backstory" / "secret.key") != secret
     assert [entry.name for entry in path.parent.iterdir()] == ["secret.key"]
-
-
-def test_secret_is_private_under_any_umask(tmp_path: Path) -> None:
-    before = os.umask(0)
-    try:
-        load(tmp_path / ".backstory" / "secret.key")
-    finally:
-        os.umask(before)
-
-    assert stat.S_IMODE((tmp_path / ".backstory" / "secret.key").stat().st_mode) == 0o600
 
 
 READ_SECRET = """
@@ -121,13 +115,7 @@ def lose_secret(workspace: Workspace) -> None:
     workspace.secret.unlink()
 
 
-@pytest.mark.parametrize(
-    ("lose", "code"),
-    [
-        (lose_secret, "lost_secret"),
-        (replace_secret, "other_secret"),
-    ],
-)
+@pytest.mark.parametrize(("lose", "code"), [(lose_secret, "lost_secret"), (replace_secret, "other_secret")])
 def test_pseudonyms_of_two_secrets_never_stand_beside_each_other(
     filled: Workspace, lose: Callable[[Workspace], None], code: str
 ) -> None:
@@ -142,28 +130,14 @@ def test_pseudonyms_of_two_secrets_never_stand_beside_each_other(
     filled.secret.write_text(backup, encoding="ascii")
     build_table(changed, "messages", find_partitions(changed))
     assert set(filled.tables.read("messages")["author"]) == set(before["author"])
-
-
-@pytest.mark.parametrize("lose", [lose_secret, replace_secret])
-def test_another_secret_is_accepted_by_removing_the_tables(
-    filled: Workspace, lose: Callable[[Workspace], None]
-) -> None:
-    before = set(filled.tables.read("messages")["author"].drop_nulls())
+    # Without the tables, another secret is accepted.
     lose(filled)
     shutil.rmtree(filled.tables_dir)
     anew = open_workspace(filled.root)
-
     build_table(anew, "messages", find_partitions(anew))
-
     after = set(anew.tables.read("messages")["author"].drop_nulls())
-    assert len(after) == len(before)
-    assert not after & before
-
-
-def test_a_workspace_without_a_recorded_fingerprint_keeps_its_secret(filled: Workspace) -> None:
-    filled.catalog.forget("secret", ["fingerprint"])
-
-    assert load_secret(filled.secret, filled.tables).hex() == filled.secret.read_text().strip()
+    assert len(after) == before["author"].drop_nulls().n_unique()
+    assert not after & set(before["author"])
 
 
 def test_tables_with_real_names_do_not_ask_for_a_secret(make_workspace: Callable[..., Workspace]) -> None:
