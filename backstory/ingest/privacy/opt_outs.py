@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 import polars as pl
+from pydantic import BaseModel, ValidationError
 
 from backstory.base.errors import WorkspaceError
 from backstory.base.files.atomic import write_file
-from backstory.base.ids import PSEUDONYM_PREFIX, digest, digest_json
+from backstory.base.ids import PSEUDONYM_PREFIX, digest
 from backstory.ingest.chats.exports import Command, ExportRead
 from backstory.ingest.privacy.names import normalize_name
 from backstory.ingest.privacy.pseudonyms import make_finder, make_pseudonym, pseudonymize_messages
 
-_SALT_BYTES = 16
+_SALT_BYTES: Final = 16
 
 
-@dataclass(frozen=True)
-class OptOutRecord:
+class OptOutRecord(BaseModel, frozen=True):
     """Who is out of which chat, as hashes, so that the list itself reveals no name.
 
     Attributes:
@@ -31,13 +30,13 @@ class OptOutRecord:
         moments: When each person wrote the command, by the hash of chat and person.
     """
 
-    salt: str = ""
-    moments: Mapping[str, datetime] = field(default_factory=dict)
+    salt: str
+    moments: dict[str, datetime]
 
     @property
     def fingerprint(self) -> str:
         """Hash of the list; empty if nobody is out of a chat by a command."""
-        return digest_json([self.salt, _write_moments(self.moments)], length=16) if self.moments else ""
+        return digest([self.model_dump_json()], length=16) if self.moments else ""
 
     def find(self, chat: str, person: str) -> datetime | None:
         """Return when a person opted out of a chat; None if the list does not say that they did."""
@@ -45,15 +44,11 @@ class OptOutRecord:
 
     def update(self, commands: Iterable[Command]) -> OptOutRecord:
         """Return the list after further commands: one to be out adds its author, one to be in removes them."""
-        known = self if self.salt else OptOutRecord(secrets.token_hex(_SALT_BYTES))
-        moments = dict(known.moments)
-        for command in commands:
-            key = known.hash(command.chat, command.person)
-            if command.is_out:
-                moments[key] = command.moment
-            else:
-                moments.pop(key, None)
-        return OptOutRecord(known.salt, moments)
+        known = OptOutRecord(salt=self.salt or secrets.token_hex(_SALT_BYTES), moments=self.moments)
+        given = {known.hash(command.chat, command.person): command for command in commands}
+        moments = self.moments | {key: command.moment for key, command in given.items() if command.is_out}
+        left = {key: moments[key] for key in sorted(moments) if key not in given or given[key].is_out}
+        return OptOutRecord(salt=known.salt, moments=left)
 
     def hash(self, chat: str, person: str) -> str:
         """Hash one entry as the list holds it."""
@@ -66,12 +61,10 @@ def read_opt_outs(path: Path) -> OptOutRecord:
     It raises ``WorkspaceError`` if the file is not such a list.
     """
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        moments = {str(key): datetime.fromisoformat(moment) for key, moment in record["moments"].items()}
-        return OptOutRecord(str(record["salt"]), moments)
+        return OptOutRecord.model_validate_json(path.read_bytes())
     except FileNotFoundError:
-        return OptOutRecord()
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return OptOutRecord(salt="", moments={})
+    except ValidationError as error:
         raise WorkspaceError(
             f"{path} is damaged, and it lists who opted out in a chat. Restore it from a backup, or delete it. "
             "Deleting it ends every opt-out whose command `#backstory off` no export holds any more",
@@ -81,12 +74,7 @@ def read_opt_outs(path: Path) -> OptOutRecord:
 
 def write_opt_outs(path: Path, record: OptOutRecord) -> None:
     """Replace the list of a workspace, and flush it to disk."""
-    content = {"salt": record.salt, "moments": _write_moments(record.moments)}
-    write_file(path, f"{json.dumps(content, indent=1)}\n".encode(), mode=0o600)
-
-
-def _write_moments(moments: Mapping[str, datetime]) -> dict[str, str]:
-    return {key: moment.isoformat() for key, moment in sorted(moments.items())}
+    write_file(path, f"{record.model_dump_json(indent=1)}\n".encode(), mode=0o600)
 
 
 _COMMAND: Final = r"(?i)^\s*#backstory\s+(on|off)\s*$"
