@@ -10,7 +10,12 @@ from backstory.interfaces.pages.site.build import build_site
 from backstory.interfaces.pages.site.reading import read_library
 from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages.posts import PostsStage
-from backstory.pipeline.stages.writer_material import Assignment, read_assignment, read_post_material
+from backstory.pipeline.stages.writer_material import (
+    Assignment,
+    find_neighbours,
+    read_assignment,
+    read_post_material,
+)
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.views import read_writer_inputs
 from tests.models.services import chat_server
@@ -82,6 +87,8 @@ def test_a_letter_is_in_the_row_of_the_last_window_of_its_week(letters: Workspac
     assert "New since" not in first["text"]
     assert re.search(r"^- (New since the letter before|Still talked about): ", second["text"], re.MULTILINE)
     assert PostsStage.find_stale(workspace, find_wanted(workspace, None, None)) == []
+    # In order, since the next process must find the same hash of them.
+    assert find_neighbours(workspace, "2025-01-01").later == [f"2025-01-0{day}" for day in range(2, 6)]
 
 
 def test_readers_of_a_workspace_see_the_letter(letters: Workspace) -> None:

@@ -83,7 +83,7 @@ class DocumentsStage(Stage):
             hash_listing(self._listing, self.hashes),
             read_forgotten(workspace.forgotten).fingerprint,
             f"mentions_undated={workspace.has_chats}",
-            *map(str, sorted(_read_refused(workspace).items())),
+            *map(str, sorted(workspace.catalog.read(_name_refused(workspace)).items())),
         ]
 
     def stale_partitions(self) -> list[str]:
@@ -209,7 +209,7 @@ def read_posts_again(workspace: Workspace, posts: pl.DataFrame, slugs: Collectio
 
 def _leave_out(workspace: Workspace, read: DocumentRead) -> DocumentRead:
     """Leave out what was forgotten, former posts, and what the embedder refuses, whose files are ``failed``."""
-    refused, folder = _read_refused(workspace), workspace.settings.documents.folder
+    folder, refused = workspace.settings.documents.folder, workspace.catalog.read(_name_refused(workspace))
     read = leave_out_documents(read, read_forgotten(workspace.forgotten), folder)
     served = read.documents.filter(status="ok").select("uri", "revision").iter_rows()
     uris = [uri for uri, revision in served if uri in refused and refused[uri].inputs == revision]
@@ -222,12 +222,8 @@ def _leave_out(workspace: Workspace, read: DocumentRead) -> DocumentRead:
     return replace(read, documents=documents, sources=read.sources.update(failed, on="source"))
 
 
-def _read_refused(workspace: Workspace) -> dict[str, Entry]:
-    """Read the revisions that the embedder of the settings refuses, and why, by uri."""
-    return workspace.catalog.read(_name_refused(workspace))
-
-
 def _name_refused(workspace: Workspace) -> str:
+    """Name in the catalog the revisions that the embedder of the settings refuses, and why, by uri."""
     return f"documents refused by {digest([workspace.settings.embedding.model_dump_json()], length=16)}"
 
 
@@ -296,10 +292,9 @@ class SearchIndexStage(Stage):
 
     def make(self, partitions: list[str]) -> None:
         """Publish a snapshot of the documents, without those that the service refuses."""
-        workspace = self.workspace
+        workspace, embedder = self.workspace, self.workspace.embedder
         documents, chunks = self.read(partitions)
         vectors = self._embed(documents, chunks)
-        embedder = workspace.embedder
         content = arrange(documents, chunks, vectors, embedder.id, workspace.settings.index)
         calibration = calibrate(
             embedder,

@@ -128,19 +128,26 @@ class PostsStage(Stage):
         material = [] if workspace.feeds_back else [*chain(*(one.material for one in assignments.values()))]
         ready = write_posts(material, writer, settings, self._discretion, drafts, calls) if material else {}
         written = {key: self._write_posts(writer, key, one, ready) for key, one in assignments.items()}
-        for rows in written.values():
-            add_counts(self.counts, _count(rows))
+        rows = pl.concat(written.values())
+        add_counts(self.counts, {f"status_{one}": n for one, n in rows["status"].value_counts().iter_rows()})
+        for name in ("tokens_in", "tokens_out", "removed_citations"):
+            add_counts(self.counts, {name: int(rows[name].sum())})
+        add_counts(self.counts, {WAITING: len(rows.filter(reason=_EARLIER_FIRST))})
         # The next run asks the writer again.
-        self.inputs |= {key: _UNFINISHED for key, rows in written.items() if count_unfinished(rows)}
+        self.inputs |= {key: _UNFINISHED for key, own in written.items() if count_unfinished(own)}
         add_counts(self.counts, {"writing_api_calls": count_requests(writer) - requests})
         self.counts.update(calls.counts)
         self.stopped = calls.limit
-        return pl.concat(written.values())
+        return rows
 
     def end(self) -> None:
         """Tell what stays in the folder of the posts, and what of the settings names nothing."""
         workspace = self.workspace
-        self._note(_describe_unknown_grains(workspace))
+        if (named := workspace.settings.writers.grains) and workspace.writer is not None:
+            known = set(workspace.tables.read("windows", columns=["conversation_id"])["conversation_id"])
+            if unknown := name_some(sorted(named.keys() - known), _NAMED):
+                there = name_some(sorted(known), _NAMED)
+                self._note(f"writers.grains names {unknown}, of which there is no window; there is {there}.")
         if workspace.writer is None and (left := len(workspace.catalog.read(FILES))):
             use = "stay documents of later windows" if workspace.feeds_back else "stay as they are"
             self._note(
@@ -198,27 +205,6 @@ class PostsStage(Stage):
             used = Usage(tokens_in=row["tokens_in"], tokens_out=row["tokens_out"])
             row["cost"] = estimate_cost(price, used)
         return tabulate(rows)
-
-
-def _count(rows: pl.DataFrame) -> dict[str, int]:
-    counts = {f"status_{status}": count for status, count in rows["status"].value_counts().iter_rows()}
-    sums = {name: int(rows[name].sum()) for name in ("tokens_in", "tokens_out", "removed_citations")}
-    return counts | sums | {WAITING: len(rows.filter(pl.col("reason") == _EARLIER_FIRST))}
-
-
-def _describe_unknown_grains(workspace: Workspace) -> str:
-    """Return which conversations of ``writers.grains`` have no window."""
-    named = workspace.settings.writers.grains
-    if not named or workspace.writer is None:
-        return ""
-    known = set(workspace.tables.read("windows", columns=["conversation_id"])["conversation_id"])
-    unknown, there = name_some(sorted(named.keys() - known), _NAMED), name_some(sorted(known), _NAMED)
-    return unknown and f"writers.grains names {unknown}, of which there is no window; there is {there}."
-
-
-def is_made_in_turn(workspace: Workspace) -> bool:
-    """Return whether a run makes one partition after another, since posts are written that later windows are given."""
-    return workspace.feeds_back and workspace.writer is not None
 
 
 def place_file(

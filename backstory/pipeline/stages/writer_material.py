@@ -62,9 +62,9 @@ def find_neighbours(workspace: Workspace, partition: str) -> Neighbours:
     # A week or month may begin before a period whose first days it holds.
     if grain in ("week", "month"):
         keys.update([key for key in made if key < begin][-1:])
-    return Neighbours(
-        sorted(key for key in keys if key <= partition), [key for key in keys if key > partition]
-    )
+    ordered = sorted(keys)
+    after = ordered.index(partition) + 1
+    return Neighbours(ordered[:after], ordered[after:])
 
 
 def read_assignment(
