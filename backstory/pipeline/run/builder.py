@@ -27,7 +27,7 @@ from backstory.pipeline.incremental.visible_documents import name_kept_snapshots
 from backstory.pipeline.run.plan import ANSWERS, CHATS, CORPUS, SEARCHING, STAGES
 from backstory.pipeline.run.run import OnProgress, Run, RunPosition, ignore_progress
 from backstory.pipeline.stages.corpus import AddedPostsStage, find_added_posts
-from backstory.pipeline.stages.posts import POSTS, WAITING
+from backstory.pipeline.stages.posts import POSTS, WAITING, is_made_in_turn
 from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.stages.writer_material import find_neighbours
 from backstory.pipeline.workspace import Workspace
@@ -53,7 +53,7 @@ class Builder:
         self._run = run
         self._on_progress = on_progress
         self._resources = RunResources(workspace, isolates_failures=run.isolates_failures)
-        self._takes_turns = POSTS in run.tables and workspace.feeds_back and workspace.writer is not None
+        self._takes_turns = POSTS in run.tables and is_made_in_turn(workspace)
         self._stages = [
             stage
             for stage in STAGES

@@ -207,6 +207,11 @@ class PostsStage(Stage):
         return tabulate(rows)
 
 
+def is_made_in_turn(workspace: Workspace) -> bool:
+    """Return whether a run makes one partition after another, since posts are written that later windows are given."""
+    return workspace.feeds_back and workspace.writer is not None
+
+
 def place_file(
     workspace: Workspace, partition: str, conversation_id: str, row: dict[str, Any]
 ) -> tuple[dict[str, Any], Entry]:
