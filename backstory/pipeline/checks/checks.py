@@ -81,7 +81,8 @@ class CheckResult:
         lines = [cut_line(example, _EXAMPLE_CHARACTERS) for example in examples]
         named = "; ".join(filter(None, [*lines, count_rest(len(self.cases), _EXAMPLES)]))
         found = f"{len(self.cases)} found among {self.rows} ({self.check.what})"
-        return f"{found}: {named}. {self.check.remedy}"
+        end = "" if named.endswith("…") else "."
+        return f"{found}: {named}{end} {self.check.remedy}"
 
 
 def checks_after(table: str) -> list[Check]:
