@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 from pydantic import BaseModel
@@ -15,7 +15,7 @@ from backstory.base.errors import InputError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import name_some
 from backstory.index.snapshot import current_version, prune
-from backstory.ingest.chats.archive import drop_archived, read_archive, write_archive
+from backstory.ingest.chats.archive import read_archive, write_archive
 from backstory.ingest.chats.message_ids import NAMED_SCHEMA
 from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.documents.files import list_foreign
@@ -40,7 +40,6 @@ from backstory.pipeline.run.run import Run
 from backstory.pipeline.run.runner import execute_run, list_tables
 from backstory.pipeline.stages.posts import FILES
 from backstory.pipeline.workspace import Workspace, open_workspace
-from backstory.storage.state import State
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.turns import running
 
@@ -67,26 +66,16 @@ class Forgetting(BaseModel, frozen=True):
     has_history: bool
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What must not occur: ``parts`` of any text, and ``conversations`` in columns ``conversation_id``."""
+class _Target(NamedTuple):
+    """The thing to forget: the names to add to the list, its ids in the tables, and the user's files that hold it.
 
-    parts: frozenset[str]
-    conversations: frozenset[str]
+    ``known`` are ids of things of its kind, which an error names if this one is not there.
+    """
 
-    def is_in(self, text: str) -> bool:
-        """Return whether a text holds one of the parts."""
-        return any(part in text for part in self.parts)
-
-
-@dataclass(frozen=True)
-class _Target:
-    """The thing to forget: the names to add to the list, its ids in the tables, and the user's files that hold it."""
-
-    kind: Kind
     names: frozenset[str]
     ids: frozenset[str]
     inputs: tuple[str, ...]
+    known: Collection[str]
 
 
 def forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
@@ -106,19 +95,26 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
 
     find = {"conversation": _find_conversation, "member": _find_member, "document": _find_document}[kind]
     target = find(workspace, name)
+    if not target.ids:
+        listed = name_some(sorted(target.known), _NAMED) or "none"
+        raise InputError(
+            f"there is no {kind} {name!r}; name it as its files or the tables do, such as: {listed}",
+            code=f"unknown_{kind}",
+        )
     table = workspace.tables.read("documents") if kind == "document" else _read_messages(workspace)
     column = {"conversation": "conversation_id", "member": "author", "document": "uri"}[kind]
     rows = table.filter(pl.col(column).is_in(list(target.ids)))
-    wanted = _choose_wanted(workspace, target, rows)
+    wanted = _choose_wanted(workspace, kind, target, rows)
     windows = set(workspace.tables.read("windows")["window_id"])
     forgotten = read_forgotten(workspace.forgotten).add(kind, target.names)
-    forgotten = forgotten.add("content", _list_contents(workspace, target, rows))
-    posts = find_holding_posts(workspace, wanted.is_in)
+    forgotten = forgotten.add("content", _list_contents(workspace, kind, target, rows))
+    posts = find_holding_posts(workspace, lambda text: any(part in text for part in wanted))
     # A post that a person has edited is theirs: it stays, and is no document any more.
     of_people = [path for path, state in posts.items() if state == "edited"]
     forgotten = forgotten.add("document", [f"{WRITTEN_PREFIX}{name_of(path)}" for path in of_people])
     write_forgotten(workspace.forgotten, forgotten)
-    _clean_archive(workspace, target, forgotten)
+    if kind != "document":
+        _clean_archive(workspace, column, target, forgotten)
     for path in posts.keys() - of_people:
         path.unlink()  # the run writes it anew if its window is still there
     reports = remove_pages(workspace.root)
@@ -132,8 +128,9 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     prune(workspace.index)
     kept = {path.name for path in workspace.index.iterdir() if path.is_dir()}
     left_windows = set(workspace.tables.read("windows")["window_id"])
-    wanted = replace(wanted, parts=wanted.parts | (windows - left_windows))
-    held = [path for path, state in find_holding_posts(workspace, wanted.is_in).items() if state == "edited"]
+    wanted |= windows - left_windows
+    holding = find_holding_posts(workspace, lambda text: any(part in text for part in wanted))
+    held = [path for path, state in holding.items() if state == "edited"]
     keep_corrections(workspace.state, left_windows, set(workspace.tables.read("documents")["document_id"]))
     # No later prompt contains the forgotten thing, so no run can use what is dropped.
     vectors, _, _ = drop_unused(workspace, workspace.embeddings.count_by_owner())
@@ -141,7 +138,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
         rows=len(rows),
         vectors=vectors,
         reports=reports,
-        wanted=len(wanted.parts) + len(wanted.conversations),
+        wanted=len(wanted),
         left=find_left(workspace, wanted),
         inputs=tuple(dict.fromkeys([*target.inputs, *map(name_of, held)])),
         open_snapshots=tuple(sorted(kept - {current_version(workspace.index)})),
@@ -150,41 +147,37 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     )
 
 
-def find_left(workspace: Workspace, wanted: Wanted) -> dict[str, int]:
+def find_left(workspace: Workspace, wanted: Collection[str]) -> dict[str, int]:
     """Query all tables and the state for texts and ids; return how many of them each table still holds."""
-    found: dict[str, set[str]] = {}
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, texts in _read_texts(workspace):
+        distinct = texts.drop_nulls().unique()
+        if wanted and distinct.str.contains_any(list(wanted)).any():
+            found[name].update(
+                distinct.str.extract_many(list(wanted), overlapping=True).explode().drop_nulls()
+            )
+    return {name: len(hits) for name, hits in found.items()}
+
+
+def _read_texts(workspace: Workspace) -> Iterator[tuple[str, pl.Series]]:
+    """Yield the texts of each table of a workspace and of its state, with the name of the table."""
     for name in TABLES:
         for column in workspace.tables.read(name).iter_columns():
             texts = column.explode() if column.dtype == pl.List(pl.String) else column
             if texts.dtype == pl.String:
-                found.setdefault(name, set()).update(_search(texts, wanted))
+                yield name, texts
     for state in (workspace.catalog.state, workspace.state, workspace.cache):
-        for name, texts in _read_texts(state):
-            found.setdefault(name, set()).update(_search(texts, wanted))
-    return {name: len(hits) for name, hits in found.items() if hits}
-
-
-def _read_texts(state: State) -> Iterator[tuple[str, pl.Series]]:
-    """Yield the texts of each table of a database with the name of the table."""
-    if not state.exists():
-        return
-    with state.reading() as session:
-        for table in state.part.tables:
-            rows = session.execute(f"SELECT * FROM {table.name}")  # noqa: S608 - a name of its own
-            while some := rows.fetchmany(_ROWS_AT_ONCE):
-                values = [value for row in some for value in row if isinstance(value, str | bytes)]
-                # Drafts and judgements are stored as bytes.
-                texts = [one if isinstance(one, str) else one.decode(errors="ignore") for one in values]
-                yield table.name, pl.Series(texts, dtype=pl.String)
-
-
-def _search(texts: pl.Series, wanted: Wanted) -> set[str]:
-    distinct = texts.drop_nulls().unique()
-    is_id = texts.name == "conversation_id"
-    hits = set(distinct.filter(distinct.is_in(list(wanted.conversations)))) if is_id else set()
-    if wanted.parts and distinct.str.contains_any(list(wanted.parts)).any():
-        hits |= set(distinct.str.extract_many(list(wanted.parts), overlapping=True).explode().drop_nulls())
-    return hits
+        if state.exists():
+            with state.reading() as session:
+                for table in state.part.tables:
+                    rows = session.execute(f"SELECT * FROM {table.name}")  # noqa: S608 - a name of its own
+                    while some := rows.fetchmany(_ROWS_AT_ONCE):
+                        values = [value for row in some for value in row if isinstance(value, str | bytes)]
+                        # Drafts and judgements are stored as bytes.
+                        read = [
+                            one if isinstance(one, str) else one.decode(errors="ignore") for one in values
+                        ]
+                        yield table.name, pl.Series(read, dtype=pl.String)
 
 
 def _find_conversation(workspace: Workspace, name: str) -> _Target:
@@ -197,11 +190,6 @@ def _find_conversation(workspace: Workspace, name: str) -> _Target:
         if name in (conversation, conversation_of(file), file, str(folder / file))
     }
     ids |= {name} & stored
-    if not ids:
-        known = stored | set(origins["conversation_id"])
-        raise InputError(
-            f"there is no conversation {name!r}; there are {_list(known)}", code="unknown_conversation"
-        )
     is_meant = pl.col("conversation_id").is_in(list(ids))
     held = origins.filter(is_meant)
     files = sorted(set(held["file"]))
@@ -209,7 +197,8 @@ def _find_conversation(workspace: Workspace, name: str) -> _Target:
     # An export of several chats is read on without the forgotten one.
     whole = {conversation_of(file) for file in files if file not in others}
     names = frozenset({*ids, *held["conversation"], *whole})
-    return _Target("conversation", names, frozenset(ids), tuple(str(folder / file) for file in files))
+    inputs = tuple(str(folder / file) for file in files)
+    return _Target(names, frozenset(ids), inputs, stored | set(origins["conversation_id"]))
 
 
 def _find_member(workspace: Workspace, name: str) -> _Target:
@@ -223,37 +212,23 @@ def _find_member(workspace: Workspace, name: str) -> _Target:
     found = {person for written, person in people.items() if wanted == written or name == person}
     stored = set(_read_messages(workspace)["author"].drop_nulls())
     found |= {name, identify(name)} & stored
-    if not found:
-        raise InputError(
-            f"no person in the exports or tables has the name {name!r}; give the name as the exports write it, or a "
-            f"pseudonym as the tables do, such as {_list(stored)}",
-            code="unknown_member",
-        )
     names = {written for written in read.names if identify(written) in found} or {name}
     holds = pl.col("author").is_in(list(names)) | pl.col("text").str.contains_any(list(names))
     folder = PurePosixPath(workspace.settings.conversations.folder)
     # An earlier attempt may have put the member on the list, so that only the exports as a whole show the files.
-    whole = workspace.last_reading.read(workspace.chats_dir, workspace.settings.conversations)
-    files = sorted(set(whole.messages.filter(holds)["source"]))
-    return _Target(
-        "member", frozenset(names | found), frozenset(found), tuple(str(folder / file) for file in files)
-    )
+    files = sorted(set(workspace.last_reading.read().messages.filter(holds)["source"]))
+    inputs = tuple(str(folder / file) for file in files)
+    return _Target(frozenset(names | found), frozenset(found), inputs, stored)
 
 
 def _find_document(workspace: Workspace, name: str) -> _Target:
     folder = PurePosixPath(workspace.settings.documents.folder)
     documents = workspace.tables.read("documents")
-    called = (pl.col("document_id") == name) | (pl.col("slug") == name) | (pl.col("uri") == name)
     relative = name.removeprefix(f"{folder}/")
-    written = f"{WRITTEN_PREFIX}{name}"
-    uris = set(documents.filter(called | pl.col("uri").is_in([relative, written]))["uri"])
+    is_called = pl.col("uri").is_in([name, relative, f"{WRITTEN_PREFIX}{name}"])
+    uris = set(documents.filter(is_called | pl.any_horizontal(pl.col("document_id", "slug") == name))["uri"])
     if not uris and (workspace.documents_dir / relative).is_file():
         uris = {relative}
-    if not uris:
-        known = frozenset(documents["uri"]) - list_foreign(documents, workspace.settings.rag.tenant)
-        raise InputError(
-            f"there is no document {name!r}; give its path, such as {_list(known)}", code="unknown_document"
-        )
     posts = f"{WRITTEN_PREFIX}{workspace.settings.writers.folder}"
     for uri in uris & {f"{posts}/{slug}.md" for slug in workspace.catalog.read(FILES)}:
         raise InputError(
@@ -264,7 +239,8 @@ def _find_document(workspace: Workspace, name: str) -> _Target:
     paths = [locate(uri, str(folder)) for uri in sorted(uris)]
     files = tuple(path for path in paths if (workspace.root / path).exists())
     files += tuple(str(path) for uri in sorted(uris) if (path := locate_document(workspace, uri)) is not None)
-    return _Target("document", frozenset(uris), frozenset(uris), files)
+    known = frozenset(documents["uri"]) - list_foreign(documents, workspace.settings.rag.tenant)
+    return _Target(frozenset(uris), frozenset(uris), files, known)
 
 
 def _read_messages(workspace: Workspace) -> pl.DataFrame:
@@ -272,14 +248,14 @@ def _read_messages(workspace: Workspace) -> pl.DataFrame:
     return pl.concat(table.select(NAMED_SCHEMA.names()) for table in tables).unique("message_id")
 
 
-def _list_contents(workspace: Workspace, target: _Target, rows: pl.DataFrame) -> frozenset[str]:
+def _list_contents(workspace: Workspace, kind: Kind, target: _Target, rows: pl.DataFrame) -> frozenset[str]:
     """List the hashes of forgotten files, by which a copy is recognised, but those that another file has, too."""
-    if target.kind == "document":
+    if kind == "document":
         kept = workspace.tables.read("documents").join(rows, on="document_id", how="anti").filter(status="ok")
         return frozenset(rows["content_hash"]) - {*kept["content_hash"]}
-    if target.kind == "member":
+    if kind == "member":
         return frozenset()
-    whole = workspace.last_reading.read(workspace.chats_dir, workspace.settings.conversations)
+    whole = workspace.last_reading.read()
     is_gone = pl.col("conversation_id").is_in(list(target.names))
     others = set(whole.messages.filter(~is_gone)["source"])
     files = set(whole.messages.filter(is_gone)["source"]) - others
@@ -287,39 +263,33 @@ def _list_contents(workspace: Workspace, target: _Target, rows: pl.DataFrame) ->
     return frozenset(file.sha256 for file in whole.files if file.source in files) - {*held, ""}
 
 
-def _choose_wanted(workspace: Workspace, target: _Target, rows: pl.DataFrame) -> Wanted:
+def _choose_wanted(workspace: Workspace, kind: Kind, target: _Target, rows: pl.DataFrame) -> frozenset[str]:
+    """Choose what must not occur any more: ids, and pieces of texts that nothing else holds."""
     messages, documents = _read_messages(workspace), workspace.tables.read("documents")
-    chunks = workspace.tables.read("document_chunks")
-    if target.kind == "document":
-        ids = set(rows["document_id"])
+    if kind == "document":
+        ids, texts = set(rows["document_id"]), [*rows["text"], *rows["title"]]
         documents = documents.join(rows, on=["document_id", "revision"], how="anti")
-        chunk_ids = chunks.filter(pl.col("document_id").is_in(list(ids)))["chunk_id"]
-        texts, ids = [*rows["text"], *rows["title"]], ids | set(chunk_ids)
+        chunks = workspace.tables.read("document_chunks").filter(pl.col("document_id").is_in(list(ids)))
+        ids |= set(chunks["chunk_id"])
     else:
         messages = messages.join(rows, on="message_id", how="anti")
-        texts, ids = rows["text"].drop_nulls().to_list(), set(rows["message_id"])
+        ids, texts = set(rows["message_id"]), rows["text"].drop_nulls().to_list()
+        ids |= target.ids if kind == "member" else set()  # the id of a conversation may be any word
     # Written posts are rebuilt, so their texts do not count as remaining.
     documents = documents.filter(~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
     others = [*messages["text"].drop_nulls(), *documents["text"], *documents["title"]]
-    pieces = pick_parts(texts, others) | ids
-    return Wanted(pieces | target.ids, frozenset()) if target.kind == "member" else Wanted(pieces, target.ids)
+    return pick_parts(texts, others) | ids
 
 
-def _clean_archive(workspace: Workspace, target: _Target, forgotten: Forgotten) -> None:
-    if target.kind == "conversation":
-        drop_archived(workspace.archive, sorted(target.ids))
-    elif target.kind == "member":
-        archived = read_archive(workspace.archive)
-        drop_archived(workspace.archive, archived["conversation_id"].unique().to_list())
-        left = archived.filter(~pl.col("author").is_in(list(target.ids)).fill_null(value=False))
-        columns = ("conversation_id", "text", "source")
-        hidden = hide_members(left, columns, sorted(target.names), _load_secret(workspace), forgotten)
-        write_archive(workspace.archive, hidden)
+def _clean_archive(workspace: Workspace, column: str, target: _Target, forgotten: Forgotten) -> None:
+    """Take a conversation or a member out of the archive, and the member's names out of what others wrote."""
+    is_gone = pl.col(column).is_in(list(target.ids)).fill_null(value=False)
+    left = read_archive(workspace.archive).filter(~is_gone)
+    if column == "author":
+        columns, names = ("conversation_id", "text", "source"), sorted(target.names)
+        left = hide_members(left, columns, names, _load_secret(workspace), forgotten)
+    write_archive(workspace.archive, left)
 
 
 def _load_secret(workspace: Workspace) -> bytes | None:
     return workspace.load_secret() if workspace.settings.privacy.pseudonyms else None
-
-
-def _list(names: Iterable[str]) -> str:
-    return name_some(sorted(set(names)), _NAMED) or "none"

@@ -73,7 +73,7 @@ def make_retrieval(workspace: Workspace, index: SearchIndex, posts_of: PostsOf |
     """Configure the search of an index for windows by the settings."""
     # Loaded late, since a question needs none of them.
     from backstory.pipeline.chats.leaks import make_leak_finder
-    from backstory.pipeline.chats.name_view import NameView
+    from backstory.pipeline.chats.named_documents import NameView
     from backstory.retrieval.assembly import Retrieval
 
     settings = workspace.settings

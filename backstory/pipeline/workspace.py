@@ -119,7 +119,7 @@ class Workspace(WorkspacePaths):
         """The exports as this process read them last."""
         from backstory.ingest.chats.exports import LastReading
 
-        return LastReading()
+        return LastReading(self.chats_dir, self.settings.conversations)
 
     @cached_property
     def runs(self) -> RunHistory:

@@ -16,8 +16,8 @@ from backstory.interfaces.pages.site.reading import read_library
 from backstory.operations.forgetting import forget
 from backstory.operations.labels import Places
 from backstory.pipeline.chats.leaks import find_leaks, make_discretion
-from backstory.pipeline.chats.name_view import NameView
 from backstory.pipeline.chats.named_documents import (
+    NameView,
     find_shown_names,
     read_named_documents,
     record_named_documents,

@@ -1,5 +1,6 @@
 """What a run does where the exports no longer hold what an earlier run read."""
 
+import json
 import os
 import random
 import shutil
@@ -96,7 +97,7 @@ def test_what_was_accepted_leaves_no_row_in_any_table(workspace: Workspace, tmp_
     rerun_all(workspace)
 
 
-def test_a_deleted_conversation_is_asked_about_and_goes_from_every_table(
+def test_a_deleted_conversation_is_asked_about_and_goes_from_every_table_and_so_does_the_last_one(
     workspace: Workspace, tmp_path: Path
 ) -> None:
     write_chat(workspace, "20/01/2025, 09:00 - Dora Quill: Only the moths were awake\n", "moths.txt")
@@ -107,10 +108,6 @@ def test_a_deleted_conversation_is_asked_about_and_goes_from_every_table(
     rerun_all(workspace, accept_removals=True)
     assert equals_a_fresh_workspace(workspace, tmp_path / "fresh")
     assert set(messages_of(workspace)["conversation_id"]) == {"garden"}
-
-
-def test_the_last_export_is_asked_about_too(workspace: Workspace) -> None:
-    rerun_all(workspace)
     (workspace.chats_dir / "garden.txt").unlink()
     with raises(RemovalError, "removed_messages"):
         rerun_all(workspace)
@@ -306,6 +303,40 @@ def test_somebody_whose_name_becomes_known_later_loses_it_in_the_archive_too(
     assert len(messages_of(workspace)) == 13
     assert "Dora Quill" not in "".join(messages_of(workspace)["text"].drop_nulls())
     assert "Dora Quill" not in "".join(read_archive(workspace.archive)["text"].drop_nulls())
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_what_a_later_export_tells_as_deleted_is_in_no_table_and_no_archive(
+    make_workspace: Callable[..., Workspace], *, is_gone: bool
+) -> None:
+    workspace = make_workspace(KEEP)
+
+    def write_room(name: str, *events: dict[str, object]) -> None:
+        place = {"room_id": "!bread:a.example", "sender": "@ann:a.example"}
+        head = {"room_name": "Bread", "room_creator": "@ann:a.example", "exported_by": "@ann:a.example"}
+        room = {**head, "messages": [{**place, **event} for event in events]}
+        (workspace.chats_dir / name).write_text(json.dumps(room), encoding="utf-8")
+
+    def say(key: str, text: str, second: int) -> dict[str, object]:
+        content = {"msgtype": "m.text", "body": text}
+        sent = 1741856400000 + 1000 * second
+        return {"type": "m.room.message", "event_id": key, "origin_server_ts": sent, "content": content}
+
+    write_room("first.json", say("$a", "Only the moths were awake", 0), say("$b", "A lamp", 1))
+    rerun(workspace)
+    redaction: dict[str, object] = {
+        "type": "m.room.redaction",
+        "event_id": "$r",
+        "redacts": "$a",
+        "content": {},
+    }
+    write_room("second.json", redaction, say("$c", "A quiet evening", 2))
+    if is_gone:
+        (workspace.chats_dir / "first.json").unlink()
+    rerun(workspace)
+    for messages in (messages_of(workspace), read_archive(workspace.archive)):
+        told = messages.filter(pl.col("conversation_id").str.contains("bread"))["text"].drop_nulls()
+        assert sorted(told) == ["A lamp", "A quiet evening"]
 
 
 def test_another_date_order_reads_what_is_archived_again(make_workspace: Callable[..., Workspace]) -> None:

@@ -7,7 +7,6 @@ contain. The ``seq`` of a message that no export holds any more is negative.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -34,25 +33,20 @@ def read_archive(folder: Path) -> pl.DataFrame:
 
 
 def write_archive(folder: Path, archived: pl.DataFrame) -> None:
-    """Replace the files of the conversations of the given messages, which are all of these."""
+    """Replace all kept messages, in the columns of ``NAMED_SCHEMA``."""
+    former = set(_list_files(folder))
     for (conversation,), rows in archived.group_by("conversation_id", maintain_order=True):
-        write_file(_path_of(folder, str(conversation)), encode_rows(rows), mode=0o600)
-
-
-def drop_archived(folder: Path, conversations: Sequence[str]) -> None:
-    """Delete the files of some conversations."""
-    for conversation in conversations:
-        _path_of(folder, conversation).unlink(missing_ok=True)
+        path = folder / f"{digest([str(conversation)], length=16)}.parquet"
+        write_file(path, encode_rows(rows), mode=0o600)
+        former.discard(path)
+    for path in former:
+        path.unlink(missing_ok=True)
 
 
 def hash_archive(folder: Path) -> str:
     """Hash the bytes of all files; empty if there are none."""
     files = _list_files(folder)
     return digest([hashlib.sha256(path.read_bytes()).hexdigest() for path in files]) if files else ""
-
-
-def _path_of(folder: Path, conversation: str) -> Path:
-    return folder / f"{digest([conversation], length=16)}.parquet"
 
 
 def _list_files(folder: Path) -> list[Path]:

@@ -96,6 +96,7 @@ class Export:
         people: Names of people who may have written nothing.
         ids: Ids of people by their names, of platforms that give ids to people whose names may be alike.
         wordless: Number of records by kind that were not read, since they hold no words.
+        deleted: Keys of chats and messages in them that the platform deleted, whichever export holds them.
         source: Path relative to the folder of exports.
         status: As in the table ``sources``; ``media`` until their chat is known.
         reason: Why the file was not fully read, and what to do; for media, the type.
@@ -115,6 +116,7 @@ class Export:
     people: frozenset[str] = frozenset()
     ids: Mapping[str, str] = field(default_factory=dict)
     wordless: Mapping[str, int] = field(default_factory=dict)
+    deleted: frozenset[tuple[str, str]] = frozenset()
     source: str = ""
     status: str = "read"
     reason: str | None = None
@@ -265,7 +267,7 @@ class _Collected:
         rows = _join_reactions(rows, "key", [(*chosen, count) for chosen, count in emoji.items()])
         of_people = pl.when(pl.col("kind") != "system").then("joined")
         rows = rows.with_columns(reactions=pl.coalesce(of_people, "reactions"))
-        rows = _mark_deleted(rows, self._deleted)
+        rows = mark_deleted(rows, self._deleted)
         rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"))
         aliases, shared = split_aliases(self.aliases)
         return Export(
@@ -278,6 +280,7 @@ class _Collected:
             people=shared.union(self.people),
             ids=self._ids,
             wordless=dict(self._wordless),
+            deleted=frozenset((chat, key) for chat, key in self._deleted if chat is not None),
         )
 
     def _change(self, rows: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
@@ -319,7 +322,7 @@ def _to_utc(rows: pl.DataFrame, timezone: str, moments: Iterable[str]) -> pl.Dat
     )
 
 
-def _mark_deleted(rows: pl.DataFrame, deleted: set[tuple[str | None, str]]) -> pl.DataFrame:
+def mark_deleted(rows: pl.DataFrame, deleted: Set[tuple[str | None, str]]) -> pl.DataFrame:
     """Take the text from deleted messages, and make them lines of the app, as a deleted message of WhatsApp is."""
     if not deleted:
         return rows

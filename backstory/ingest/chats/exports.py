@@ -13,13 +13,13 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.base.files.patterns import compose
-from backstory.base.ids import digest_json
 from backstory.base.telemetry import log_event
 from backstory.ingest.chats.export import (
     CHAT_SCHEMA,
     ROW_SCHEMA,
     Export,
     complete_rows,
+    mark_deleted,
     split_aliases,
     tell_apart,
     unread_frame,
@@ -32,6 +32,7 @@ from backstory.ingest.chats.export_files import (
 )
 from backstory.ingest.chats.file_reading import read_file
 from backstory.ingest.chats.merging import MergedExports, merge_exports
+from backstory.ingest.chats.message_ids import name_message
 from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.file_kinds import describe_sent_file
 from backstory.settings.inputs import ConversationSettings
@@ -82,6 +83,7 @@ class ExportRead:
         unknown_people: Positions, from 1, of entries in the setting ``privacy.exclude`` under which nobody wrote.
         commands: The last word of each person in each chat on whether to be read there.
         files: The files of the folder that affect the messages, with the hashes of the bytes that were read.
+        deleted: Ids of messages that the platform deleted, whether an export holds them or not.
     """
 
     messages: pl.DataFrame
@@ -94,6 +96,7 @@ class ExportRead:
     unknown_people: tuple[int, ...] = ()
     commands: tuple[Command, ...] = ()
     files: tuple[ExportFile, ...] = ()
+    deleted: frozenset[str] = frozenset()
 
     @property
     def names(self) -> pl.Series:
@@ -137,6 +140,7 @@ def read_listed_exports(listed: Sequence[ExportFile], settings: ConversationSett
             for file, row in zip(listed, read, strict=True)
             if file.status != "ignored"
         ),
+        deleted=frozenset(name_message(*key) for row in read for key in row.deleted),
     )
     log_event(
         _logger,
@@ -237,7 +241,10 @@ def _join_messages(read: Sequence[Export]) -> pl.DataFrame:
     files = {row.source: conversation_of(row.source) for row in read}
     conversation = pl.col("chat").replace_strict(chats, default=None, return_dtype=pl.String)
     by_file = pl.col("source").replace_strict(files, return_dtype=pl.String)
-    return messages.select(conversation.fill_null(by_file).alias("conversation_id"), pl.all())
+    deleted = frozenset[tuple[str, str]]().union(*(row.deleted for row in read))
+    return mark_deleted(
+        messages.select(conversation.fill_null(by_file).alias("conversation_id"), pl.all()), deleted
+    )
 
 
 def _list_aliases(read: Sequence[Export], merged: MergedExports) -> tuple[dict[str, str], frozenset[str]]:
@@ -251,36 +258,38 @@ def _list_aliases(read: Sequence[Export], merged: MergedExports) -> tuple[dict[s
 
 
 class LastReading:
-    """Reads a folder of exports again only if a file or a setting has changed.
+    """Reads a folder of exports again only if a file has changed.
 
     Every byte of the files is hashed at each call; sizes and modification times are not trusted. ``made`` has what a
     caller has made of the messages, by a hash of all that decides it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path, settings: ConversationSettings) -> None:
         self.made: dict[str, Any] = {}
-        self._key = ""
+        self._folder = folder
+        self._settings = settings
+        self._files: list[str] | None = None
         self._read: ExportRead | None = None
-        self._names = pl.Series(dtype=pl.String)
+        self._names: list[str] = []
         self._aliases: Mapping[str, str] = {}
 
-    def read(self, folder: Path, settings: ConversationSettings) -> ExportRead:
-        """Read all exports of a folder, or return the last result, with the hashes of the bytes that were read."""
-        if self._read is None or self._key != _hash(folder, settings, find_exports(folder)):
-            self._read = read_exports(folder, settings)
-            self._key = _hash(folder, settings, self._read.files)
-            self._names, self._aliases = self._read.names, self._read.aliases
+    def read(self) -> ExportRead:
+        """Read all exports of the folder, or return the last result."""
+        if self._read is None or self._is_outdated():
+            self._read = read_exports(self._folder, self._settings)
+            self._files = [file.fingerprint for file in self._read.files]
+            self._names, self._aliases = self._read.names.to_list(), self._read.aliases
         return self._read
 
-    def read_names(self, folder: Path, settings: ConversationSettings) -> pl.Series:
+    def read_names(self) -> list[str]:
         """Return all names of people as written in the exports, sorted; they are known after :meth:`release`."""
-        if not self._key or self._key != _hash(folder, settings, find_exports(folder)):
-            self.read(folder, settings)
+        if self._is_outdated():
+            self.read()
         return self._names
 
-    def read_aliases(self, folder: Path, settings: ConversationSettings) -> Mapping[str, str]:
+    def read_aliases(self) -> Mapping[str, str]:
         """Return further names of authors, each with the author's name in the messages, as long as the names."""
-        self.read_names(folder, settings)
+        self.read_names()
         return self._aliases
 
     def release(self) -> None:
@@ -288,7 +297,5 @@ class LastReading:
         self._read = None
         self.made.clear()
 
-
-def _hash(folder: Path, settings: ConversationSettings, files: Sequence[ExportFile]) -> str:
-    how = settings.model_dump(mode="json")
-    return digest_json([str(folder), how, [file.fingerprint for file in files]])
+    def _is_outdated(self) -> bool:
+        return self._files != [file.fingerprint for file in find_exports(self._folder)]

@@ -61,7 +61,7 @@ def _make_ids(ordered: pl.DataFrame, is_known: pl.Expr) -> pl.Series:
     contents = by_content.iter_rows()
     keys = ordered.filter(is_known).select("chat", "key").iter_rows()
     ids = [
-        _digest_key(*next(keys)) if known else digest(next(contents))
+        name_message(*next(keys)) if known else digest(next(contents))
         for known in ordered.select(is_known).to_series()
     ]
     return pl.Series("message_id", ids, dtype=pl.String)
@@ -70,11 +70,12 @@ def _make_ids(ordered: pl.DataFrame, is_known: pl.Expr) -> pl.Series:
 def _resolve_answers(named: pl.DataFrame) -> pl.DataFrame:
     """Set the id of the message that a message answers."""
     answers = named.filter(pl.col("reply_key").is_not_null()).select("message_id", "chat", "reply_key")
-    ids = [_digest_key(chat, key) for chat, key in answers.select("chat", "reply_key").iter_rows()]
+    ids = [name_message(chat, key) for chat, key in answers.select("chat", "reply_key").iter_rows()]
     answered = answers.select("message_id", pl.Series("reply_to", ids, dtype=pl.String))
     present = answered.filter(pl.col("reply_to").is_in(named["message_id"].implode()))
     return named.join(present, on="message_id", how="left", maintain_order="left")
 
 
-def _digest_key(chat: str, key: str) -> str:
+def name_message(chat: str, key: str) -> str:
+    """Return the id of a message by the keys that its platform gives to the chat and to the message in it."""
     return digest(["platform", chat, key])

@@ -18,7 +18,7 @@ from backstory.interfaces.library.results import Answer, AnswerTimings, Confiden
 from backstory.interfaces.library.search import SearchFilters, admit, cut_long, main_stemmer, search
 from backstory.interfaces.library.shown_results import show
 from backstory.interfaces.library.snapshots import OpenSnapshot
-from backstory.pipeline.chats.name_view import NameView
+from backstory.pipeline.chats.named_documents import NameView
 from backstory.pipeline.query_index import embed_queries
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.depth import AnswerDepth

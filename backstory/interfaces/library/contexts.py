@@ -15,7 +15,7 @@ from backstory.interfaces.library.results import ContextAnswer, ContextDocument,
 from backstory.interfaces.library.search import SearchFilters, admit
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.operations.inspection.windows import find_window
-from backstory.pipeline.chats.name_view import NameView
+from backstory.pipeline.chats.named_documents import NameView
 from backstory.pipeline.query_index import embed_queries, make_retrieval
 from backstory.retrieval.contexts import add_budget_of_posts
 from backstory.retrieval.hits import PostsOf

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from backstory.interfaces.library.indexing import Change, MakeTables
     from backstory.interfaces.library.messages import Message
     from backstory.interfaces.library.results import Answer
-    from backstory.pipeline.chats.name_view import NameView
+    from backstory.pipeline.chats.named_documents import NameView
     from backstory.writing.answers.answer import Turn
 
 _R = TypeVar("_R", bound=Result)
@@ -282,7 +282,7 @@ class ModelLibrary(Library):
 
     def _give(self, result: _R) -> _R:
         from backstory.interfaces.library.shown_results import show_result
-        from backstory.pipeline.chats.name_view import NameView
+        from backstory.pipeline.chats.named_documents import NameView
 
         # What the last view has read of names is used again while it holds.
         last = self._shown

@@ -82,7 +82,7 @@ def find_document(documents: Sequence[DocumentNames], name: str) -> DocumentName
                 f"{name!r} names {len(found)} documents: {listed}; give the path of one of them",
                 code="ambiguous_document",
             )
-    raise InputError(f"no document is called {name!r}{_suggest(documents, name)}", code="unknown_document")
+    raise InputError(f"no document is called {name!r}; {_suggest(documents, name)}", code="unknown_document")
 
 
 def find_matching(documents: Sequence[DocumentNames], pattern: str) -> list[DocumentNames]:
@@ -95,22 +95,24 @@ def find_matching(documents: Sequence[DocumentNames], pattern: str) -> list[Docu
     found = [
         document
         for document in documents
-        if any(
-            matches_glob(PurePosixPath(path).parts, wanted)
-            for path in (document.uri, document.uri.partition(SOURCE_MARK)[2])
-            if path
-        )
+        for path in (document.uri, document.uri.partition(SOURCE_MARK)[2])
+        if path and matches_glob(PurePosixPath(path).parts, wanted)
     ]
     if not found:
-        near = get_close_matches(pattern.replace("*", ""), [document.uri for document in documents], 3, 0.0)
-        told = f"the nearest paths are {name_some(near, _LISTED)}" if near else "there is no document"
-        raise InputError(f"no document matches the glob {pattern!r}; {told}", code="unmatched_pattern")
-    return found
+        raise InputError(
+            f"no document matches the glob {pattern!r}; {_suggest(documents, pattern.replace('*', ''), 0.0)}",
+            code="unmatched_pattern",
+        )
+    return list(dict.fromkeys(found))
 
 
 def _kinds_of_names(name: str) -> Iterator[Callable[[DocumentNames], bool]]:
-    real, name = _resolve(name), compose(name)
+    real = None
+    with suppress(InputError):  # most names are no paths
+        real = resolve_path(name)
+    name = compose(name)
     parts = PurePosixPath(name).parts
+    of_chunk = name.partition(CHUNK_MARK)[0]
     folded = " ".join(name.split()).casefold()
     yield lambda document: document.document_id == name
     yield lambda document: compose(document.uri) == name
@@ -118,25 +120,15 @@ def _kinds_of_names(name: str) -> Iterator[Callable[[DocumentNames], bool]]:
     yield lambda document: PurePosixPath(compose(document.uri)).parts[-len(parts) :] == parts
     yield lambda document: compose(document.slug) == name
     yield lambda document: compose(" ".join(document.title.split())).casefold() == folded
-    yield lambda document: len(name) >= _LEAST_ID and document.document_id.startswith(name)
-    owner, mark, _ = name.partition(CHUNK_MARK)
-    yield lambda document: bool(mark) and len(owner) >= _LEAST_ID and document.document_id.startswith(owner)
+    yield lambda document: len(of_chunk) >= _LEAST_ID and document.document_id.startswith(of_chunk)
 
 
-def _resolve(name: str) -> Path | None:
-    with suppress(InputError):  # most names are no paths
-        return resolve_path(name)
-    return None
-
-
-def _suggest(documents: Sequence[DocumentNames], name: str) -> str:
-    names = {
-        known: one.uri for one in documents for known in (PurePosixPath(one.uri).name, one.title, one.uri)
-    }
-    close = get_close_matches(name, names, n=3, cutoff=0.6)
-    close += [known for known in names if name.casefold() in known.casefold()][: 3 - len(close)]
-    found = list(dict.fromkeys(names[known] for known in close))
-    return f"; did you mean {name_some(found, _LISTED)}?" if found else "; `backstory documents` lists all"
+def _suggest(documents: Sequence[DocumentNames], name: str, least_likeness: float = 0.6) -> str:
+    names = {key: one.uri for one in documents for key in (PurePosixPath(one.uri).name, one.title, one.uri)}
+    close = [key for key in names if name.casefold() in key.casefold()]
+    near = [*get_close_matches(name, names, cutoff=least_likeness), *close]
+    found = dict.fromkeys(names[key] for key in near[:3])
+    return f"did you mean {name_some(list(found), _LISTED)}?" if found else "`backstory documents` lists all"
 
 
 def make_locator(workspace: Workspace) -> Callable[[str], Path]:

@@ -175,7 +175,7 @@ def _rerank(snapshot: OpenSnapshot, question: str, found: list[_Row]) -> tuple[l
     """Order hits by the reranker of the settings, tell whether it did, and note why not, and what it was not sent."""
     # These load models' clients.
     from backstory.models.reranking import Reranking, Shortlist
-    from backstory.pipeline.chats.name_view import NameView
+    from backstory.pipeline.chats.named_documents import NameView
 
     workspace = snapshot.workspace
     if workspace.reranker is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from backstory.interfaces.library.results import Answer, Chunk, Match
-from backstory.pipeline.chats.name_view import NameView
+from backstory.pipeline.chats.named_documents import NameView
 from backstory.retrieval.found import DocumentEntry, Result
 from backstory.writing.answers.answer import Claim
 

@@ -8,7 +8,7 @@ from backstory.base.errors import InputError
 from backstory.interfaces.library.corpus import Corpus, place_text
 from backstory.interfaces.library.names import PlacedText
 from backstory.interfaces.library.results import SectionSummary, Style, Summary
-from backstory.pipeline.chats.name_view import NameView
+from backstory.pipeline.chats.named_documents import NameView
 from backstory.retrieval.found import DocumentEntry, cite
 from backstory.text.chunking.units import Pages
 from backstory.writing.summaries.prompt import list_pages

@@ -6,7 +6,7 @@ from typing import Any
 
 from backstory.base.errors import InputError
 from backstory.interfaces.library.library import Library
-from backstory.pipeline.chats.name_view import NameView
+from backstory.pipeline.chats.named_documents import NameView
 
 
 def read_own_context(library: Library, reference: str) -> dict[str, Any]:

@@ -182,7 +182,7 @@ def _read_workspace(workspace: Workspace, names: Mapping[Path, PurePosixPath]) -
 
     rows, messages = list[Row](), pl.DataFrame(schema=RAW_SCHEMA)
     try:
-        whole = workspace.last_reading.read(workspace.chats_dir, chats)
+        whole = workspace.last_reading.read()
     except WorkspaceError as error:
         problems.append(str(error))
     else:

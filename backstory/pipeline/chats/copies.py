@@ -93,24 +93,21 @@ def clear_copies_of_names(workspace: Workspace, shown: Collection[str], real: Co
         return None
     # A short name is also a part of words, but "Al" is not named by "also".
     words = [regex.compile(f"{_BEGINNING}{regex.escape(name)}{_END}") for name in shown]
-    return _clear(
-        workspace,
-        "names",
-        lambda text: any(word.search(text) for word in words) or bool(find_naming_texts([text], real)),
-    )
+    is_named: IsShown = lambda text: any(word.search(text) for word in words)  # noqa: E731
+    return _clear(workspace, "names", lambda text: is_named(text) or bool(find_naming_texts([text], real)))
 
 
 def clear_copies_of_documents(workspace: Workspace, before: pl.DataFrame, now: pl.DataFrame) -> str | None:
     """Delete the copies of documents that a run drops, before it does. Posts of windows go with their messages."""
     is_there = pl.col("status").is_in(["ok", "error"]) & ~pl.col("uri").str.starts_with(WRITTEN_PREFIX)
     remaining = now.filter(is_there)
-    gone = before.filter(is_there).join(remaining, on="document_id", how="anti")["document_id"]
-    dropped = before.filter(pl.col("document_id").is_in(gone.implode()))
+    dropped = before.filter(is_there).join(remaining, on="document_id", how="anti")["document_id"]
     ConversationStore(workspace.state).admit_again(set(now["document_id"]))
     if dropped.is_empty():
         return None
-    texts, others = (pl.concat([table["text"], table["title"]]) for table in (dropped, remaining))
-    return _clear(workspace, "documents", _find_parts(texts, others), frozenset(gone))
+    gone = before.filter(pl.col("document_id").is_in(dropped.implode()))
+    texts, others = (pl.concat([table["text"], table["title"]]) for table in (gone, remaining))
+    return _clear(workspace, "documents", _find_parts(texts, others), frozenset(dropped))
 
 
 def find_stale_copies(workspace: Workspace) -> list[str]:
@@ -134,7 +131,7 @@ def find_holding_posts(workspace: Workspace, is_shown: IsShown) -> dict[Path, st
         path: "draft" if path.name.endswith(DRAFT_SUFFIX) else inspect_file(path)
         for name in sorted(names)
         for path in sorted((workspace.root / name).rglob("*.md"))
-        if path.is_file() and is_shown(path.read_text(encoding="utf-8", errors="replace"))
+        if _is_shown_in(path, is_shown)
     }
 
 
@@ -165,28 +162,24 @@ def _clear(
         is_cited = not documents.isdisjoint(shown) if documents else any(map(is_written, shown.values()))
         return is_cited or is_shown("\n".join(turn.list_texts()))
 
-    removed = list(remove_pages(workspace.root))
     cleared = ConversationStore(workspace.state).clear_answers(
         is_held, documents or {WRITTEN_PREFIX}, current_version(workspace.index) or None
     )
     entries: dict[str, Entry | None] = {_ANSWERS: Entry(_STALE, "", 0)}
     for name, entry in workspace.catalog.read(_COPIES).items():
-        path = workspace.root / name
         is_made_of_it = entry.inputs in (_OF_ANY_ROW, _STALE, *documents)
-        if is_made_of_it or (path.is_file() and is_shown(path.read_text(encoding="utf-8", errors="replace"))):
+        if is_made_of_it or _is_shown_in(workspace.root / name, is_shown):
             entries[name] = Entry(_STALE, entry.content, 0)
-    dumped = [name for name in entries if (workspace.root / name).is_relative_to(workspace.dumps)]
-    held = find_holding_posts(workspace, is_shown)
-    drafts = [path for path, state in held.items() if state == "draft"]
-    for path in (*(workspace.root / name for name in dumped), *drafts):
+    deleted = [path for name in entries if (path := workspace.root / name).is_relative_to(workspace.dumps)]
+    for path, state in find_holding_posts(workspace, is_shown).items():
+        if state == "edited":
+            entries[_name(workspace, path)] = Entry(_STALE, _hash(path), 0)
+        elif state == "draft":
+            deleted.append(path)
+    removed = [*remove_pages(workspace.root), *(_name(workspace, path) for path in deleted)]
+    for path in deleted:
         path.unlink(missing_ok=True)
-        removed.append(_name(workspace, path))
-    entries |= dict.fromkeys(dumped)
-    entries |= {
-        _name(workspace, path): Entry(_STALE, _hash(path), 0)
-        for path, state in held.items()
-        if state == "edited"
-    }
+        entries[_name(workspace, path)] = None
     workspace.catalog.record(_COPIES, entries)
     notes = []
     if removed:
@@ -206,6 +199,10 @@ def _clear(
         if place.is_dir()
     ]
     return ". ".join(notes) or None
+
+
+def _is_shown_in(path: Path, is_shown: IsShown) -> bool:
+    return path.is_file() and is_shown(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def _name(workspace: Workspace, path: Path) -> str:

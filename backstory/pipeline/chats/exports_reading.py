@@ -43,8 +43,8 @@ class Reading:
 
     ``origins`` has ``file`` and ``conversation`` with real names, and ``source`` and ``conversation_id`` as the table
     names them; ``names`` are real ones, none if the tables hold them; ``opted_out`` is as
-    :func:`~backstory.ingest.privacy.opt_outs.name_opted_out` gives it. ``kept`` are all messages of the conversations
-    of which none may be lost, for the archive, and ``emptied`` those conversations of which it is to hold none.
+    :func:`~backstory.ingest.privacy.opt_outs.name_opted_out` gives it. ``kept`` are all messages that the archive is to
+    hold: those of the conversations of which none may be lost.
     """
 
     read: ExportRead
@@ -55,7 +55,6 @@ class Reading:
     names: Sequence[str]
     opted_out: pl.DataFrame
     kept: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=NAMED_SCHEMA))
-    emptied: tuple[str, ...] = ()
 
 
 def fingerprint_messages(workspace: Workspace, files: Sequence[ExportFile] | None = None) -> str:
@@ -78,11 +77,8 @@ def read_chats(workspace: Workspace) -> ExportRead:
 
     What was read has real names; its files are as they were when they were read.
     """
-    settings = workspace.settings.conversations
-    read = workspace.last_reading.read(workspace.chats_dir, settings)
-    return leave_out_opted_out(
-        workspace, leave_out(read, read_forgotten(workspace.forgotten), settings.folder)
-    )
+    folder, forgotten = workspace.settings.conversations.folder, read_forgotten(workspace.forgotten)
+    return leave_out_opted_out(workspace, leave_out(workspace.last_reading.read(), forgotten, folder))
 
 
 def leave_out_opted_out(workspace: Workspace, read: ExportRead) -> ExportRead:
@@ -118,9 +114,8 @@ def put_as_stored(workspace: Workspace) -> Reading:
 def _put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
     messages, quarantine, sources = read.messages, read.quarantine, read.sources
     secret = None
-    if workspace.settings.privacy.pseudonyms and len(
-        read.sources
-    ):  # else a run without a file would make a key
+    # A run without a file must not make a key.
+    if workspace.settings.privacy.pseudonyms and not read.sources.is_empty():
         secret = workspace.load_secret()
         messages, quarantine, sources = _pseudonymize(read, secret)
     forgotten = read_forgotten(workspace.forgotten)

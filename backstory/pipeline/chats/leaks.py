@@ -21,8 +21,7 @@ from backstory.ingest.privacy.leaks import find_naming_texts, find_real_names
 from backstory.ingest.privacy.names import Place
 from backstory.ingest.privacy.opt_outs import find_opted_out
 from backstory.pipeline.chats.exports_reading import EXPORT_SOURCES, scrub_messages
-from backstory.pipeline.chats.name_view import make_contact_scrub, scrub_contacts
-from backstory.pipeline.chats.named_documents import list_hidden_names
+from backstory.pipeline.chats.named_documents import list_hidden_names, make_contact_scrub, scrub_contacts
 from backstory.pipeline.chats.people import (
     hash_names,
     read_names,

@@ -1,40 +1,33 @@
-"""Documents that name members of a chat: whom each names, as the last search of it found.
+"""Documents that name members of a chat: whom each names, and their texts as an audience is shown them.
 
-The documents stay as they are; :mod:`backstory.pipeline.chats.name_view` shows them with other names. Whom they name is
-recorded, so that a run reads the real names, which only the exports hold, where it must replace one, and nowhere else.
+The documents stay as they are, and :class:`NameView` shows them with other names. Whom they name is recorded, so that
+a run reads the real names, which only the exports hold, where it must replace one, and nowhere else.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import Final
+from functools import cached_property, lru_cache, partial
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import polars as pl
 
 from backstory.base.ids import WRITTEN_PREFIX, digest, digest_json, is_written
-from backstory.base.wording import count, name_some
+from backstory.base.wording import count, inflect, name_some
 from backstory.ingest.documents.written import is_of_source
 from backstory.ingest.privacy.erasure_list import read_forgotten
-from backstory.ingest.privacy.folding import fold
-from backstory.ingest.privacy.names import Found, NameFinder, replace_found
-from backstory.ingest.privacy.pseudonyms import make_pseudonym
-from backstory.ingest.privacy.surnames import (
-    SurnameFinder,
-    find_surname,
-    list_clear_surnames,
-    spell_surname,
-)
+from backstory.ingest.privacy.personal_data import scrub
 from backstory.ingest.sources.web_address import list_link_places, make_linker
-from backstory.pipeline.chats.people import read_names, read_people
+from backstory.pipeline.chats.people import MemberNames, read_names, read_people
 from backstory.pipeline.incremental.inputs import content_of
 from backstory.pipeline.workspace import Workspace
+from backstory.settings.groups import ServiceSettings
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE
-from backstory.text.languages import detect_language
-from backstory.text.stemmers import find_stemmer, list_stop_words
+from backstory.text.people import ScrubText, ShowText
 from backstory.writing.post_files import inspect_file
 
 _NAMED: Final = "names in documents"
@@ -42,84 +35,14 @@ _SEARCHED: Final = "documents searched for names"
 _VERSION: Final = "5"
 """Changes when the search finds other names in the same text."""
 _LISTED: Final = 5
-_SCHEMA: Final = pl.Schema(
-    {
-        "document_id": pl.String(),
-        "uri": pl.String(),
-        "place": pl.String(),
-        "person": pl.String(),
-        "times": pl.Int64(),
-        "by_surname": pl.Boolean(),
-    }
-)
+_CONTACTS: Final = ("email", "phone")
+_SHOWN_TEXTS: Final = 1 << 13
+_TEXTS: Final = dict.fromkeys(("document_id", "uri", "place", "person"), pl.String())
+_SCHEMA: Final = pl.Schema({**_TEXTS, "times": pl.Int64(), "by_surname": pl.Boolean()})
 _IN_TEXT: Final = pl.col("place") == "text"
 
-
-class MemberNames:
-    """The real names of all members, as the exports write them, with the pseudonyms that the tables hold."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        names = read_names(workspace)
-        aliases = workspace.last_reading.read_aliases(workspace.chats_dir, workspace.settings.conversations)
-        self.finder = NameFinder(names, aliases=aliases)
-        self._secret = workspace.load_secret()
-        forgotten = read_forgotten(workspace.forgotten)
-        self._gone = {
-            make_pseudonym(self.finder.person(name), self._secret): forgotten.token(name)
-            for name in forgotten.list_held("member", names)
-        }
-
-    def identify(self, person: str) -> str:
-        """Return the pseudonym of a person, given as the finder does; the placeholder of a forgotten one."""
-        pseudonym = make_pseudonym(person, self._secret)
-        return self._gone.get(pseudonym, pseudonym)
-
-    def find(self, text: str, by_surname: Iterable[str]) -> list[Found]:
-        """Find the names of members in a part of a document, and the surnames of those given by pseudonym."""
-        people = (self._surnames[key].items() for key in by_surname)
-        surnames = {surname: self.finder.person(name) for of_one in people for surname, name in of_one}
-        return SurnameFinder(surnames).find(text, self.finder.find(text, "message"))
-
-    def list_by_surname(self, text: str, found: Sequence[Found]) -> list[str]:
-        """List the members whom a document names in full, and whose surname alone can be nobody else's in it."""
-        if not found:
-            return []
-        owners: dict[str, set[str]] = defaultdict(set)
-        full = set[str]()
-        for match in found:
-            key, written = self.identify(match.person), fold(text[match.start : match.end])
-            for surname in filter(None, {*self._surnames.get(key, ()), find_surname(match.person)}):
-                for letters in spell_surname(surname):
-                    owners[letters].add(key)
-                if fold(surname) in written:
-                    full.add(key)
-        candidates = {
-            key: self._surnames[key]
-            for key in sorted(full & self._surnames.keys())
-            if all(owners[part] == {key} for known in self._surnames[key] for part in spell_surname(known))
-        }
-        people = {surname: person for of_one in candidates.values() for surname, person in of_one.items()}
-        stop_words = list_stop_words(find_stemmer(detect_language([text])))
-        clear = list_clear_surnames(text, people, found, stop_words)
-        return [key for key, surnames in candidates.items() if clear.issuperset(surnames)]
-
-    def replace(self, text: str, by_surname: Iterable[str], shown: Mapping[str, str]) -> str:
-        """Write other names in place of those of members."""
-
-        def write(person: str) -> str:
-            pseudonym = self.identify(person)
-            return shown.get(pseudonym, pseudonym)
-
-        return replace_found(text, lambda part: self.find(part, by_surname), write)
-
-    @cached_property
-    def _surnames(self) -> Mapping[str, Mapping[str, str]]:
-        """The surnames of all members by pseudonym, each with the name that it is of."""
-        surnames: dict[str, dict[str, str]] = defaultdict(dict)
-        for person in self.finder.list_names():
-            if surname := find_surname(person):
-                surnames[self.identify(self.finder.person(person))][surname] = person
-        return surnames
+Audience: TypeAlias = ServiceSettings | Literal["readers", "agent"]
+"""Readers of the posts; a chat model that this process asks, by its settings; or one that somebody else asks."""
 
 
 def record_named_documents(workspace: Workspace) -> None:
@@ -128,36 +51,35 @@ def record_named_documents(workspace: Workspace) -> None:
         for table in (_NAMED, _SEARCHED):
             workspace.catalog.forget(table, workspace.catalog.read(table))
         return
-    present = describe_names(workspace)
-    if is_searched(workspace, present):
+    present = _describe_names(workspace)
+    if _is_searched(workspace, present):
         return
-    documents = read_texts(workspace)
+    documents = _read_texts(workspace)
     # The file of a revision may have another text: that of another program or version of a reader.
     texts = documents.select("document_id", "text").iter_rows()
     inputs = {key: digest([present.inputs, text]) for key, text in texts}
     known = workspace.catalog.read(_NAMED)
-    workspace.catalog.forget(_NAMED, known.keys() - inputs.keys())
     pending = [key for key, value in inputs.items() if key not in known or known[key].inputs != value]
-    found = find_named(workspace, documents.filter(pl.col("document_id").is_in(pending)))
+    found = _find_named(workspace, documents.filter(pl.col("document_id").is_in(pending)))
     rows = found.rows_by_key("document_id", include_key=True)
     entries = {key: Entry(inputs[key], json.dumps(rows[key]), len(rows[key])) for key in pending}
-    workspace.catalog.record(_NAMED, entries)
+    workspace.catalog.record(_NAMED, {**dict.fromkeys(known.keys() - inputs.keys()), **entries})
     workspace.catalog.record(_SEARCHED, {WHOLE: present})
 
 
-def describe_names(workspace: Workspace) -> Entry:
+def _describe_names(workspace: Workspace) -> Entry:
     """Describe the present documents and names as the catalog does after a search of all of them."""
     forgotten = read_forgotten(workspace.forgotten).fingerprint
     searched_for = [_VERSION, read_people(workspace).real, forgotten, *list_link_places(workspace)]
     return Entry(digest(searched_for), content_of(workspace, "documents", [WHOLE])[WHOLE], 0)
 
 
-def is_searched(workspace: Workspace, names: Entry | None) -> bool:
-    """Return whether documents and names, as :func:`describe_names` describes them, are those of the last search."""
+def _is_searched(workspace: Workspace, names: Entry | None) -> bool:
+    """Return whether documents and names, as :func:`_describe_names` describes them, are those of the last search."""
     return workspace.catalog.read(_SEARCHED).get(WHOLE) == names
 
 
-def read_texts(workspace: Workspace) -> pl.DataFrame:
+def _read_texts(workspace: Workspace) -> pl.DataFrame:
     """Read what is searched of the documents: id, uri, and title, tags and text as one text."""
     columns = ("document_id", "uri", "title", "tags", "text", "status")
     text = pl.concat_str("title", pl.col("tags").list.join("\n"), "text", separator="\n\n")
@@ -165,8 +87,8 @@ def read_texts(workspace: Workspace) -> pl.DataFrame:
     return documents.select("document_id", "uri", text=text)
 
 
-def find_named(workspace: Workspace, documents: pl.DataFrame) -> pl.DataFrame:
-    """Search documents, as :func:`read_texts` gives them, for members; see :func:`read_named_documents`.
+def _find_named(workspace: Workspace, documents: pl.DataFrame) -> pl.DataFrame:
+    """Search documents, as :func:`_read_texts` gives them, for members; see :func:`read_named_documents`.
 
     A post as Backstory wrote it names nobody. The real names are read from the exports, which takes long, only if
     there is something else to search.
@@ -213,7 +135,7 @@ def read_named_documents(workspace: Workspace) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
-def name_everybody(workspace: Workspace, conversation: str) -> Mapping[str, str]:
+def _name_everybody(workspace: Workspace, conversation: str) -> Mapping[str, str]:
     """Return the names for readers of a conversation, also of members of others whom documents name."""
     named = read_named_documents(workspace).filter(_IN_TEXT)
     return read_people(workspace).names_beside(conversation, set(named["person"]))
@@ -233,8 +155,10 @@ def hash_shown_documents(workspace: Workspace) -> str:
     # Where nobody is named, a further conversation must not make all contexts stale.
     if not sent or workspace.settings.privacy.documents != "replace":
         return ""
-    people = read_people(workspace)
-    mentioned = set(read_named_documents(workspace).filter(_IN_TEXT)["person"])
+    people, mentioned = (
+        read_people(workspace),
+        set(read_named_documents(workspace).filter(_IN_TEXT)["person"]),
+    )
     shown = {name: people.names_beside(name, mentioned) for name in people.languages}
     return digest_json(
         [sent, {name: {one: names.get(one) for one in mentioned} for name, names in shown.items()}]
@@ -243,16 +167,20 @@ def hash_shown_documents(workspace: Workspace) -> str:
 
 def list_withheld(workspace: Workspace) -> list[str]:
     """List the ids of documents that no chat model is sent, since they name members."""
-    if not workspace.hides_names or workspace.settings.privacy.documents != "reject":
-        return []
-    return _list_ids(workspace, _IN_TEXT)
+    return _list_ids(workspace, _IN_TEXT, workspace.settings.privacy.documents == "reject")
 
 
 def list_unlinked(workspace: Workspace) -> list[str]:
     """List the ids of documents to which no post may link, since their paths or links name members."""
-    if not workspace.hides_names or workspace.settings.privacy.documents == "keep":
+    return _list_ids(workspace, ~_IN_TEXT, workspace.settings.privacy.documents != "keep")
+
+
+def _list_ids(workspace: Workspace, is_meant: pl.Expr, is_ruled: bool) -> list[str]:
+    if not workspace.hides_names or not is_ruled:
         return []
-    return _list_ids(workspace, ~_IN_TEXT)
+    return (
+        read_named_documents(workspace).filter(is_meant)["document_id"].unique(maintain_order=True).to_list()
+    )
 
 
 def list_hidden_names(workspace: Workspace) -> list[str]:
@@ -278,28 +206,138 @@ def find_shown_names(workspace: Workspace) -> pl.DataFrame:
 
 def describe_named_documents(workspace: Workspace) -> dict[str, int | str]:
     """Return the figures of the documents that name members, with a sentence that lists them; empty without any."""
-    named = (
-        read_named_documents(workspace)
-        .filter(_IN_TEXT)
-        .group_by("uri")
-        .agg(pl.col("times").sum())
-        .sort("uri")
-    )
-    if named.is_empty():
+    named = read_named_documents(workspace).filter(_IN_TEXT)
+    counted = named.group_by("uri").agg(pl.col("times").sum()).sort("uri")
+    if counted.is_empty():
         return {}
-    names = int(named["times"].sum())
-    listed = name_some([f"{uri} ({times})" for uri, times in named.iter_rows()], _LISTED)
-    done = {
-        "replace": "what is shown of them has the names that readers see",
-        "keep": "privacy.documents is keep, so contexts and posts hold them",
-        "reject": "privacy.documents is reject, so no chat model is sent these documents, contexts hold the names, "
-        "and posts that do are rejected",
-    }[workspace.settings.privacy.documents]
-    notice = f"{count(len(named), 'document')} with {names} names of members: {listed}; {done}."
-    return {"documents_with_names": len(named), "names_in_documents": names, "notice": notice}
+    names, rule = int(counted["times"].sum()), workspace.settings.privacy.documents
+    listed = name_some([f"{uri} ({times})" for uri, times in counted.iter_rows()], _LISTED)
+    notice = f"{count(len(counted), 'document')} with {names} names of members (privacy.documents is {rule}): {listed}."
+    return {"documents_with_names": len(counted), "names_in_documents": names, "notice": notice}
 
 
-def _list_ids(workspace: Workspace, is_meant: pl.Expr) -> list[str]:
-    return (
-        read_named_documents(workspace).filter(is_meant)["document_id"].unique(maintain_order=True).to_list()
-    )
+class _Named(NamedTuple):
+    """A document that names members, and those whose surname alone means them in it."""
+
+    uri: str
+    by_surname: list[str]
+
+
+class NameView:
+    """Shows the texts of documents, and the words of who asks, to an audience. Any thread may call it.
+
+    By the setting ``privacy.documents``, names of members are replaced, or stay, or a chat model is not sent the text.
+    Readers see what the last run found. A model is shown what is there now, and a model of this process every text as
+    it is. In place of a name stands the one that the readers of a conversation see; without one, the pseudonym of the
+    tables, since a model is also asked about no conversation or several.
+    """
+
+    def __init__(self, workspace: Workspace, audience: Audience) -> None:
+        self._workspace = workspace
+        self._audience = audience
+        self._rule = workspace.settings.privacy.documents
+        is_ours = isinstance(audience, ServiceSettings) and audience.paid_model is None
+        is_kept = self._rule == "keep" or (self._rule == "reject" and audience == "readers")
+        self.is_open: Final = is_ours or is_kept or not workspace.hides_names
+        """Whether every text is shown as it is."""
+        # Names and documents are described before any of them is read, so that a later change shows.
+        self._state = None if self.is_open else _describe_names(workspace)
+        self._told: dict[str, str] = {}
+        self._searched: dict[str, _Named | None] = {}
+        self._shown: dict[str | None, Mapping[str, str]] = {None: {}}
+        self._lock = threading.Lock()
+
+    def renew(self) -> NameView:
+        """Return a view without notes, which uses again what this one has read, unless names or documents changed."""
+        view = NameView(self._workspace, self._audience)
+        if view._state == self._state:
+            vars(view).update({**vars(self), "_told": {}})
+        return view
+
+    def show(self, document_id: str | None, text: str, conversation: str | None = None) -> str | None:
+        """Return a text of a document, or of who asks, as it is shown; None if it is withheld."""
+        if self.is_open:
+            return text
+        with self._lock:
+            if document_id is None:
+                found = self._members.finder.find(text, "message")
+                named = _Named("", self._members.list_by_surname(text, found)) if found else None
+            else:
+                named = self._find([document_id]).get(document_id)
+            if named is None:
+                return text
+            if self._rule == "reject":
+                return None
+            if conversation is not None and conversation not in self._shown:
+                self._shown[conversation] = _name_everybody(self._workspace, conversation)
+            return self._members.replace(text, named.by_surname, self._shown[conversation])
+
+    def list_withheld(self, document_ids: Iterable[str]) -> list[str]:
+        """List those of some documents that are withheld."""
+        if self.is_open or self._rule != "reject":
+            return []
+        with self._lock:
+            return list(self._find(list(dict.fromkeys(document_ids))))
+
+    def list_notes(self, document_id: str | None = None) -> list[str]:
+        """Say what became of the documents that name members and were asked for so far, or of one of them."""
+        with self._lock:
+            uris = sorted(uri for key, uri in self._told.items() if document_id in (None, key))
+        if not uris:
+            return []
+        documents = count(len(uris), "document")
+        done = f"names of members were replaced in {documents}"
+        if self._rule == "reject":
+            done = f"{documents} with names of members {inflect(len(uris), 'was', 'were')} withheld"
+        return [f"{done} (privacy.documents is {self._rule}): {name_some(uris, _LISTED)}"]
+
+    def _find(self, document_ids: Sequence[str]) -> dict[str, _Named]:
+        """Find those of some documents whose texts name members, by id, and note them."""
+        known: dict[str, _Named | None] | None = self._recorded
+        if known is None:
+            known = self._searched
+            if unknown := [key for key in document_ids if key not in known]:
+                texts = _read_texts(self._workspace).filter(pl.col("document_id").is_in(unknown))
+                known |= dict.fromkeys(unknown) | _index(_find_named(self._workspace, texts))
+        named = {key: one for key in document_ids if (one := known.get(key)) is not None}
+        self._told |= {key: one.uri for key, one in named.items()}
+        return named
+
+    @cached_property
+    def _recorded(self) -> dict[str, _Named | None] | None:
+        """What is recorded of all documents; None where a model needs more, since a run may be under way elsewhere."""
+        if self._audience != "readers" and not _is_searched(self._workspace, self._state):
+            return None
+        return _index(read_named_documents(self._workspace))
+
+    @cached_property
+    def _members(self) -> MemberNames:
+        return MemberNames(self._workspace)
+
+
+def make_page_view(workspace: Workspace, conversations: Mapping[str, str]) -> ShowText:
+    """Make what shows a text of a document on a page: with the names that readers see, and without contact data."""
+    view, scrub_text = NameView(workspace, "readers"), make_contact_scrub(workspace)
+
+    @lru_cache(maxsize=_SHOWN_TEXTS)  # the windows of a chat find the same documents
+    def show(conversation: str, document_id: str, text: str) -> str:
+        return scrub_text(view.show(document_id, text, conversation) or "")
+
+    return lambda window_id, document_id, text: show(conversations[window_id], document_id, text)
+
+
+def make_contact_scrub(workspace: Workspace) -> ScrubText:
+    """Make what puts markers in place of the contact data of a text that readers see, if the settings ask for it."""
+    privacy = workspace.settings.privacy
+    return partial(scrub_contacts, region=privacy.phone_region) if privacy.documents == "replace" else str
+
+
+def scrub_contacts(text: str, *, region: str | None) -> str:
+    """Put markers in place of the contact data of a text."""
+    return str(scrub(pl.Series([text]), _CONTACTS, region)[0])
+
+
+def _index(named: pl.DataFrame) -> dict[str, _Named | None]:
+    by_surname = pl.col("person").filter("by_surname")
+    found = named.filter(_IN_TEXT).group_by("document_id", "uri").agg(by_surname)
+    return {key: _Named(uri, people) for key, uri, people in found.iter_rows()}

@@ -11,7 +11,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -19,8 +19,17 @@ import polars as pl
 from backstory.base.errors import SettingsError
 from backstory.base.ids import PSEUDONYM_PREFIX, digest
 from backstory.ingest.chats.exports import ExportRead
+from backstory.ingest.privacy.erasure_list import read_forgotten
+from backstory.ingest.privacy.folding import fold
+from backstory.ingest.privacy.names import Found, NameFinder, replace_found
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, find_members, make_finder, make_pseudonym
 from backstory.ingest.privacy.shown_names import DEFAULT_LANGUAGE, assign_names, list_usable_words, load_words
+from backstory.ingest.privacy.surnames import (
+    SurnameFinder,
+    find_surname,
+    list_clear_surnames,
+    spell_surname,
+)
 from backstory.pipeline.incremental.inputs import code_version
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
@@ -29,6 +38,7 @@ from backstory.storage.tables.tables import WHOLE
 from backstory.text.languages import detect_language
 from backstory.text.people import is_pseudonym, name_people
 from backstory.text.prompts.entries import format_message
+from backstory.text.stemmers import find_stemmer, list_stop_words
 
 _PEOPLE: Final = "people"
 _UNKNOWN: Final = "someone"
@@ -127,7 +137,7 @@ def _parse(content: str) -> People:
 
 def read_names(workspace: Workspace) -> list[str]:
     """Read the real names of all people from the exports, which alone hold them."""
-    return workspace.last_reading.read_names(workspace.chats_dir, workspace.settings.conversations).to_list()
+    return workspace.last_reading.read_names()
 
 
 def hash_names(workspace: Workspace) -> str:
@@ -135,9 +145,76 @@ def hash_names(workspace: Workspace) -> str:
     if not workspace.settings.privacy.pseudonyms:
         return ""
     secret, names = workspace.load_secret(), read_names(workspace)
-    aliases = workspace.last_reading.read_aliases(workspace.chats_dir, workspace.settings.conversations)
+    aliases = workspace.last_reading.read_aliases()
     named = [*names, *(f"{alias} of {name}" for alias, name in sorted(aliases.items()))]
     return digest([code_version("messages"), *(make_pseudonym(name, secret) for name in named)])
+
+
+class MemberNames:
+    """The real names of all members, as the exports write them, with the pseudonyms that the tables hold."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        names = read_names(workspace)
+        aliases = workspace.last_reading.read_aliases()
+        self.finder = NameFinder(names, aliases=aliases)
+        self._secret = workspace.load_secret()
+        forgotten = read_forgotten(workspace.forgotten)
+        self._gone = {
+            make_pseudonym(self.finder.person(name), self._secret): forgotten.token(name)
+            for name in forgotten.list_held("member", names)
+        }
+
+    def identify(self, person: str) -> str:
+        """Return the pseudonym of a person, given as the finder does; the placeholder of a forgotten one."""
+        pseudonym = make_pseudonym(person, self._secret)
+        return self._gone.get(pseudonym, pseudonym)
+
+    def find(self, text: str, by_surname: Iterable[str]) -> list[Found]:
+        """Find the names of members in a part of a document, and the surnames of those given by pseudonym."""
+        people = (self._surnames[key].items() for key in by_surname)
+        surnames = {surname: self.finder.person(name) for of_one in people for surname, name in of_one}
+        return SurnameFinder(surnames).find(text, self.finder.find(text, "message"))
+
+    def list_by_surname(self, text: str, found: Sequence[Found]) -> list[str]:
+        """List the members whom a document names in full, and whose surname alone can be nobody else's in it."""
+        if not found:
+            return []
+        owners: dict[str, set[str]] = defaultdict(set)
+        full = set[str]()
+        for match in found:
+            key, written = self.identify(match.person), fold(text[match.start : match.end])
+            for surname in filter(None, {*self._surnames.get(key, ()), find_surname(match.person)}):
+                for letters in spell_surname(surname):
+                    owners[letters].add(key)
+                if fold(surname) in written:
+                    full.add(key)
+        candidates = {
+            key: self._surnames[key]
+            for key in sorted(full & self._surnames.keys())
+            if all(owners[part] == {key} for known in self._surnames[key] for part in spell_surname(known))
+        }
+        people = {surname: person for of_one in candidates.values() for surname, person in of_one.items()}
+        stop_words = list_stop_words(find_stemmer(detect_language([text])))
+        clear = list_clear_surnames(text, people, found, stop_words)
+        return [key for key, surnames in candidates.items() if clear.issuperset(surnames)]
+
+    def replace(self, text: str, by_surname: Iterable[str], shown: Mapping[str, str]) -> str:
+        """Write other names in place of those of members."""
+
+        def write(person: str) -> str:
+            pseudonym = self.identify(person)
+            return shown.get(pseudonym, pseudonym)
+
+        return replace_found(text, lambda part: self.find(part, by_surname), write)
+
+    @cached_property
+    def _surnames(self) -> Mapping[str, Mapping[str, str]]:
+        """The surnames of all members by pseudonym, each with the name that it is of."""
+        surnames: dict[str, dict[str, str]] = defaultdict(dict)
+        for person in self.finder.list_names():
+            if surname := find_surname(person):
+                surnames[self.identify(self.finder.person(person))][surname] = person
+        return surnames
 
 
 def show_chunks(window_chunks: pl.DataFrame, windows: pl.DataFrame, people: People) -> pl.Series:

@@ -96,7 +96,10 @@ def keep_lost(workspace: Workspace, reading: Reading) -> Reading:
     archived = _rename_conversations(archived, reading.messages, kept)
     known = [*before, *archived["conversation_id"].unique()]
     earlier = pl.concat([archived, stored.filter(~pl.col("conversation_id").is_in(known))])
-    earlier = earlier.filter(is_kept & ~_is_held(workspace, reading))
+    is_deleted = pl.col("message_id").is_in(
+        list(reading.read.deleted)
+    )  # on the platform, by whoever wrote it
+    earlier = earlier.filter(is_kept & ~is_deleted & ~_is_held(workspace, reading))
     earlier = earlier.unique("message_id", maintain_order=True).sort(_ORDER, maintain_order=True)
     earlier = drop_opted_out(_hide_names(workspace, earlier, reading.names), reading.opted_out)
     lost = find_missing(scrub_messages(workspace, earlier), reading.messages)
@@ -104,9 +107,7 @@ def keep_lost(workspace: Workspace, reading: Reading) -> Reading:
     place = pl.int_range(pl.len()) - pl.len().cast(pl.Int64)
     lost = lost.with_columns(place.over("timestamp", "source").alias("seq"))
     messages = pl.concat([reading.messages, lost]).sort(_ORDER, maintain_order=True)
-    rows = messages.filter(is_kept)
-    emptied = sorted(before - set(rows["conversation_id"]))
-    return replace(reading, messages=messages, kept=rows, emptied=tuple(emptied))
+    return replace(reading, messages=messages, kept=messages.filter(is_kept))
 
 
 def _find_policies(settings: ConversationSettings, reading: Reading) -> dict[str, str]:

@@ -14,7 +14,7 @@ import polars as pl
 
 from backstory.base.errors import BackstoryError, InputError, WorkspaceError
 from backstory.base.ids import digest
-from backstory.ingest.chats.archive import drop_archived, write_archive
+from backstory.ingest.chats.archive import write_archive
 from backstory.ingest.chats.export_files import ExportFile, find_exports
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.privacy.opt_outs import read_opt_outs, write_opt_outs
@@ -195,7 +195,6 @@ class MessagesStage(Stage):
         hidden = clear_copies_of_names(workspace, withdrawn, reading.names if named else ())
         record_people(workspace, people)
         write_archive(workspace.archive, reading.kept)
-        drop_archived(workspace.archive, reading.emptied)
         # Later exports may have lost the command by which somebody opted out.
         opt_outs = read_opt_outs(workspace.opt_outs)
         if (now := opt_outs.update(read.commands)).moments != opt_outs.moments:

@@ -11,8 +11,8 @@ import polars as pl
 from backstory.base.ids import digest_json
 from backstory.index.request import describe_unknown_settings
 from backstory.models.embeddings.embed import EmbeddingStats
-from backstory.pipeline.chats.name_view import NameView
 from backstory.pipeline.chats.named_documents import (
+    NameView,
     describe_named_documents,
     hash_sent_documents,
     hash_shown_documents,

@@ -12,7 +12,7 @@ from backstory.ingest.chats.archive import read_archive
 from backstory.ingest.privacy.erasure_list import Kind, read_forgotten
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.models.reranker import Topic
-from backstory.operations.forgetting import Forgetting, Wanted, find_left, forget
+from backstory.operations.forgetting import Forgetting, find_left, forget
 from backstory.pipeline.chats.copies import pick_parts
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -190,11 +190,11 @@ def test_what_was_left_in_a_table_or_in_the_state_is_found(made: Workspace) -> N
     made.judgements.put(
         {window_id: ("asked", replace(RATED, topics=(Topic("wide awake", ()), *RATED.topics[1:])))}
     )
-    left = find_left(made, Wanted(frozenset({"Only the moths", "wide awake"}), frozenset({"moths"})))
+    left = find_left(made, {"Only the moths", "wide awake", window_id})
     assert {"messages", "window_chunks"} <= left.keys()
-    assert (left["messages"], left["windows"]) == (2, 1)
+    assert (left["messages"], left["windows"]) == (1, 1)
     assert any(name not in TABLES for name in left)
-    assert find_left(made, Wanted(frozenset({"said by nobody"}), frozenset({"nobody"}))) == {}
+    assert find_left(made, {"said by nobody"}) == {}
 
 
 def test_texts_that_others_hold_too_prove_nothing() -> None:

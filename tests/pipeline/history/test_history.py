@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -42,8 +42,8 @@ def open_history(root: Path, **settings: Any) -> RunHistory:
     return RunHistory(open_own_state(root), open_tables(root / "data"), Settings.model_validate(settings))
 
 
-def run_once(history: RunHistory, end: RunEnd) -> None:
-    with history.record(BY_COMMAND, DAYS) as finish:
+def run_once(history: RunHistory, end: RunEnd, days: Sequence[str] = DAYS) -> None:
+    with history.record(BY_COMMAND, days) as finish:
         history.enter("messages")
         finish(end)
 
@@ -76,29 +76,25 @@ def test_a_run_is_a_row_of_the_table_and_one_that_changed_nothing_is_none(worksp
     assert connect(workspace.tables).table("runs").to_polars()["run_id"].to_list() == [row["run_id"]]
 
 
-def test_a_run_of_the_documents_alone_is_recorded_without_partitions(workspace: Workspace) -> None:
-    with workspace.runs.record(BY_COMMAND, []) as finish:
-        finish(RunEnd(changed=True))
-    [record] = workspace.runs.read()
-    assert (record.status, record.partitions) == ("succeeded", 0)
-    assert (record.first_partition, record.last_partition) == (None, None)
-
-
 @pytest.mark.parametrize(
-    ("end", "status"),
+    ("end", "days"),
     [
-        (RunEnd(changed=True), "succeeded"),
-        (RunEnd("failed", "hits: ModelError", 2), "failed"),
-        (RunEnd("stopped", "the budget"), "stopped"),
+        (RunEnd(changed=True), DAYS),
+        (RunEnd(changed=True), []),
+        (RunEnd("failed", "hits: ModelError", 2), DAYS),
+        (RunEnd("stopped", "the budget"), DAYS),
     ],
 )
-def test_the_end_of_a_run_is_kept(tmp_path: Path, end: RunEnd, status: str) -> None:
+def test_the_end_of_a_run_is_kept(tmp_path: Path, end: RunEnd, days: Sequence[str]) -> None:
     history = open_history(tmp_path)
-    run_once(history, end)
+    run_once(history, end, days)
     [record] = history.read()
-    assert (record.status, record.failures, record.failure) == (status, end.failures, end.failure)
-    assert bool(find_trouble([record])) == (status != "succeeded")
+    assert (record.status, record.failures, record.failure) == (end.status, end.failures, end.failure)
+    wanted = (record.first_partition, record.last_partition, record.partitions)
+    assert wanted == ((DAYS[0], DAYS[-1], len(DAYS)) if days else (None, None, 0))
+    assert bool(find_trouble([record])) == (end.status != "succeeded")
     assert not list((tmp_path / ".backstory").glob("*.lock"))
+    assert replace(record, started_at=record.heartbeat_at + 100).seconds == 0.0  # the clock went backwards
 
 
 def test_a_success_without_anything_to_do_clears_a_failure(tmp_path: Path) -> None:
@@ -231,10 +227,3 @@ def test_processes_that_read_the_history_disturb_no_process_that_writes_it(
     assert all(int(acts) > 0 for acts, *_ in told)
     assert [errors for _, *errors in told] == [[], [], []]
     state.examine()
-
-
-def test_a_clock_that_went_backwards_gives_no_negative_time(tmp_path: Path) -> None:
-    history = open_history(tmp_path)
-    run_once(history, RunEnd(changed=True))
-    [record] = history.read()
-    assert replace(record, started_at=record.heartbeat_at + 100).seconds == 0.0

@@ -14,8 +14,7 @@ from backstory.base.ids import digest_json
 from backstory.interfaces.pages.report.window_report import WindowReport
 from backstory.interfaces.pages.report.window_tables import WindowTables, make_window_report
 from backstory.operations.inspection.windows import find_window
-from backstory.pipeline.chats.name_view import make_contact_scrub, make_page_view
-from backstory.pipeline.chats.named_documents import list_unlinked
+from backstory.pipeline.chats.named_documents import list_unlinked, make_contact_scrub, make_page_view
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.incremental.inputs import values_read_by
 from backstory.pipeline.workspace import Workspace

@@ -17,8 +17,7 @@ from backstory.ingest.documents.written import locate
 from backstory.ingest.sources.web_address import WebAddresses
 from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use, WithoutPost
 from backstory.interfaces.pages.site.markdown import list_topics
-from backstory.pipeline.chats.name_view import make_contact_scrub, make_page_view
-from backstory.pipeline.chats.named_documents import list_unlinked
+from backstory.pipeline.chats.named_documents import list_unlinked, make_contact_scrub, make_page_view
 from backstory.pipeline.stages.writer_material import read_assignment
 from backstory.pipeline.workspace import Workspace
 from backstory.writing.material import Citation, ContextMaterial, WindowMaterial
