@@ -82,14 +82,14 @@ def test_a_chunker_for_a_format_that_nobody_reads_is_refused(make_workspace: Mak
 
 
 def test_what_was_not_read_of_a_file_is_said_again_where_it_is_not_read_again(workspace: Workspace) -> None:
-    (workspace.documents_dir / "broken.py").write_text("def sow(:\n", encoding="utf-8")
+    (workspace.documents_dir / "broken.jsonl").write_text('{"a": 1}\nb\n', encoding="utf-8")
     reasons = []
     for _ in range(2):
         counts = build_table(open_workspace(workspace.root), "documents").counts
         reasons += workspace.tables.read("sources").filter(folder="documents")["reason"].to_list()
     assert counts["files_unchanged"] == 1
     assert reasons[0] == reasons[1]
-    assert "it was cut as text, without its definitions; it states no date" in reasons[0]
+    assert "not JSON: 1, the first is line 2; it states no date" in reasons[0]
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["another text", "no file"])

@@ -48,8 +48,8 @@ def parse_date(text: str) -> datetime:
     The supported forms are those of YAML, TOML and ISO 8601 (``2025-03-04``, ``2025-03-04T10:00:00Z``,
     ``2025-03-04 10:00 +0200``, ``20250304``), a year in front of slashes or dots (``2025/03/04``),
     and English month names in either order (``4 March 2025``, ``Mar 4th, 2025 10:30 AM``,
-    ``Tue, 04 Mar 2025 10:00:00 +0000``), with or without a day of the
-    week. ``04/03/2025`` is refused, since either number could be the month.
+    ``Tue, 04 Mar 2025 10:00:00 +0000``), with or without a day of the week. ``04/03/2025`` is refused, since either
+    number could be the month.
 
     It returns the datetime in UTC, or without a zone if the text states none; the default time is midnight. It raises
     ``ValueError`` if the text has no supported form, or the day does not exist.
@@ -101,8 +101,7 @@ _FIRST = re.compile(
     rf"({_YEAR})([._]?)([0-9]{{2}})\2([0-9]{{2}})(?:[0-9]{{4}}|[0-9]{{6}})?(?:[-_. ].*)?", re.DOTALL
 )
 _LAST = re.compile(rf".*[-_ (]({_YEAR})(-)([0-9]{{2}})-([0-9]{{2}})\)?", re.DOTALL)
-_FOLDERS = re.compile(rf"(?:.*/)?({_YEAR})(/)([0-9]{{2}})/([0-9]{{2}})", re.DOTALL)
-_FOLDER = re.compile(rf"(?:.*/)?({_YEAR})(-)([0-9]{{2}})-([0-9]{{2}})", re.DOTALL)
+_FOLDER = re.compile(rf"(?:.*/)?({_YEAR})([-/])([0-9]{{2}})\2([0-9]{{2}})", re.DOTALL)
 
 
 def split_dated_name(uri: str) -> tuple[str | None, str]:
@@ -122,12 +121,8 @@ def split_dated_name(uri: str) -> tuple[str | None, str]:
     if match:
         return match[1], match[2] or name
     dated = _calendar_day(_FIRST.fullmatch(name)) or _calendar_day(_LAST.fullmatch(name))
-    folders = (str(folder) for folder in path.parents)
-    return dated or next(filter(None, map(_folder_day, folders)), None), name
-
-
-def _folder_day(folder: str) -> str | None:
-    return _calendar_day(_FOLDERS.fullmatch(folder)) or _calendar_day(_FOLDER.fullmatch(folder))
+    folders = (_calendar_day(_FOLDER.fullmatch(str(folder))) for folder in path.parents)
+    return dated or next(filter(None, folders), None), name
 
 
 def _calendar_day(match: re.Match[str] | None) -> str | None:

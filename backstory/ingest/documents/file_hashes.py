@@ -39,16 +39,15 @@ class FileHashes:
 
     def find(self, path: str) -> str | None:
         """Return the hash of a file that has not changed; None for any other, and for a link."""
-        key = _name(path)
-        entry = self._found.get(key) or self._known.get(key)
-        if entry is None or entry.inputs != _describe(path):
-            return None
-        return entry.content
+        return self._find(path, _describe(path))
 
     def find_open(self, path: str, state: os.stat_result) -> str | None:
         """Return the hash of an open file that has not changed; None for any other."""
+        return self._find(path, _describe_state(state))
+
+    def _find(self, path: str, state: str | None) -> str | None:
         entry = self._found.get(_name(path)) or self._known.get(_name(path))
-        return None if entry is None or entry.inputs != _describe_state(state) else entry.content
+        return None if entry is None or entry.inputs != state else entry.content
 
     def use(self, path: str, content: str) -> None:
         """Take what was read of a file for its content from now on, whatever it holds by now.
@@ -78,7 +77,10 @@ class FileHashes:
             content = hashlib.file_digest(file, "sha256").hexdigest()
             after = os.fstat(file.fileno())
         described = _describe_state(after)
-        if self._is_settled(after, started) and described == _describe_state(before) == _describe(path):
+        changed = max(after.st_mtime, after.st_ctime)
+        if changed < started - self._settled_seconds and described == _describe_state(before) == _describe(
+            path
+        ):
             self._found[_name(path)] = Entry(described, content, 0)
         return content
 
@@ -106,9 +108,6 @@ class FileHashes:
             except OSError:
                 continue  # the next run reads it, and reports it
         return None
-
-    def _is_settled(self, state: os.stat_result, now: float) -> bool:
-        return max(state.st_mtime, state.st_ctime) < now - self._settled_seconds
 
 
 def _name(path: str) -> str:

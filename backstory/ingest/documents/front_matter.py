@@ -10,9 +10,9 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import suppress
-from datetime import date, datetime
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -47,11 +47,13 @@ _ENDS: Final = {
 }
 _YAML_FIELD: Final = re.compile(r"[\w.-]+[ \t]*:(?:\s|$)")
 _JSON_START: Final = re.compile(r'\{\s*"|\{[ \t]*\n\s*\}')
-_REST_OF_LINE: Final = re.compile(r"[ \t]*(?:\n|\Z)")
 
 
 class Fields:
-    """The fields of a file by name; of two names that differ only in spelling, the first."""
+    """The fields of a file by name; of two names that differ only in spelling, the first.
+
+    A field that holds something else than is asked for raises ``ReadError``.
+    """
 
     def __init__(self, fields: Iterable[tuple[str, Any]] = ()) -> None:
         self._fields: dict[str, tuple[str, Any]] = {}
@@ -59,42 +61,28 @@ class Fields:
             self._fields.setdefault(_plain_name(name), (name, value))
 
     def text(self, name: str) -> str | None:
-        """Return a field's text as one line; None if the field is absent or blank.
-
-        It raises ``ReadError`` if the field is a list or a group of fields.
-        """
+        """Return a field's text as one line; None if the field is absent or blank."""
         written, value = self._get(name)
-        if value is None:
-            return None
-        if not isinstance(value, str):
+        if isinstance(value, list | dict):
             raise ReadError(f"the field {written} must be one text; put it in quotes", code="invalid_field")
-        return _join_words(written, value) or None
+        return _join_words(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return a field's texts without duplicates: the items of a list, or a text split at commas, else at spaces.
-
-        It raises ``ReadError`` if the field has any other content.
-        """
+        """Return a field's texts without duplicates: the items of a list, or a text split at commas, else at spaces."""
         written, value = self._get(name)
-        if value is None:
-            return ()
         if isinstance(value, str):
             value = value.split(",") if "," in value else value.split()
-        if not isinstance(value, list) or not all(item is None or isinstance(item, str) for item in value):
+        items = [] if value is None else value
+        if not isinstance(items, list) or any(isinstance(item, list | dict) for item in items):
             raise ReadError(
                 f"the field {written} must be a list of texts, or one text with commas", code="invalid_field"
             )
-        texts = [_join_words(written, item) for item in value if item is not None]
-        return tuple(dict.fromkeys(filter(None, texts)))
+        return tuple(dict.fromkeys(filter(None, map(_join_words, items))))
 
     def date(self, *names: str) -> datetime | None:
-        """Return the date of the first field that is present and not blank; None if there is none.
-
-        It raises ``ReadError`` if the field is not a date, or the day does not exist.
-        """
+        """Return the date of the first field that is present and not blank; None if there is none."""
         for name in names:
-            text = self.text(name)
-            if text is not None:
+            if (text := self.text(name)) is not None:
                 try:
                     return parse_date(text)
                 except ValueError as error:
@@ -109,53 +97,46 @@ class Fields:
         """Return the stated date of publication, else of creation; None if the document states neither.
 
         Publication precedes ``date``, which in Hugo is the day of writing if a post is published later. ``published``
-        counts if it contains a date: in Jekyll it is true or false, in notes on books a year. It raises ``ReadError``
-        if the field does not contain a date.
+        counts if it contains a date: in Jekyll it is true or false, in notes on books a year.
         """
-        return self.date(*PUBLICATION_FIELDS) or self._find_published() or self.date(*CREATION_FIELDS)
+        stated = self.date(*PUBLICATION_FIELDS)
+        if stated is None:
+            with suppress(ValueError):
+                stated = parse_date(str(self._get("published")[1]))
+        return stated or self.date(*CREATION_FIELDS)
 
     def find_change(self) -> LastChange:
-        """Return the date of the last change, an upper bound for a document that states no other date.
-
-        It raises ``ReadError`` if the field does not contain a date.
-        """
+        """Return the date of the last change, an upper bound for a document that states no other date."""
         return LastChange(self.date(*UPDATE_FIELDS))
 
     def is_draft(self) -> bool:
         """Return whether the document is a draft: ``draft: true``, ``published: false``, ``status: draft`` and such.
 
-        True and false may be any YAML word for them, also in quotes. It raises ``ReadError`` if ``draft`` or
-        ``isDraft`` is neither.
+        True and false may be any YAML word for them, also in quotes.
         """
         for name in ("draft", "isDraft"):
             written, value = self._get(name)
-            answer = _read_flag(value)
-            if answer is None and value not in (None, "", []):
+            if value not in (None, "", []) and self._word(name) not in _YES | _NO:
                 raise ReadError(
                     f"the field {written} must be true or false, not {value!r}", code="invalid_field"
                 )
-            if answer:
-                return True
-        if any(_read_flag(self._get(name)[1]) is False for name in ("published", "publish")):
-            return True
-        return str(self._get("status")[1]).strip().lower() in ("draft", "unpublished")
+        return (
+            any(self._word(name) in _YES for name in ("draft", "isDraft"))
+            or any(self._word(name) in _NO for name in ("published", "publish"))
+            or self._word("status") in ("draft", "unpublished")
+        )
 
     def list_tags(self) -> tuple[str, ...]:
-        """List the tags, each once, without the ``#`` of Obsidian; a nested tag such as ``house/garden`` is one tag.
-
-        It raises ``ReadError`` if the field has any other content.
-        """
+        """List the tags, each once, without the ``#`` of Obsidian; a nested tag such as ``house/garden`` is one tag."""
         written = self.texts("tags") or self.texts("tag")
         return tuple(dict.fromkeys(tag for text in written if (tag := text.removeprefix("#").strip())))
 
     def _get(self, name: str) -> tuple[str, Any]:
         return self._fields.get(_plain_name(name), (name, None))
 
-    def _find_published(self) -> datetime | None:
-        value = self._get("published")[1]
-        with suppress(ValueError):
-            return parse_date(value) if isinstance(value, str) else None
-        return None
+    def _word(self, name: str) -> str:
+        value = self._get(name)[1]
+        return "" if isinstance(value, list | dict) else (_join_words(value) or "").lower()
 
 
 def is_in_drafts(uri: str) -> bool:
@@ -173,55 +154,65 @@ def split_front_matter(text: str) -> tuple[Fields, str]:
     first, _, rest = text.partition("\n")
     mark = first.rstrip()
     following = rest.partition("\n")[0]
-    try:
-        if _JSON_START.match(text):
-            return _split_json(text)
-        if mark not in _ENDS or (mark == "---" and not following.strip()):
+    if _JSON_START.match(text):
+        with _naming_problems("JSON"):
+            values, place = json.JSONDecoder().raw_decode(text[: MOST_CHARACTERS + 1])
+        behind, _, body = text[place:].partition("\n")
+        if behind.strip():
+            raise ReadError("text follows the front matter; begin it on a line of its own")
+        return Fields(values.items()), body
+    if mark not in _ENDS or (mark == "---" and not following.strip()):
+        return Fields(), text
+    end = _ENDS[mark].search(rest)
+    if end is None:
+        if mark == "---" and not _YAML_FIELD.match(following):
             return Fields(), text
-        end = _ENDS[mark].search(rest)
-        if end is None:
-            if mark == "---" and not _YAML_FIELD.match(following):
-                return Fields(), text
-            raise ReadError(f"the front matter is not closed; add a line {mark} after it")
-        block, body = rest[: end.start()], rest[end.end() :].removeprefix("\n")
-        if len(block) > MOST_CHARACTERS:
-            raise ReadError(f"the front matter has more than {MOST_CHARACTERS:,} characters; shorten it")
-        return _read_yaml(block) if mark == "---" else _read_toml(block), body
+        raise ReadError(f"the front matter is not closed; add a line {mark} after it")
+    block, body = rest[: end.start()], rest[end.end() :].removeprefix("\n")
+    if len(block) > MOST_CHARACTERS:
+        raise ReadError(f"the front matter has more than {MOST_CHARACTERS:,} characters; shorten it")
+    if mark == "---":
+        return Fields(_list_yaml(block)), body
+    with _naming_problems("TOML"):
+        return Fields(tomllib.loads(f"\n{block}").items()), body
+
+
+@contextmanager
+def _naming_problems(language: str) -> Iterator[None]:
+    """Raise ``ReadError`` for what the parsers raise; what is wrong is named without a word of the file."""
+    try:
+        yield
     except RecursionError as error:
         raise ReadError(
             "the front matter is nested too deeply; make it flat", code="nested_too_deeply"
         ) from error
-
-
-def _read_yaml(block: str) -> Fields:
-    yaml = YAML(typ="safe", pure=True)
-    yaml.composer.warn_double_anchors = False
-    try:
-        root = yaml.compose(block)
-    except (YAMLError, ValueError, OverflowError) as error:
+    except (YAMLError, ValueError) as error:
         place = error.problem_mark if isinstance(error, MarkedYAMLError) else None
         problem = error.problem if isinstance(error, MarkedYAMLError) else str(error).partition("\n")[0]
-        line = f"line {place.line + 2}: " if place else ""
+        line = f"line {place.line + 1}: " if place else ""
         raise ReadError(
-            f"{line}the front matter is not valid YAML: {problem}; correct it, or quote a text that holds a colon",
-            code="invalid_yaml",
+            f"{line}the front matter is not valid {language}: {problem}; correct it, quote a text that holds a colon, "
+            "or begin a text that is no front matter with a blank line",
+            code=f"invalid_{language.lower()}",
         ) from error
+
+
+def _list_yaml(block: str) -> list[tuple[str, Any]]:
+    yaml = YAML(typ="safe", pure=True)
+    yaml.composer.warn_double_anchors = False
+    with _naming_problems("YAML"):
+        root = yaml.compose(f"\n{block}")
     if root is None:
-        return Fields()
+        return []
     if not isinstance(root, MappingNode):
         raise ReadError(
             "the front matter must be lines such as `title: Text`; if it is a part of the text, begin it with a blank "
             "line"
         )
-    return Fields(_require_once([(str(key.value), _read_node(value)) for key, value in root.value]).items())
-
-
-def _require_once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(fields)
-    if len(values) < len(fields):
-        twice = next(name for name, number in Counter(name for name, _ in fields).items() if number > 1)
-        raise ReadError(f"the front matter has {twice} twice; remove one")
-    return values
+    names = Counter(key.value for key, _ in root.value if isinstance(key, ScalarNode))
+    if twice := [name for name, number in names.items() if number > 1]:
+        raise ReadError(f"the front matter has {twice[0]} twice; remove one")
+    return [(key.value, _read_node(value)) for key, value in root.value if isinstance(key, ScalarNode)]
 
 
 def _read_node(node: Node) -> object:
@@ -233,60 +224,11 @@ def _read_node(node: Node) -> object:
     return None if node.tag == _NULL else node.value
 
 
-def _read_toml(block: str) -> Fields:
-    try:
-        values = tomllib.loads(block)
-    except tomllib.TOMLDecodeError as error:
-        raise ReadError(
-            f"the front matter is not valid TOML (its lines count from the one after +++): {error}; correct it",
-            code="invalid_toml",
-        ) from error
-    except ValueError as error:  # a number with more digits than Python converts
-        raise ReadError("the front matter holds a number of too many digits; shorten it") from error
-    return Fields((name, _flatten(value)) for name, value in values.items())
-
-
-def _split_json(text: str) -> tuple[Fields, str]:
-    try:
-        values, end = json.JSONDecoder(object_pairs_hook=_require_once).raw_decode(
-            text[: MOST_CHARACTERS + 1]
-        )
-    except ReadError:
-        raise
-    except ValueError as error:
-        raise ReadError(
-            f"the front matter is not valid JSON: {error}; correct it, or begin a text that is no front matter with a "
-            "blank line"
-        ) from error
-    rest = _REST_OF_LINE.match(text, end)
-    if rest is None:
-        raise ReadError("text follows the front matter; begin it on a line of its own")
-    return Fields((name, _flatten(value)) for name, value in values.items()), text[rest.end() :]
-
-
-def _flatten(value: object) -> object:
-    if isinstance(value, list):
-        return [{} if isinstance(item, list | dict) else _flatten(item) for item in value]
-    if isinstance(value, date):
-        return value.isoformat()
-    return value if value is None or isinstance(value, str | dict) else str(value)
-
-
 def _plain_name(name: str) -> str:
     """Normalize a name, so that ``publish_date``, ``publishDate`` and ``Publish Date`` are equal."""
     return _LETTERS_ONLY.sub("", name).casefold()
 
 
-def _read_flag(value: object) -> bool | None:
-    word = value.strip().lower() if isinstance(value, str) else ""
-    return True if word in _YES else False if word in _NO else None
-
-
-def _join_words(name: str, text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ReadError(
-            f"the field {name} holds half a surrogate pair; write the character itself", code="invalid_field"
-        ) from error
-    return " ".join(text.split())
+def _join_words(value: object) -> str | None:
+    """Write a value on one line, with ? for halves of surrogate pairs, which no file can hold."""
+    return None if value is None else " ".join(str(value).encode(errors="replace").decode().split()) or None

@@ -25,6 +25,13 @@ from backstory.ingest.zips import ZipLimits, list_members, open_zip, read_member
 
 ARCHIVE_LIMITS: Final = ZipLimits(members=10_000, bytes=1 << 30)
 _ARCHIVE_SUFFIX: Final = ".zip"
+_REFUSALS: Final = {
+    errno.EXDEV: (
+        "outside_link",
+        "this is a link that leaves the folder of documents; copy the file into it",
+    ),
+    errno.ENXIO: ("no_file", "this is not a file, or it is a link to nothing; replace or remove it"),
+}
 _reading: Final = threading.RLock()
 
 
@@ -56,19 +63,12 @@ def open_inside(root: Path, path: Path, *, most_bytes: int | None = None) -> Ite
     except FileNotFoundError:
         raise
     except OSError as error:
-        if error.errno == errno.EXDEV:
-            raise ReadError(
-                "this is a link that leaves the folder of documents; copy the file into it",
-                code="outside_link",
-            ) from error
-        if error.errno == errno.ENXIO:
-            raise ReadError(
-                "this is not a file, or it is a link to nothing; replace or remove it", code="no_file"
-            ) from error
-        raise ReadError(
+        unreadable = (
+            "unreadable_file",
             f"the file cannot be read ({error.strerror}); make it readable, or remove it",
-            code="unreadable_file",
-        ) from error
+        )
+        code, problem = _REFUSALS.get(error.errno or 0, unreadable)
+        raise ReadError(problem, code=code) from error
 
 
 class Archive:

@@ -5,37 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
 
 from backstory.ingest.documents.dates import NO_CHANGE, LastChange
 from backstory.settings.inputs import ChunkerName
 from backstory.text.encoding import find_encoding
-
-Chunker: TypeAlias = ChunkerName
-"""How a text is cut; the first line of each page cut by ``rows`` is its header."""
 
 
 @dataclass(frozen=True)
 class ParsedDocument:
     r"""One document; a value that its content does not state is None.
 
-    Attributes:
-        text: The body, newlines as ``\n``, never blank unless it is a draft.
-        title: Title, from a field or else from the first heading.
-        slug: Slug.
-        published_at: When it was published; without a zone if it states none.
-        change: By when it was written, where it states no date of publication.
-        tags: Tags in the order given, each once.
-        kind: Kind.
-        tenant: Tenant.
-        conversation: Conversation of a written post; empty for a post that does not state it.
-        page_starts: Character of ``text`` at which each page begins, the first at 0; empty for a document without
-            pages. A slide and a sheet are pages.
-        chunker: How the text is cut.
-        confidences: For each page, the confidence (0 to 1) with which its text was recognised in an image, None for a
-            page that held text; empty if no page was recognised.
-        unread: What of the file was not read, and what to do; None if all was read.
-        is_draft: Whether it states that it is a draft.
+    ``text``: the body, newlines as ``\n``, never blank unless it is a draft. ``published_at``: without a zone if it
+    states none. ``change``: by when it was written, where it states no date of publication. ``conversation``: that of a
+    written post; empty for a post that does not state it. ``page_starts``: the character of ``text`` at which each
+    page, slide or sheet begins, the first at 0. ``chunker``: how the text is cut; the first line of each page cut by
+    ``rows`` is its header. ``confidences``: for each page, the confidence (0 to 1) with which its text was recognised
+    in an image, None for a page that held text; empty if no page was recognised. ``unread``: what of the file was not
+    read, and what to do.
     """
 
     text: str
@@ -48,7 +34,7 @@ class ParsedDocument:
     tenant: str | None = None
     conversation: str | None = None
     page_starts: tuple[int, ...] = ()
-    chunker: Chunker = "markdown"
+    chunker: ChunkerName = "markdown"
     confidences: tuple[float | None, ...] = ()
     unread: str | None = None
     is_draft: bool = False
@@ -56,17 +42,12 @@ class ParsedDocument:
 
 @dataclass(frozen=True)
 class DocumentFormat:
-    """The reader of one type of file.
+    """The reader of one type of file, by the endings of its name, in small letters and with the dot.
 
-    Attributes:
-        name: Name of the type, as the table ``sources`` gives it.
-        title: What people call it.
-        suffixes: Endings of file names, in small letters and with the dot.
-        read: Reads the content of a file with a path; equal arguments always give an equal document. It raises
-            ``ReadError``, with the code ``empty_document`` if the file holds no text. The message does not name the
-            file.
-        find_encoding: Detects the encoding; None for a binary type.
-        gives_markdown: Whether the text is Markdown; other texts may hold marks that mean nothing.
+    ``name`` is what the table ``sources`` gives, ``title`` what people call it. ``read`` reads the content of a file
+    with a path; equal arguments always give an equal document. It raises ``ReadError``, with the code
+    ``empty_document`` if the file holds no text; the message does not name the file. ``find_encoding`` is None for a
+    binary type. ``gives_markdown``: whether the text is Markdown; other texts may hold marks that mean nothing.
     """
 
     name: str

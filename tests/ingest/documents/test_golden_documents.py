@@ -27,7 +27,7 @@ from tests.ingest.documents.office_files import make_zip
 DOCUMENTS: Final = Path(__file__).resolve().parents[2] / "data" / "documents"
 EXPECTED: Final = "documents.json"
 OFFICE: Final = {".docx", ".pptx", ".xlsx", ".odt", ".odp", ".ods", ".epub"}
-REMEDY: Final = re.compile(r"; |(?<=valid JSON|valid YAML|after \+\+\+\)):")
+REMEDY: Final = re.compile(r"; |(?<=valid JSON|valid YAML|valid TOML):")
 """Ends what an error says to be wrong, without the words of a parser, which other releases of it choose otherwise."""
 MARKUP: Final = {".md", ".txt", ".rst", ".adoc", ".org"}
 DEFAULTS: Final = json.loads(json.dumps(dataclasses.asdict(ParsedDocument("")), default=str)) | {"text": None}

@@ -45,13 +45,10 @@ def fence_code(lines: Iterable[str], language: str = "") -> str:
 class Markup:
     """The patterns of a markup, each of which begins at a line and ends with one; the first that matches counts.
 
-    Attributes:
-        field: A ``name`` and its ``value``.
-        heading: Its ``title``, below ``marks`` of its level, or with a line of the same ``mark`` around it.
-        code: A block of ``code`` in a ``language``, perhaps below a line that is ``shown``; with an ``indent``, what is
-            indented further is the code.
-        hidden: A comment, or what else is not shown.
-        has_fields_anywhere: Whether fields may follow text.
+    ``field``: a ``name`` and its ``value``; ``has_fields_anywhere``: they may follow text. ``heading``: its ``title``,
+    below ``marks`` of its level, or with a line of the same ``mark`` around it. ``code``: a block of ``code`` in a
+    ``language``, perhaps below a line that is ``shown``; with an ``indent``, what is indented further is the code.
+    ``hidden``: a comment, or what else is not shown.
     """
 
     field: re.Pattern[str]
@@ -167,7 +164,7 @@ def convert_asciidoc(text: str) -> Marked:
 
 
 # A drawer has at most 2000 lines, so that many lines that look like the first of one are read in linear time.
-_ORG: Final = Markup(
+ORG: Final = Markup(
     field=re.compile(r"#\+(?P<name>[A-Za-z_]+):[ \t]*(?P<value>.*)"),
     heading=re.compile(
         r"(?P<marks>\*+)[ \t]+(?!(?:[A-Z]+ )?(?:\[#.\] )?COMMENT(?: |$))(?P<title>.*?)(?:[ \t]+:[\w@#%:]+:)?$",
@@ -190,13 +187,8 @@ _ORG: Final = Markup(
 )
 
 
-def convert_org_mode(text: str) -> Marked:
-    """Convert Org mode; its fields are the keywords (``#+DATE: <2024-05-01 Wed>``). Drawers are not shown."""
-    return _ORG.convert(text)
-
-
 _MARK: Final = r"[!-/:-@\[-`{-~]"
-_RESTRUCTURED_TEXT: Final = Markup(
+RESTRUCTURED_TEXT: Final = Markup(
     field=re.compile(
         r"(?:\.\.[ ](?=\w+:)|:)(?P<name>(?![\s:_])(?:\\.|[^:\\\n])+):(?P<value>(?:[ \t]+.*)?(?:\n[ \t].*)*)$",
         re.MULTILINE,
@@ -220,16 +212,3 @@ _RESTRUCTURED_TEXT: Final = Markup(
         re.MULTILINE | re.VERBOSE,
     ),
 )
-_META_KEYWORDS: Final = re.compile(
-    r"^\.\. meta::[ \t]*(?:\n+[ \t].*)*?\n+[ \t]+:keywords\b[^:\n]*:(.*(?:\n[ \t]+(?![: \t]).*)*)",
-    re.MULTILINE | re.IGNORECASE,
-)
-
-
-def convert_restructured_text(text: str) -> Marked:
-    """Convert reStructuredText; its fields are those at the beginning or below the title (``:date: 2024-05-01``).
-
-    Its tags may stand among the keywords of ``.. meta::``, too.
-    """
-    body, fields = _RESTRUCTURED_TEXT.convert(text)
-    return body, [*fields, *(("tags", " ".join(found[1].split())) for found in _META_KEYWORDS.finditer(text))]

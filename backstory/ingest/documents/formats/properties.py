@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import MAXYEAR, UTC, datetime, timedelta, timezone
+from datetime import datetime
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -15,10 +16,9 @@ FIRST_PDF_YEAR: Final = 1993
 """PDF is not older; an earlier year comes from a clock that was never set."""
 _MOST_CHARACTERS: Final = 300
 _PDF_DATE: Final = re.compile(
-    r"(?:D:)?(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?\d*\s*([Zz]|([+-])(\d\d)'?(\d\d)?)?.*",
+    r"(?:D:)?(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?\d*\s*([Zz]|[+-]\d\d(?:'?\d\d)?)?.*",
     re.ASCII | re.DOTALL,
 )
-
 _PROGRAM: Final = re.compile(
     r"(?:microsoft (?:office )?)?(?:word|powerpoint|excel|publisher) - ", re.IGNORECASE
 )
@@ -62,20 +62,10 @@ def read_pdf_date(stated: str) -> datetime | None:
     found = _PDF_DATE.fullmatch(stated.strip())
     if found is None:
         return None
-    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
-    hours, minutes = (int(part or 0) for part in found.groups()[8:])
-    offset = timedelta(hours=hours, minutes=minutes) * (-1 if found[8] == "-" else 1)
-    try:
-        moment = datetime(
-            year, month, day, hour, minute, min(second, 59), tzinfo=timezone(offset)
-        ).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-    if (
-        not FIRST_PDF_YEAR <= moment.year < MAXYEAR
-    ):  # a zone moves the last day of all beyond what can be written
-        return None
-    return moment if found[7] else moment.replace(tzinfo=None)
+    year, month, day, hour, minute, second, zone = found.groups("")
+    time = f"{hour or '00'}:{minute or '00'}:{min(second or '00', '59')}"
+    moment = _read_date(f"{year}-{month}-{day} {time} {zone.replace(chr(39), '')}")
+    return moment if moment and moment.year >= FIRST_PDF_YEAR else None
 
 
 _SEPARATORS: Final = re.compile(r"[,;\n]")
@@ -99,35 +89,29 @@ def read_properties(root: Element | None) -> Properties:
     if root is None:
         return Properties()
     is_book = _local(root.tag) == "metadata"
-    stated: dict[str, list[str]] = {}
+    stated: defaultdict[str, list[str]] = defaultdict(list)
     for element in root.iter():
         name = _local(element.tag)
         if name == "meta" and (named := element.get("property")):
             name = named.partition(":")[2] or named
-        if (
-            name == "date"
-        ):  # of a book its publication, unless EPUB 2 names another event; else the last change
+        # Of a book it is its publication, unless EPUB 2 names another event; else the last change.
+        if name == "date":
             event = next((value for key, value in element.attrib.items() if _local(key) == "event"), "")
             name = _EVENTS.get(event, "published") if is_book else "modified"
-        text = " ".join((element.text or "").split())
-        if text:
-            stated.setdefault(name, []).append(text)
+        if text := " ".join((element.text or "").split()):
+            stated[name].append(text)
 
     def find(*names: str) -> datetime | None:
-        texts = (text for name in names for text in stated.get(name, ()))
-        return next(filter(None, map(_read_date, texts)), None)
+        return next(filter(None, (_read_date(text) for name in names for text in stated[name])), None)
 
     published = find("published")
-    keywords = [text for name in ("keywords", "keyword") for text in stated.get(name, ())]
+    change = find_last_change(find("created", "creation-date"), find("modified"))
+    keywords = [*stated["keywords"], *stated["keyword"]]
     tags = (tag.strip() for text in keywords for tag in _SEPARATORS.split(text))
     return Properties(
-        title=read_title(next(iter(stated.get("title", ())), None)),
+        title=read_title("".join(stated["title"][:1])),
         published_at=published,
-        change=(
-            find_last_change(find("created", "creation-date"), find("modified"))
-            if published is None
-            else NO_CHANGE
-        ),
+        change=NO_CHANGE if published else change,
         tags=tuple(dict.fromkeys(filter(None, tags))),
     )
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final, TypeAlias
 
@@ -105,22 +106,10 @@ def _quote(text: str) -> str:
     return _NOT_IN_LINES.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
-class _UnreadLines:
-    """Lines that were left out or read with doubt: how many, the first of them, and why."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, tuple[int, int]] = {}
-
-    def add(self, line: int, problem: str) -> None:
-        first, count = self._found.get(problem, (line, 0))
-        self._found[problem] = (first, count + 1)
-
-    def describe(self) -> str | None:
-        parts = [
-            f"lines {problem}: {count:,}, the first is line {first:,}"
-            for problem, (first, count) in self._found.items()
-        ]
-        return "; ".join(parts) or None
+def _describe_unread(unread: Mapping[str, Sequence[int]]) -> str | None:
+    """Tell what lines were left out or read with doubt: how many, the first of them, and why."""
+    parts = [f"lines {why}: {len(lines):,}, the first is line {lines[0]:,}" for why, lines in unread.items()]
+    return "; ".join(parts) or None
 
 
 def read_csv(content: bytes, uri: str) -> ParsedDocument:
@@ -134,16 +123,18 @@ def read_csv(content: bytes, uri: str) -> ParsedDocument:
         )
     text = decode_lines(content)
     lines = text.lines.to_list()
-    unread = _UnreadLines()
-    for line in text.undecodable:
-        unread.add(line, "with bytes that are not text in the encoding of the file, shown as \ufffd")
+    unread: defaultdict[str, list[int]] = defaultdict(list)
+    if text.undecodable:
+        unread["with bytes that are not text in the encoding of the file, shown as \ufffd"] = sorted(
+            text.undecodable
+        )
     delimiter, begin = find_delimiter(lines, is_tab=PurePosixPath(uri).suffix.lower() != ".csv")
     rows = []
     for record in split_records(lines, delimiter, begin=begin):
         cells = record.fields
         if record.damage is not None:
-            unread.add(
-                record.begin + 1, "with a quotation mark that is out of place, read as an ordinary character"
+            unread["with a quotation mark that is out of place, read as an ordinary character"].append(
+                record.begin + 1
             )
             cells = lines[record.begin].split(delimiter)
         if any(map(str.strip, cells)):
@@ -156,9 +147,9 @@ def read_csv(content: bytes, uri: str) -> ParsedDocument:
     shown = [show_header(names)]
     for line, cells in rows if is_row else rows[1:]:
         if len(cells) < len(names) or any(cells[len(names) :]):
-            unread.add(line, "with another number of cells than the first row, read cell by cell")
+            unread["with another number of cells than the first row, read cell by cell"].append(line)
         shown.append(show_row(zip(_name_all(names, len(cells)), cells, strict=False)))
-    return ParsedDocument(text="\n".join(shown), chunker="rows", unread=unread.describe())
+    return ParsedDocument(text="\n".join(shown), chunker="rows", unread=_describe_unread(unread))
 
 
 def _make_empty_error() -> ReadError:
@@ -195,7 +186,7 @@ def read_json(content: bytes, _: str) -> ParsedDocument:
 def read_json_lines(content: bytes, _: str) -> ParsedDocument:
     """Read one JSON value per line: a row each. Other lines are left out, and ``unread`` counts them."""
     text = decode_lines(content)
-    unread = _UnreadLines()
+    unread: defaultdict[str, list[int]] = defaultdict(list)
     values: list[Value] = []
     for number, line in enumerate(text.lines, start=1):
         if not line.strip():
@@ -207,11 +198,11 @@ def read_json_lines(content: bytes, _: str) -> ParsedDocument:
             show_row([(_NO_COLUMN, value)])
             values.append(value)
         except json.JSONDecodeError:
-            unread.add(number, "left out because they are not JSON")
+            unread["left out because they are not JSON"].append(number)
         except ReadError as error:
             why = "they are nested too deeply" if error.code == "nested_too_deeply" else str(error)
-            unread.add(number, f"left out because {why}")
-    lines, problem = _list_rows(values), unread.describe()
+            unread[f"left out because {why}"].append(number)
+    lines, problem = _list_rows(values), _describe_unread(unread)
     if len(lines) == 1:
         found = f"no line was read ({problem})" if problem else "the lines hold no value"
         raise ReadError(

@@ -10,14 +10,9 @@ from typing import Final
 
 from backstory.base.errors import MissingExtraError, ReadError
 from backstory.ingest.documents.dates import NO_CHANGE
-from backstory.ingest.documents.formats.markup import (
-    Marked,
-    convert_asciidoc,
-    convert_org_mode,
-    convert_restructured_text,
-)
+from backstory.ingest.documents.formats import markup
 from backstory.ingest.documents.front_matter import Fields, split_front_matter
-from backstory.ingest.documents.parsed_document import Chunker, DocumentFormat, ParsedDocument
+from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
 from backstory.text.chunking.code import CodeLanguage, find_definitions
 from backstory.text.chunking.outline import outline_markdown
@@ -127,7 +122,7 @@ def find_inline_tags(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, tags)))
 
 
-def _read_marked(convert: Callable[[str], Marked]) -> Callable[[bytes, str], ParsedDocument]:
+def _read_marked(convert: Callable[[str], markup.Marked]) -> Callable[[bytes, str], ParsedDocument]:
     """Make the reader of a markup, whose fields mean what they mean in front matter."""
 
     def read(content: bytes, _: str) -> ParsedDocument:
@@ -137,7 +132,7 @@ def _read_marked(convert: Callable[[str], Marked]) -> Callable[[bytes, str], Par
     return read
 
 
-def convert_plain_text(text: str) -> Marked:
+def convert_plain_text(text: str) -> markup.Marked:
     """Find the title of a plain text: a short first line that is no sentence, before a blank line and more text."""
     match = _TITLE_LINE.match(text)
     if match is None or not any(map(str.isalpha, match[1])) or match[1].endswith(_ENDS):
@@ -154,26 +149,23 @@ def read_code(content: bytes, uri: str) -> ParsedDocument:
     if not text.strip():
         raise ReadError("the file holds no text; write some, or remove it", code="empty_document")
     path = PurePosixPath(uri)
-    chunker, problem = _choose_chunker(text, path.suffix.lower())
-    unread = f"{problem}; it was cut as text, without its definitions" if problem else None
-    return ParsedDocument(text=text, title=path.name, chunker=chunker, unread=unread)
-
-
-def _choose_chunker(text: str, suffix: str) -> tuple[Chunker, str | None]:
-    """Choose how to cut code, and say why it is not cut at its definitions."""
+    language = _LANGUAGE_OF.get(path.suffix.lower())
+    problem = None
     if len(text) > MOST_CODE_CHARACTERS:
         problem = (
             f"the code has {len(text):,} characters, more than the {MOST_CODE_CHARACTERS:,} that are parsed"
         )
-        return "sentence", problem
-    language = _LANGUAGE_OF.get(suffix)
-    if language is None:
-        return "sentence", None
-    try:
-        find_definitions(text, language)
-    except MissingExtraError as error:
-        return "sentence", str(error)
-    return language, None
+    elif language is not None:
+        try:
+            find_definitions(text, language)
+        except MissingExtraError as error:
+            problem = str(error)
+    return ParsedDocument(
+        text=text,
+        title=path.name,
+        chunker="sentence" if problem or language is None else language,
+        unread=f"{problem}; it was cut as text, without its definitions" if problem else None,
+    )
 
 
 MARKDOWN: Final = DocumentFormat(
@@ -187,17 +179,17 @@ RESTRUCTURED_TEXT: Final = DocumentFormat(
     "restructuredtext",
     "reStructuredText",
     frozenset({".rst"}),
-    _read_marked(convert_restructured_text),
+    _read_marked(markup.RESTRUCTURED_TEXT.convert),
     gives_markdown=True,
 )
 ASCIIDOC: Final = DocumentFormat(
     "asciidoc",
     "AsciiDoc",
     frozenset({".adoc", ".asciidoc"}),
-    _read_marked(convert_asciidoc),
+    _read_marked(markup.convert_asciidoc),
     gives_markdown=True,
 )
 ORG_MODE: Final = DocumentFormat(
-    "org", "Org mode", frozenset({".org"}), _read_marked(convert_org_mode), gives_markdown=True
+    "org", "Org mode", frozenset({".org"}), _read_marked(markup.ORG.convert), gives_markdown=True
 )
 CODE: Final = DocumentFormat("code", "source code", frozenset([*_LANGUAGE_OF, ".css"]), read_code)
