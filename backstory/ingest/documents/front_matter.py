@@ -186,7 +186,7 @@ def _naming_problems(language: str) -> Iterator[None]:
         raise ReadError(
             "the front matter is nested too deeply; make it flat", code="nested_too_deeply"
         ) from error
-    except (YAMLError, ValueError) as error:
+    except (YAMLError, ValueError, OverflowError) as error:
         place = error.problem_mark if isinstance(error, MarkedYAMLError) else None
         problem = error.problem if isinstance(error, MarkedYAMLError) else str(error).partition("\n")[0]
         line = f"line {place.line + 1}: " if place else ""

@@ -132,7 +132,7 @@ def test_pages_from_right_to_left_are_listed_once(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("content", "kind", "reason"),
     [
-        (protect("secret"), ReadError, "it is protected by a password; save a copy without one"),
+        (protect("secret"), ReadError, "it is protected by a password or a certificate; save a copy without"),
         (PAGE[:900], ReadError, "the PDF is damaged or incomplete; copy, write or export it again"),
         (
             b"Hello",

@@ -134,23 +134,14 @@ class HtmlHead(HTMLParser):
 
 def _list_statements(data: Any) -> Iterator[tuple[str, str]]:
     """List the dates and keywords of JSON-LD, which are those of its outermost objects."""
-    entries = data if isinstance(data, list) else [data]
-    for entry in entries:
-        if not isinstance(entry, dict):
-            continue
-        graph = entry.get("@graph")
+    for entry in data if isinstance(data, list) else [data]:
+        graph = entry.get("@graph") if isinstance(entry, dict) else None
         for thing in (entry, *(graph if isinstance(graph, list) else [])):
-            if not isinstance(thing, dict):
-                continue
-            for name in ("datePublished", "dateModified", "keywords"):
-                value = thing.get(name)
-                texts = value if isinstance(value, list) else [value]
-                yield from ((name.lower(), _drop_halves(text)) for text in texts if isinstance(text, str))
-
-
-def _drop_halves(text: str) -> str:
-    """Drop halves of surrogate pairs, which JSON can escape and no file can hold."""
-    return text.encode(errors="ignore").decode()
+            for name in ("datePublished", "dateModified", "keywords") if isinstance(thing, dict) else ():
+                texts = thing[name] if isinstance(thing.get(name), list) else [thing.get(name)]
+                # Halves of surrogate pairs, which JSON can escape, are dropped: no file can hold them.
+                stated = (text.encode(errors="ignore").decode() for text in texts if isinstance(text, str))
+                yield from ((name.lower(), text) for text in stated)
 
 
 def _first_date(values: Iterable[str]) -> datetime | None:
@@ -173,14 +164,8 @@ _CONSENT: Final = (
 Only whole names count: a page that is marked by a part of one, such as by its category, may be about cookies.
 """
 _LEFT_OUT: Final = (
-    "nav",
-    "[role=navigation]",
-    "[role=contentinfo]",
+    *("nav", "[role=navigation]", "[role=contentinfo]", "a.headerlink", "button", "select", "iframe"),
     *(f'[{attribute}="{name}"]' for name in _CONSENT for attribute in ("id", "class~")),
-    "a.headerlink",
-    "button",
-    "select",
-    "iframe",
 )
 """What is marked as not belonging to the text of a page."""
 _INNER_LINK: Final = re.compile(
@@ -203,6 +188,7 @@ _VOID: Final = frozenset(
 )
 _DEEP: Final = "depth_limit_exceeded"
 _XHTML: Final = re.compile(r"\s*<\?xml\b|.{0,2000}<html[^>]*\sxmlns\s*=", re.IGNORECASE | re.DOTALL)
+_NESTED: Final = "parts nested deeper than 1,024 tags were not read; save the page again with a browser"
 _BROKEN: Final = (
     "a broken declaration (`<![`) hides title, date and keywords after it; save the page by a browser"
 )
@@ -258,12 +244,7 @@ def convert_html(html: str, *, is_xml: bool = False) -> tuple[str, str | None]:
     )
     result = convert(html, options)
     is_cut = any(str(warning.kind) == _DEEP for warning in result.warnings)
-    unread = (
-        "parts nested deeper than 1,024 tags were not read; save the page again with a browser"
-        if is_cut
-        else None
-    )
-    return (result.content or "").strip("\n"), unread
+    return (result.content or "").strip("\n"), _NESTED if is_cut else None
 
 
 def _raise_digits(found: re.Match[str]) -> str:

@@ -36,6 +36,12 @@ from backstory.ingest.documents.page_texts import (
 
 _TEXTS: Final = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
 _BOXES: Final = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
+_DRAWN: Final = [
+    raw.FPDF_PAGEOBJ_IMAGE,
+    raw.FPDF_PAGEOBJ_PATH,
+    raw.FPDF_PAGEOBJ_SHADING,
+    raw.FPDF_PAGEOBJ_TEXT,
+]
 _MACHINE_NAME: Final = re.compile(r".*[\[\]#]|[a-z]{0,6}[ _-]?\d+", re.IGNORECASE)
 """Names that programs give to fields: ``form1[0].f1_1[0]``, ``Text 12``."""
 _POINTS_PER_INCH: Final = 72
@@ -82,19 +88,17 @@ def read_pdf(content: bytes) -> PagedFile:
             texts.pop()
         notes = _turn_right_to_left(pdf, texts)
         if pdf.formenv:
+            filled = (_read_filled(pdf, number) for number in range(1, len(texts) + 1))
             texts = [
-                "\n".join(filter(None, [text, *_read_filled(pdf, number)]))
-                for number, text in enumerate(texts, 1)
+                "\n".join(filter(None, [text, *lines])) for text, lines in zip(texts, filled, strict=True)
             ]
-        created, changed = (
-            read_pdf_date(_read_information(pdf, name)) for name in ("CreationDate", "ModDate")
-        )
+        dates = (read_pdf_date(_read_information(pdf, name)) for name in ("CreationDate", "ModDate"))
         return PagedFile(
             texts=tuple(join_hyphenated(drop_running_heads(texts))),
             pictures=tuple(pictures),
             damaged=tuple(sorted(damaged)),
             title=read_title(_read_information(pdf, "Title")),
-            change=find_last_change(created, changed),
+            change=find_last_change(*dates),
             notes=tuple(notes),
         )
 
@@ -145,12 +149,8 @@ def _open(content: bytes) -> pypdfium2.PdfDocument:
     try:
         return pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as error:
-        if error.err_code == raw.FPDF_ERR_PASSWORD:
-            reason = "it is protected by a password; save a copy without one"
-        elif error.err_code == raw.FPDF_ERR_SECURITY:
-            reason = (
-                "it is protected in a way that is not read, such as by a certificate; save a copy without"
-            )
+        if error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY):
+            reason = "it is protected by a password or a certificate; save a copy without"
         elif b"%PDF-" not in content[:1024]:
             reason = "this is no PDF, or its beginning is missing; give the file its right ending, or export it again"
         else:
@@ -166,7 +166,7 @@ def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:
             return "", True
         text = clean_page(text)
         if not text:
-            return "", next(_list_drawn(page), None) is not None
+            return "", next(iter(page.get_objects(_DRAWN, max_depth=_MOST_DEPTH)), None) is not None
         return text, len(text) <= _STAMP_CHARACTERS and _is_scan(page)
 
 
@@ -177,11 +177,6 @@ def _read_filled(pdf: pypdfium2.PdfDocument, number: int) -> list[str]:
             return list(filter(None, _read_fields(page, page.formenv))) if page.formenv else []
     except pypdfium2.PdfiumError:  # reading its text says so
         return []
-
-
-def _list_drawn(page: pypdfium2.PdfPage) -> Iterator[pypdfium2.PdfObject]:
-    kinds = [raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_SHADING, raw.FPDF_PAGEOBJ_TEXT]
-    return iter(page.get_objects(filter=kinds, max_depth=_MOST_DEPTH))
 
 
 def _is_scan(page: pypdfium2.PdfPage) -> bool:

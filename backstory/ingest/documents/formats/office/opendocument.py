@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -25,24 +27,23 @@ DRAW: Final = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 TABLE: Final = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 OFFICE: Final = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 PRESENTATION: Final = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
-_UNSEEN: Final = frozenset(
-    (
-        f"{TEXT}tracked-changes",
-        f"{TEXT}table-of-content",
-        f"{TEXT}sequence-decls",
-        f"{OFFICE}annotation",
-        f"{OFFICE}forms",
-    )
-)
-
+_UNSEEN: Final = (
+    f"{TEXT}tracked-changes", f"{TEXT}table-of-content", f"{TEXT}sequence-decls", f"{OFFICE}annotation",
+    f"{OFFICE}forms",
+)  # fmt: skip
 _CODE: Final = re.compile(r"Preformatted|Source|Code", re.IGNORECASE)
-_MOST_BLANKS: Final = 1000
 _MOST_REPEATED: Final = 1000
 
 
 def write_blocks(parent: Element) -> list[str]:
     """Write the paragraphs, headings, lists and tables of an element as blocks of Markdown, in order."""
-    return [block for block in _gather_code(_list_blocks(parent)) if block.strip()]
+    blocks: list[str] = []
+    for is_code, group in groupby(_list_blocks(parent), itemgetter(1)):
+        texts = [text for text, _ in group]
+        if is_code and any(map(str.strip, texts)):
+            texts = [fence_code("\n".join(texts).split("\n"))]
+        blocks += filter(str.strip, texts)
+    return blocks
 
 
 def _list_blocks(parent: Element) -> Iterator[tuple[str, bool]]:
@@ -51,14 +52,9 @@ def _list_blocks(parent: Element) -> Iterator[tuple[str, bool]]:
         if element.tag in _UNSEEN:
             continue
         if element.tag == f"{TEXT}h":
-            level = element.get(f"{TEXT}outline-level", "1")
+            level = max(_read_number(element, f"{TEXT}outline-level"), 1)
             title = " ".join(_read_text(element).split())
-            yield (
-                write_heading(int(level) if level.isdecimal() and level != "0" else 1, title)
-                if title
-                else "",
-                False,
-            )
+            yield (write_heading(level, title) if title else ""), False
         elif element.tag == f"{TEXT}p":
             yield from _write_paragraph(element)
         elif element.tag == f"{TEXT}list":
@@ -75,26 +71,10 @@ def _write_paragraph(paragraph: Element) -> Iterator[tuple[str, bool]]:
         yield text, True
     else:
         yield "\n".join(keep_line(line) for line in text.strip().split("\n")), False
-    for frame in paragraph.iter(
-        f"{DRAW}text-box"
-    ):  # text in a frame stands below the paragraph that holds the frame
+    for frame in paragraph.iter(f"{DRAW}text-box"):  # its text stands below the paragraph that holds it
         yield from _list_blocks(frame)
     for note in paragraph.iter(f"{TEXT}note-body"):
         yield f"Note: {' '.join(' '.join(write_blocks(note)).split())}", False
-
-
-def _gather_code(blocks: Iterable[tuple[str, bool]]) -> Iterator[str]:
-    code: list[str] = []
-    for text, is_code in blocks:
-        if is_code:
-            code += text.split("\n")
-            continue
-        if any(line.strip() for line in code):
-            yield fence_code(code)
-        code = []
-        yield text
-    if any(line.strip() for line in code):
-        yield fence_code(code)
 
 
 def _write_list(element: Element, level: int) -> Iterator[str]:
@@ -112,10 +92,14 @@ def _read_row(row: Element) -> list[str]:
     cells: list[str] = []
     for cell in row:
         if cell.tag in (f"{TABLE}table-cell", f"{TABLE}covered-table-cell"):
-            repeated = cell.get(f"{TABLE}number-columns-repeated", "1")
-            count = int(repeated) if repeated.isdecimal() else 1
-            cells += [" ".join(write_blocks(cell))] * min(count, _MOST_REPEATED)
+            cells += [" ".join(write_blocks(cell))] * _read_number(cell, f"{TABLE}number-columns-repeated")
     return cells
+
+
+def _read_number(element: Element, name: str) -> int:
+    """Return a number that an attribute states, 1 without."""
+    stated = element.get(name, "1")
+    return min(int(stated), _MOST_REPEATED) if stated.isdecimal() else 1
 
 
 def _read_text(element: Element) -> str:
@@ -127,8 +111,7 @@ def _list_texts(element: Element) -> Iterator[str]:
         yield " ".join(element.text.split("\n"))
     for child in element:
         if child.tag == f"{TEXT}s":
-            count = child.get(f"{TEXT}c", "1")
-            yield " " * min(int(count) if count.isdecimal() else 1, _MOST_BLANKS)
+            yield " " * _read_number(child, f"{TEXT}c")
         elif child.tag == f"{TEXT}tab":
             yield "\t"
         elif child.tag == f"{TEXT}line-break":

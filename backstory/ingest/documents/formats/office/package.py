@@ -7,6 +7,7 @@ itself.
 from __future__ import annotations
 
 import io
+import posixpath
 import re
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -75,6 +76,16 @@ class Package:
                 archive.writestr(zipfile.ZipInfo(name), content)
         file.seek(0)
         return file
+
+    def list_related(self, name: str) -> dict[str, tuple[str, str]]:
+        """List kind and name of the parts that a part of Microsoft Office names, by the id of the relation."""
+        folder, file = posixpath.split(name)
+        root = self.parse_optional(f"{folder}/_rels/{file}.rels")
+        found = {}
+        for relation in root if root is not None else ():
+            path = posixpath.normpath(posixpath.join(f"/{folder}", relation.get("Target", "")))
+            found[relation.get("Id", "")] = (relation.get("Type", "").rpartition("/")[2], path.lstrip("/"))
+        return found
 
     def count_images(self, folder: str) -> int:
         """Count the files in and below a folder of images."""
@@ -155,11 +166,10 @@ def compose_document(
     properties: Element | None,
     images: int,
     *,
-    title: str | None = None,
     starts: tuple[int, ...] = (),
     notes: Iterable[str | None] = (),
 ) -> ParsedDocument:
-    """Compose a document whose title is that of its properties, else the given one, else its first heading.
+    """Compose a document whose title is that of its properties, else its first heading.
 
     Images are named as unread if the document has little text beside them. It raises ``ReadError`` if there is no text.
     """
@@ -174,7 +184,7 @@ def compose_document(
     has_images = images and len(text) < _LITTLE_TEXT * images
     return ParsedDocument(
         text=text,
-        title=stated.title or title or find_title(text),
+        title=stated.title or find_title(text),
         published_at=stated.published_at,
         change=stated.change,
         tags=stated.tags,

@@ -8,11 +8,10 @@ markitdown turns blank cells into NaN and whole numbers into fractions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from io import BytesIO
 from itertools import accumulate
-from posixpath import join, normpath
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
@@ -22,7 +21,7 @@ from backstory.ingest.documents.formats.properties import read_properties
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
 if TYPE_CHECKING:
-    from python_calamine import CalamineSheet, CalamineWorkbook
+    from python_calamine import CalamineSheet
 
 MOST_CHARACTERS: Final = 20_000_000
 """Maximum length of the text of a file; the rows beyond are named as unread."""
@@ -39,7 +38,7 @@ def read_sheets(content: bytes, _: str) -> ParsedDocument:
     """Read a spreadsheet: each sheet is a page of one row per line, whose first line is its header."""
     package = open_package(content, "a spreadsheet")
     require_office("a spreadsheet")
-    from python_calamine import CalamineError, CalamineWorkbook
+    from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum
 
     sheets: dict[str, list[str]] = {}
     unread: list[str] = []
@@ -47,20 +46,22 @@ def read_sheets(content: bytes, _: str) -> ParsedDocument:
         workbook = CalamineWorkbook.from_filelike(package.rewrite())
         formats, parts = _list_formats(package), _list_parts(package)
         left = MOST_CHARACTERS
-        for name in workbook.sheet_names:
-            sheet = _get_sheet(workbook, name)
+        for name, kind in [(each.name, each.typ) for each in workbook.sheets_metadata]:
+            sheets[name] = []
+            if kind != SheetTypeEnum.WorkSheet:  # such as a chart
+                continue
+            sheet = workbook.get_sheet_by_name(name)
             shown = dict(_show_numbers(package, parts.get(name, ""), formats))
-            lines = [] if sheet is None else list(_write_rows(sheet, shown))
+            lines = list(_write_rows(sheet, shown))
             lengths = accumulate(len(line) + 1 for line in lines)
             if (kept := sum(length <= left for length in lengths)) < len(lines):
                 unread.append(f"only the first {kept:,} rows of the sheet {name!r} were read; split the file")
-                del lines[kept:]
-            if sheet is not None and sheet.width > MOST_COLUMNS:
+            if sheet.width > MOST_COLUMNS:
                 unread.append(
                     f"only the first {MOST_COLUMNS} columns of the sheet {name!r} were read; split it"
                 )
-            left -= sum(map(len, lines)) + len(lines)
-            sheets[name] = lines
+            sheets[name] = lines[:kept]
+            left -= sum(map(len, lines[:kept])) + kept
     except CalamineError as error:
         raise damaged("it is not a spreadsheet, or a sheet of it cannot be read") from error
     texts = _write_pages(sheets)
@@ -90,28 +91,16 @@ def _write_pages(sheets: Mapping[str, list[str]]) -> list[str]:
     return pages
 
 
-def _get_sheet(workbook: CalamineWorkbook, name: str) -> CalamineSheet | None:
-    """Return a sheet; None for one without cells, such as a chart."""
-    from python_calamine import SheetTypeEnum
-
-    kinds = {sheet.name: sheet.typ for sheet in workbook.sheets_metadata}
-    return workbook.get_sheet_by_name(name) if kinds[name] == SheetTypeEnum.WorkSheet else None
-
-
 def _write_rows(sheet: CalamineSheet, shown: Mapping[Place, str]) -> Iterator[str]:
     # The rows begin with the first of the sheet, and the cells of each with the first that is not blank.
     left = 0 if sheet.start is None else sheet.start[1]
     for number, row in enumerate(sheet.iter_rows()):
-        line = _write_row(shown.get((number, column), cell) for column, cell in enumerate(row, left))
-        if line:
-            yield line
-
-
-def _write_row(row: Iterable[Cell]) -> str:
-    cells = [_write_cell(cell) for _, cell in zip(range(MOST_COLUMNS), row, strict=False)]
-    while cells and not cells[-1]:
-        cells.pop()
-    return _BETWEEN.join(cells)
+        cells = enumerate(row[:MOST_COLUMNS], left)
+        written = [_write_cell(shown.get((number, column), cell)) for column, cell in cells]
+        while written and not written[-1]:
+            written.pop()
+        if written:
+            yield _BETWEEN.join(written)
 
 
 def _write_cell(cell: Cell) -> str:
@@ -152,14 +141,11 @@ def _list_formats(package: Package) -> dict[str, str]:
 def _list_parts(package: Package) -> dict[str, str]:
     """Return the parts of Excel's sheets by their names."""
     workbook = package.parse_optional("xl/workbook.xml")
-    relations = package.parse_optional("xl/_rels/workbook.xml.rels")
-    if workbook is None or relations is None:
-        return {}
-    targets = {each.get("Id"): each.get("Target", "") for each in relations}
+    related = package.list_related("xl/workbook.xml")
     parts = {}
-    for sheet in workbook.iterfind(".//{*}sheet"):
-        identifier = next((value for name, value in sheet.attrib.items() if name.endswith("}id")), None)
-        parts[sheet.get("name", "")] = normpath(join("xl", targets.get(identifier, ""))).lstrip("/")
+    for sheet in workbook.iterfind(".//{*}sheet") if workbook is not None else ():
+        identifier = next((value for name, value in sheet.attrib.items() if name.endswith("}id")), "")
+        parts[sheet.get("name", "")] = related.get(identifier, ("", ""))[1]
     return parts
 
 

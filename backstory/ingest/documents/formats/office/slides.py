@@ -6,12 +6,10 @@ presentations. Reading takes their texts, lists, tables and notes, a few element
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from backstory.base.wording import count
 from backstory.ingest.documents.formats.markup import keep_line
 from backstory.ingest.documents.formats.office.package import (
     Package,
@@ -35,61 +33,23 @@ _MAIN: Final = "ppt/presentation.xml"
 def read_slides(content: bytes, _: str) -> ParsedDocument:
     """Read a presentation since 2007: each slide is a page, hidden ones too, with its notes below it."""
     package = open_package(content, "a presentation (PPTX)")
-    related = _list_related(package, _MAIN)
-    names = [
-        _target(related, entry.get(f"{_R}id", ""))
-        for entry in package.parse(_MAIN).iterfind(f"{_P}sldIdLst/{_P}sldId")
-    ]
-    slides = [_read_slide(package, name) for name in names]
-    charts = sum(kind == "chart" for name in names for kind, _ in _list_related(package, name).values())
-    note = (
-        f"{count(charts, 'chart was', 'charts were')} not read; write the values as a table"
-        if charts
-        else None
-    )
-    return compose_document(
-        PAGE_BREAK.join(slides),
-        package.parse_optional("docProps/core.xml"),
-        package.count_images("ppt/media/"),
-        title=_find_title(slides),
-        starts=find_starts(slides),
-        notes=[note],
-    )
-
-
-def _find_title(slides: list[str]) -> str | None:
-    headings = (slide.partition("\n")[0] for slide in slides if slide.startswith("# "))
-    return next((heading.removeprefix("# ") for heading in headings), None)
+    related = package.list_related(_MAIN)
+    slides = []
+    for entry in package.parse(_MAIN).iterfind(f"{_P}sldIdLst/{_P}sldId"):
+        relation = entry.get(f"{_R}id", "")
+        if relation not in related:
+            raise damaged("it names a slide that it does not hold")
+        slides.append(_read_slide(package, related[relation][1]))
+    properties, images = package.parse_optional("docProps/core.xml"), package.count_images("ppt/media/")
+    return compose_document(PAGE_BREAK.join(slides), properties, images, starts=find_starts(slides))
 
 
 def _read_slide(package: Package, name: str) -> str:
-    related = dict(_list_related(package, name).values())
+    related = dict(package.list_related(name).values())
     notes = package.parse_optional(related.get("notesSlide", ""))
     text = _write_slide(package.parse(name))
     spoken = "" if notes is None else _write_slide(notes)
     return "\n\n".join(filter(None, [text, f"Notes:\n\n{spoken}" if spoken else ""]))
-
-
-def _list_related(package: Package, name: str) -> dict[str, tuple[str, str]]:
-    """List kind and name of the parts that a part names, by the id of the relation."""
-    folder, file = posixpath.split(name)
-    root = package.parse_optional(f"{folder}/_rels/{file}.rels")
-    found = {}
-    for relation in root if root is not None else ():
-        target = relation.get("Target", "")
-        path = (
-            target.lstrip("/")
-            if target.startswith("/")
-            else posixpath.normpath(posixpath.join(folder, target))
-        )
-        found[relation.get("Id", "")] = (relation.get("Type", "").rpartition("/")[2], path)
-    return found
-
-
-def _target(related: dict[str, tuple[str, str]], relation: str) -> str:
-    if relation not in related:
-        raise damaged("it names a slide that it does not hold")
-    return related[relation][1]
 
 
 def _write_slide(slide: Element) -> str:
