@@ -22,12 +22,7 @@ from backstory.ingest.privacy.names import Place
 from backstory.ingest.privacy.opt_outs import find_opted_out
 from backstory.pipeline.chats.exports_reading import EXPORT_SOURCES, scrub_messages
 from backstory.pipeline.chats.named_documents import list_hidden_names, make_contact_scrub, scrub_contacts
-from backstory.pipeline.chats.people import (
-    hash_names,
-    read_names,
-    read_people,
-    show_chunks,
-)
+from backstory.pipeline.chats.people import hash_names, read_names, read_people, show_chunks
 from backstory.pipeline.chats.stored_messages import PARTITIONED
 from backstory.pipeline.incremental.inputs import content_of
 from backstory.pipeline.workspace import Workspace

@@ -24,12 +24,7 @@ from backstory.ingest.privacy.folding import fold
 from backstory.ingest.privacy.names import Found, NameFinder, replace_found
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, find_members, make_finder, make_pseudonym
 from backstory.ingest.privacy.shown_names import DEFAULT_LANGUAGE, assign_names, list_usable_words, load_words
-from backstory.ingest.privacy.surnames import (
-    SurnameFinder,
-    find_surname,
-    list_clear_surnames,
-    spell_surname,
-)
+from backstory.ingest.privacy.surnames import SurnameFinder, find_surname, list_clear_surnames, spell_surname
 from backstory.pipeline.incremental.inputs import code_version
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
