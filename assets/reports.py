@@ -14,8 +14,8 @@ from backstory.interfaces.dagster_specs.asset_specs import SOURCES, asset_key, n
 from backstory.pipeline.chats.stored_messages import PARTITIONED
 from backstory.pipeline.checks.checks import Check, CheckResult, remembered_cases
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.builder import find_broken
 from backstory.pipeline.run.plan import STAGES
+from backstory.pipeline.run.run import find_broken
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import WHOLE

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from backstory.interfaces.cli.run import Execute, execute_changed
+from backstory.pipeline.run.plan import find_wanted
 from backstory.pipeline.run.run import Run, ignore_progress
-from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import open_workspace
 from benchmarks.machine import drop_pinned_kernels
 from benchmarks.synthetic_workspace import Size, write_workspace

@@ -20,8 +20,8 @@ import polars as pl
 from backstory import run_pipeline
 from backstory.index.snapshot import CHUNKS_FILE, DOCUMENTS_FILE, VECTORS_FILE, current_version, read_manifest
 from backstory.interfaces.cli.app import main as run_command
+from backstory.pipeline.run.plan import find_wanted
 from backstory.pipeline.run.run import Run
-from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import VIEWS_FILE, query_views

@@ -133,7 +133,7 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     held = [path for path, state in holding.items() if state == "edited"]
     keep_corrections(workspace.state, left_windows, set(workspace.tables.read("documents")["document_id"]))
     # No later prompt contains the forgotten thing, so no run can use what is dropped.
-    vectors, _, _ = drop_unused(workspace, workspace.embeddings.count_by_owner())
+    vectors = drop_unused(workspace, workspace.embeddings.count_by_owner())["vectors"]
     return Forgetting(
         rows=len(rows),
         vectors=vectors,

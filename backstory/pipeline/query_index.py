@@ -34,29 +34,26 @@ class QueryIndex:
 
     index: SearchIndex
     workspace: Workspace
-    degraded: str | None
+    degraded: str | None = None
 
 
 def open_for_queries(workspace: Workspace) -> QueryIndex:
-    """Open the published snapshot.
+    """Open the published snapshot, which the caller closes.
 
     While the settings name another embedder than that of the snapshot, queries are embedded with the former one, and
-    ``degraded`` says so. The caller closes it. Without a snapshot it raises ``NoIndexError``, and ``SearchIndexError``
-    for a damaged one, or one whose embedder cannot be opened any more.
+    ``degraded`` says so. Without a snapshot it raises ``NoIndexError``, and ``SearchIndexError`` for a damaged one, or
+    one whose embedder cannot be opened any more.
     """
     try:
-        return QueryIndex(open_index(workspace.index, embedder_id=workspace.embedder.id), workspace, None)
+        return QueryIndex(open_index(workspace.index, embedder_id=workspace.embedder.id), workspace)
     except SearchIndexError as error:
-        if error.code != "embedder_mismatch":
+        embedding = _read_embedding(workspace) if error.code == "embedder_mismatch" else None
+        if embedding in (None, workspace.settings.embedding):
             raise
-        mismatch = error
-    embedding = _read_embedding(workspace)
-    if embedding is None or embedding == workspace.settings.embedding:
-        raise mismatch
-    former = replace(workspace, settings=workspace.settings.model_copy(update={"embedding": embedding}))
-    index = open_index(workspace.index, embedder_id=former.embedder.id)
-    reason = f"{mismatch}. Until then, queries are embedded with {former.embedder.id}"
-    return QueryIndex(index, former, reason)
+        former = replace(workspace, settings=workspace.settings.model_copy(update={"embedding": embedding}))
+        index = open_index(workspace.index, embedder_id=former.embedder.id)
+        reason = f"{error}. Until then, queries are embedded with {former.embedder.id}"
+        return QueryIndex(index, former, reason)
 
 
 def _read_embedding(workspace: Workspace) -> EmbeddingSettings | None:

@@ -23,22 +23,18 @@ _PAGES: Final = ("*.html", "feed.xml", "feed.json", "sitemap.xml", "pictures/*.p
 
 def list_site_pages(folder: Path) -> list[Path]:
     """List the files of a site or an export; none if the folder is neither."""
-    if (folder / EXPORT_MARK).is_file():
-        listed = [folder / name for name in read_export_mark(folder)]
-        return [path for page in listed for path in (page, temporary_path(page)) if path.is_file()]
-    if not (folder / SITE_MARK).is_file():
-        return []
-    return sorted({path for pattern in _PAGES for path in folder.rglob(pattern) if path.is_file()})
+    if (folder / SITE_MARK).is_file():
+        return sorted({path for pattern in _PAGES for path in folder.rglob(pattern) if path.is_file()})
+    listed = [folder / name for name in read_export_mark(folder)]
+    return [path for page in listed for path in (page, temporary_path(page)) if path.is_file()]
 
 
 def read_export_mark(folder: Path) -> list[str]:
     """Return the paths of the exported files in a folder, relative to it; none if nothing was exported there."""
     mark = folder / EXPORT_MARK
-    if not mark.is_file():
-        return []
-    named = filter(None, mark.read_text(encoding="utf-8").splitlines()[1:])
+    named = mark.read_text(encoding="utf-8").splitlines()[1:] if mark.is_file() else []
     # A file that anyone may edit must not name what lies elsewhere.
-    return sorted(name for name in named if not name.startswith("/") and ".." not in name.split("/"))
+    return sorted(name for name in named if name and not name.startswith("/") and ".." not in name.split("/"))
 
 
 def remove_pages(root: Path) -> tuple[str, ...]:

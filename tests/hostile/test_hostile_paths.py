@@ -6,7 +6,7 @@ from backstory import connect
 from backstory.base.errors import WorkspaceError
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.pages.report.window_page import write_window_page
-from backstory.pipeline.run.runner import find_wanted
+from backstory.pipeline.run.plan import find_wanted
 from backstory.pipeline.workspace import open_workspace
 from tests.errors import raises
 from tests.forms import BOTH_FORMS, Share

@@ -9,8 +9,8 @@ import pytest
 from backstory.base.errors import StoppedError
 from backstory.index.search import open_index
 from backstory.interfaces.cli.run import Execute, execute_changed, exit_code
+from backstory.pipeline.run.plan import find_wanted
 from backstory.pipeline.run.run import Run, ignore_progress
-from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.stages.corpus import SearchIndexStage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from pipelines.materialization import materialize
@@ -78,7 +78,7 @@ def test_a_budget_of_calls_stops_inside_the_loop_and_the_next_runs_go_on(
         assert set(index.documents["document_id"]) == set(documents)
     stopped = str(outcomes[0].stopped)
     assert "(costs.run.calls), is used up" in stopped
-    assert stopped.endswith(f"Left: 1 of 1 partitions of posts; and {DAYS - 2} later partitions")
+    assert stopped.endswith(f"Left: 1 partition of posts; and {DAYS - 2} later partition")
     while outcomes[-1].stopped:
         assert exit_code(outcomes[-1]) == UNFINISHED
         outcomes.append(run(workspace, execute))
@@ -103,5 +103,5 @@ def test_a_stop_before_the_posts_are_in_the_index_is_told(
 
     monkeypatch.setattr(SearchIndexStage, "make", stop)
     outcome = run(make(tmp_path / "workspace", SETTINGS))
-    assert str(outcome.stopped).startswith("the time is over. Left: search_index, hits")
+    assert str(outcome.stopped).startswith("the time is over. Left: 1 partition of search_index, hits")
     assert outcome.failures == []

@@ -154,7 +154,7 @@ def test_stating_that_the_model_knows_the_language_makes_the_verdicts_and_nothin
     before = mixed.tables.read("window_contexts").filter(language="en")
     (mixed.root / "backstory.yaml").write_text(ENGLISH_ONLY.replace("[en]", "[en, de]"), encoding="utf-8")
     workspace = open_workspace(mixed.root)
-    [remade] = [report for report in run_pipeline(workspace) if not report.unchanged]
+    [remade] = [report for report in run_pipeline(workspace) if report.computed]
     assert remade.table == "window_contexts"
     assert remade.counts["language_de"] == 1
     rows = workspace.tables.read("window_contexts")

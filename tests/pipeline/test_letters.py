@@ -8,7 +8,7 @@ import pytest
 
 from backstory.interfaces.pages.site.build import build_site
 from backstory.interfaces.pages.site.reading import read_library
-from backstory.pipeline.run.runner import find_wanted
+from backstory.pipeline.run.plan import find_wanted
 from backstory.pipeline.stages.posts import PostsStage
 from backstory.pipeline.stages.writer_material import (
     Assignment,

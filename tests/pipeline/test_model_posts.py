@@ -17,10 +17,10 @@ from backstory.base.errors import StateError
 from backstory.interfaces.cli.run import describe_cost, exit_code
 from backstory.operations.forgetting import forget
 from backstory.operations.inspection.doctor import examine
-from backstory.pipeline.run.differences import PostDifferences
+from backstory.pipeline.run.differences import Figures
 from backstory.pipeline.run.estimate import estimate_run
+from backstory.pipeline.run.plan import find_wanted
 from backstory.pipeline.run.run import Run
-from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.errors import raises
 from tests.models.services import chat_server
@@ -150,7 +150,7 @@ def test_a_used_up_budget_lets_windows_wait_and_the_next_run_goes_on(
     assert runs["writing_tokens_in"].sum() == 120 * posts.height
 
 
-def run_by_command(workspace: Workspace, *, budget: int | None = None) -> tuple[Run, PostDifferences]:
+def run_by_command(workspace: Workspace, *, budget: int | None = None) -> tuple[Run, Figures]:
     """Do what `backstory run` does, and give what it says of posts."""
     settings = workspace.root / "backstory.yaml"
     unlimited = settings.read_text(encoding="utf-8").partition("costs:")[0]
@@ -158,11 +158,11 @@ def run_by_command(workspace: Workspace, *, budget: int | None = None) -> tuple[
     settings.write_text(unlimited + limit, encoding="utf-8")
     opened = open_workspace(workspace.root)
     outcome = run_workspace(opened, find_wanted(opened, None, None))
-    return outcome, outcome.differences.posts or PostDifferences()
+    return outcome, outcome.differences.posts or {}
 
 
-def count_missing(posts: PostDifferences) -> dict[str, int]:
-    return dict(Counter(post["status"] for post in posts.missing))
+def count_missing(posts: Figures) -> dict[str, int]:
+    return dict(Counter(post["status"] for post in posts["missing"]))
 
 
 def test_a_run_says_what_became_of_the_posts(chat: ChatServer, unwritten: Workspace) -> None:
@@ -173,24 +173,24 @@ def test_a_run_says_what_became_of_the_posts(chat: ChatServer, unwritten: Worksp
     chat.script.extend([linked, chat_server.refuse(400, "too long"), REFUSAL])
     stopped, posts = run_by_command(unwritten, budget=4)
     windows = unwritten.tables.read("posts").height
-    assert (len(posts.written), posts.removed_citations) == (2, 2)
+    assert (len(posts["written"]), posts["removed_citations"]) == (2, 2)
     assert count_missing(posts) == {"rejected": 1, "failed": 1, "waiting": windows - 4}
-    assert all(post["reason"] for post in posts.missing)
+    assert all(post["reason"] for post in posts["missing"])
     assert (exit_code(stopped), stopped.success, len(chat.requests)) == (UNFINISHED, True, 4)
-    assert "Left: 2 of 2 partitions of posts" in str(stopped.stopped)
+    assert "Left: 2 partitions of posts" in str(stopped.stopped)
     assert "4 drafts requested, 4 API calls." in describe_cost(stopped)
 
     finished, posts = run_by_command(unwritten)
-    assert (len(posts.written), posts.kept, count_missing(posts)) == (windows - 3, 2, {"rejected": 1})
-    assert posts.removed_citations == 0
+    assert (len(posts["written"]), posts["kept"], count_missing(posts)) == (windows - 3, 2, {"rejected": 1})
+    assert posts["removed_citations"] == 0
     assert exit_code(finished) == 0
     edited = min(unwritten.posts_dir.glob("*.md"))
     edited.write_text(edited.read_text(encoding="utf-8") + "\nBy a person.\n", encoding="utf-8")
     _, posts = run_by_command(unwritten)
-    assert posts.edited == (f"written/{edited.name}",)
-    assert (posts.written, posts.rewritten, posts.kept) == ((), (), windows - 2)
+    assert posts["edited"] == [f"written/{edited.name}"]
+    assert (posts["written"], posts["rewritten"], posts["kept"]) == ([], [], windows - 2)
     outcome, posts = run_by_command(unwritten)
-    assert (outcome.fresh, posts) == (True, PostDifferences())
+    assert (outcome.fresh, posts) == (True, {})
 
 
 def test_a_killed_run_has_kept_its_drafts(

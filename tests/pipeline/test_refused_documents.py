@@ -54,7 +54,7 @@ def test_a_document_that_the_service_refuses_is_a_failed_file_until_it_or_the_mo
         assert served(root) == {"pump.md", "frost.md"}
 
         asked = len(server.requests)
-        assert all(report.unchanged for report in run_pipeline(open_workspace(root)))
+        assert all(not report.computed for report in run_pipeline(open_workspace(root)))
         assert len(server.requests) == asked
         write_inputs(fresh, server)
         run_pipeline(open_workspace(fresh))

@@ -92,7 +92,7 @@ def test_a_second_run_asks_nothing(make_workspace: Make, server: GeminiServer, a
 
     reports = run_pipeline(open_workspace(workspace.root))
 
-    assert [report.table for report in reports if not report.unchanged] == []
+    assert [report.table for report in reports if report.computed] == []
     assert len(server.requests) == asked
 
 

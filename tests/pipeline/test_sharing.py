@@ -21,8 +21,9 @@ from backstory.operations.inspection.doctor import examine
 from backstory.operations.moving import LOCAL, copy_workspace
 from backstory.pipeline import sharing
 from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.plan import find_wanted
 from backstory.pipeline.run.run import Run, RunEvent
-from backstory.pipeline.run.runner import execute_run, find_wanted, may_divide_days
+from backstory.pipeline.run.runner import execute_run, may_divide_days
 from backstory.pipeline.stages.windows import WindowsStage
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.state import close_idle

@@ -20,8 +20,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from backstory.base.errors import SettingsError
 from backstory.interfaces.dagster_specs.asset_specs import partitions_definition
 from backstory.pipeline.checks.checks import CHECKS
-from backstory.pipeline.run.plan import STAGES
-from backstory.pipeline.run.runner import find_wanted
+from backstory.pipeline.run.plan import STAGES, find_wanted
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import PartitionSettings
 from pipelines.__main__ import main

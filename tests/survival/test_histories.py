@@ -18,8 +18,8 @@ import pytest
 
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.run.plan import find_wanted
 from backstory.pipeline.run.run import Run, ignore_progress
-from backstory.pipeline.run.runner import find_wanted
 from backstory.pipeline.workspace import open_workspace
 from backstory.retrieval.evidence.document_fit import FEATURES
 from pipelines.materialization import materialize

@@ -20,7 +20,7 @@ RUNNER = f"""
 import sys
 from datetime import date
 from pathlib import Path
-from backstory.pipeline.run.runner import find_wanted
+from backstory.pipeline.run.plan import find_wanted
 from tests.workspaces import run_workspace
 from backstory.pipeline.workspace import open_workspace
 

@@ -118,8 +118,8 @@ def run_and_print(
     with show_run_bar(f"reading {root}") as move:
         # Loading the stages may take seconds, so it follows the bar.
         from backstory.operations.alerts import send_alerts
+        from backstory.pipeline.run.plan import find_wanted
         from backstory.pipeline.run.run import Run
-        from backstory.pipeline.run.runner import find_wanted
         from backstory.pipeline.workspace import open_workspace
 
         workspace = open_workspace(root, accept_removals=accept_removals)
@@ -160,7 +160,7 @@ def _follow(console: Console, move: Move, *, verbose: bool) -> OnProgress:
             move(event)
         elif isinstance(event, StageResult):
             if verbose or not told.is_terminal:
-                done = "unchanged" if event.unchanged else f"{event.computed} of {event.partitions} made"
+                done = f"{event.computed} of {len(event.keys)} made" if event.computed else "unchanged"
                 line = f"  {event.table:<16} {event.rows:>8,} rows   {done:<18} {event.seconds:6.1f} s"
                 (console if verbose else told).print(line)
             for note in filter(None, map(event.counts.get, _NOTES)):
@@ -247,7 +247,7 @@ def make_record(made: Run) -> dict[str, Any]:
         ],
         "files": made.unfinished.select("source", "folder", "status", "reason").to_dicts(),
         "tables": [
-            {"table": report.table, **report.figures, "unchanged": report.unchanged}
+            {"table": report.table, **report.figures, "unchanged": not report.computed}
             for report in made.made.values()
         ],
     }
@@ -264,7 +264,7 @@ def _print_estimate(console: Console, estimate: Estimate) -> None:
     days = f"{count(len(wanted), 'partition')}, {wanted[0]} to {wanted[-1]}"
     print_lines(console, [f"Estimate for {days}; nothing was written"])
     figures = ("to embed", "tokens", "in the cache")
-    rows = [(kind.kind, kind.missing, kind.tokens, kind.cached) for kind in estimate.embedding]
+    rows = [(kind.kind, kind.texts - kind.cached, kind.tokens, kind.cached) for kind in estimate.embedding]
     print_table(console, ("texts", *figures), rows, right=figures)
     pace = estimate.pace
     takes = f"about {write_duration(pace.seconds)} ({pace.basis})" if pace.seconds else pace.basis

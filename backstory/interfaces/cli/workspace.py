@@ -185,10 +185,12 @@ def _prune_caches(workspace: Workspace, *, as_json: bool) -> None:
     from backstory.pipeline.run.cache_use import measure_caches, prune_caches
 
     pruned, use = prune_caches(workspace), measure_caches(workspace)
-    deleted = f"{pruned.vectors:,} vectors, {pruned.drafts:,} drafts and {pruned.judgements:,} judgements"
-    freed = f"Deleted {deleted}: {write_size(pruned.freed_bytes)} freed"
+    freed = (
+        "Deleted {vectors:,} vectors, {drafts:,} drafts and {judgements:,} judgements".format_map(pruned)
+        + f": {write_size(pruned['freed_bytes'])} freed"
+    )
     lines = [freed, f"Left: {_describe_caches(use)}"]
-    print_record(asdict(use) | {"pruned": asdict(pruned)}, lines, as_json=as_json)
+    print_record(asdict(use) | {"pruned": pruned}, lines, as_json=as_json)
 
 
 _TOLD = ("embedder", "search index", "languages", "real names", "runs", "files in", "documents")

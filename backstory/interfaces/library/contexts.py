@@ -60,11 +60,11 @@ def make_window_context(
 ) -> ContextAnswer:
     """Find the documents that serve a window, part by part, as a run does."""
     # Loaded late, since a question needs no stage.
-    from backstory.pipeline.incremental.visible_documents import read_visible
+    from backstory.pipeline.incremental.visible_documents import VisibleDocuments
 
     workspace = snapshot.workspace
     window = find_window(workspace, reference)
-    key, posts_of = window["window_id"], read_visible(workspace).posts_of
+    key, posts_of = window["window_id"], VisibleDocuments(workspace).posts_of
     windows, chunks = (
         workspace.tables.read(table, [window["partition"]]).filter(window_id=key)
         for table in ("windows", "window_chunks")

@@ -13,7 +13,7 @@ from backstory.interfaces.library.corpus import Corpus
 from backstory.interfaces.library.results import ExplainedDocument, Explanation, ShouldBe
 from backstory.operations.corrections import PLACES, read_corrections, record_correction
 from backstory.operations.inspection.windows import CAUSES, find_window, read_window_context
-from backstory.pipeline.incremental.visible_documents import read_visible
+from backstory.pipeline.incremental.visible_documents import VisibleDocuments
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.found import DocumentEntry
 from backstory.text.prompts.entries import cut_line
@@ -99,7 +99,7 @@ def _explain_absence(
     entry: DocumentEntry, window: Mapping[str, Any], workspace: Workspace
 ) -> ExplainedDocument:
     """Explain why no part of a window found a document."""
-    rag, posts_of = workspace.settings.rag, read_visible(workspace).posts_of
+    rag, posts_of = workspace.settings.rag, VisibleDocuments(workspace).posts_of
     is_of_others = posts_of is not None and entry.document_id not in posts_of(window["conversation_id"])
     is_filtered = (
         (rag.kinds and entry.kind not in rag.kinds)

@@ -42,9 +42,9 @@ from backstory.interfaces.library.names import resolve_path
 from backstory.interfaces.library.results import FileOutcome, IndexReport, Outcome
 from backstory.pipeline.history.history import BY_LIBRARY_FACE
 from backstory.pipeline.incremental.report import StageResult
-from backstory.pipeline.run.plan import CORPUS, STAGES, TABLES_OF_DOCUMENTS
+from backstory.pipeline.run.plan import CORPUS, STAGES, TABLES_OF_DOCUMENTS, find_wanted
 from backstory.pipeline.run.run import Run, RunEvent
-from backstory.pipeline.run.runner import execute_run, find_wanted
+from backstory.pipeline.run.runner import execute_run
 from backstory.pipeline.stages.messages import MessagesStage
 from backstory.pipeline.workspace import Workspace
 

@@ -17,7 +17,7 @@ from backstory.base.ids import digest, digest_json
 from backstory.base.wording import name_some
 from backstory.index.milvus import WIDENING
 from backstory.index.request import KEYWORD_TERMS
-from backstory.index.snapshot import FORMAT, current_version
+from backstory.index.snapshot import FORMAT
 from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.pipeline.history.spending import find_price
 from backstory.pipeline.workspace import Workspace
@@ -60,7 +60,7 @@ _SERVING: Final[Mapping[str, str]] = {
 
 SETTINGS_READ: Final[Mapping[str, str]] = {
     "messages": "conversations partitions.grain privacy.pseudonyms privacy.exclude privacy.scrub "
-    "privacy.phone_region privacy.names writers.scope_of_zones",
+    "privacy.phone_region privacy.names writers.feedback writers.feedback_scope",
     "windows": "windows",
     "documents": "documents conversations.timezone",
     "document_chunks": "chunks embedding.max_input_tokens",
@@ -94,14 +94,12 @@ _HELD: Final[Mapping[str, Callable[[Workspace], Any]]] = {
     "rerank.query_characters": lambda workspace: workspace.reranker and QUERY_CHARACTERS,
     "rerank.text_characters": lambda workspace: workspace.reranker and TEXT_CHARACTERS,
     "rerank.privacy": lambda workspace: workspace.reranker and workspace.settings.privacy.documents,
-    "writers.scope_of_zones": lambda workspace: (
-        workspace.shares_posts
-        if any(override.timezone for override in workspace.settings.conversations.overrides.values())
-        else None
-    ),
     "writers.provider": lambda workspace: workspace.writer.id if workspace.writer else "none",
     "writers.prompt": lambda workspace: workspace.writer and workspace.writer.prompt_hash,
-    "costs.price": lambda workspace: _describe_price(workspace),
+    "costs.price": lambda workspace: (
+        (price := find_price(workspace.settings.costs, workspace.settings.writers.paid_model or ""))
+        and price.model_dump(mode="json")
+    ),
 }
 """What models, learned files and code hold, by names that no stage reads as settings; None counts as not there."""
 
@@ -122,18 +120,15 @@ def name_groups(table: str) -> list[str]:
     return sorted({*(name.partition(".")[0] for name in SETTINGS_READ[table].split()), *embedding})
 
 
-def hash_dependencies(workspace: Workspace, table: str, snapshot: str | None = None) -> str:
-    """Hash what a stage depends on besides the tables that it reads: code, columns, settings, model, snapshot.
+def hash_dependencies(workspace: Workspace, table: str, searched: str = "") -> str:
+    """Hash what a stage depends on besides the tables that it reads: code, columns, settings, model, and documents.
 
-    Of ``snapshot``, the version of the published one counts by default.
+    Of the documents, ``searched`` is the version of those in which windows search.
     """
     models = [workspace.embedder.id] if depends_on_model(table) else []
-    searched = current_version(workspace.index) if snapshot is None else snapshot
-    # Decisions weigh words and cosines by all documents, also by those that no window found.
-    snapshots = [searched] if table in ("hits", "decisions", "contexts", "window_contexts") else []
     read = digest_json(values_read_by(workspace, table))
     columns = TABLES[table].schema.names() if table in TABLES else []
-    return digest([code_version(table), *columns, read, *models, *snapshots], length=16)
+    return digest([code_version(table), *columns, read, *models, searched], length=16)
 
 
 def values_read_by(workspace: Workspace, table: str) -> dict[str, Any]:
@@ -148,13 +143,6 @@ def values_read_by(workspace: Workspace, table: str) -> dict[str, Any]:
         elif (value := _HELD[name](workspace)) is not None:
             read[name] = value
     return read
-
-
-def _describe_price(workspace: Workspace) -> dict[str, Any] | None:
-    """Return the price by which posts state their costs."""
-    model = workspace.settings.writers.paid_model
-    price = find_price(workspace.settings.costs, model) if model is not None else None
-    return None if price is None else price.model_dump(mode="json")
 
 
 _MADE_BY = "made by"

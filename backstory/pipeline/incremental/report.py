@@ -11,7 +11,6 @@ import polars as pl
 
 from backstory.base.telemetry import PRINTED, log_event
 from backstory.storage.tables.catalog import Entry
-from backstory.storage.tables.tables import WHOLE
 
 UNREAD_STATUSES: Final = ("set_aside", "failed")
 """Statuses of files that need a person's attention."""
@@ -19,8 +18,8 @@ UNREAD_STATUSES: Final = ("set_aside", "failed")
 CLEARED: Final = "cleared"
 """Count that holds a sentence: which copies of dropped rows were deleted, and which are left."""
 
-_SPENT: Final = ("embedding_", "rerank", "writing_", "api_cost", CLEARED)
-"""Beginnings of the names of the counts of work, not of rows."""
+_SPENT: Final = ("embedding_", "rerank", "writing_", "api_cost", "notice", CLEARED)
+"""Beginnings of the names of the counts of work and of the notes, not of rows."""
 
 Counts: TypeAlias = Mapping[str, int | float | str]
 
@@ -36,10 +35,10 @@ class StageResult:
     """
 
     table: str
-    rows: int
-    keys: Sequence[str]
-    computed: int
-    seconds: float
+    rows: int = 0
+    keys: Sequence[str] = ()
+    computed: int = 0
+    seconds: float = 0.0
     counts: Counts = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     stopped: str | None = None
@@ -48,39 +47,25 @@ class StageResult:
     @property
     def figures(self) -> Counts:
         """All figures by name, for logs and traces."""
-        known = {"rows": self.rows, "partitions": self.partitions, "computed": self.computed}
+        known = {"rows": self.rows, "partitions": len(self.keys), "computed": self.computed}
         return {**known, "seconds": round(self.seconds, 3), **self.counts}
-
-    @property
-    def partitions(self) -> int:
-        """Number of the partitions that are made (1 for a table without partitions)."""
-        return len(self.keys)
-
-    @property
-    def unchanged(self) -> bool:
-        """Whether nothing had to be rebuilt."""
-        return self.computed == 0
 
 
 def join_rounds(rounds: Sequence[StageResult], entries: Mapping[str, Entry]) -> StageResult:
     """Join the results of one stage that was made several times, for one partition after another.
 
-    Of several results about the same partitions, the last that rebuilt some counts, because most figures describe the
-    rows; what was spent and how long it took is added up. The entries of the catalog tell the number of rows.
+    Most figures describe rows: of the results about the same partitions, the last that rebuilt some counts. What was
+    spent is added up.
     """
-    last, keys = rounds[-1], sorted({key for made in rounds for key in made.keys})
     rebuilt = {tuple(made.keys): made for made in rounds if made.computed}
-    counts: dict[str, int | float | str] = {}
-    for made in rebuilt.values() or [last]:
+    counts, spent = dict[str, int | float | str](), dict[str, int | float | str]()
+    for made in rebuilt.values() or rounds[-1:]:
         add_counts(counts, made.counts)
-    counts |= {name: value for name, value in last.counts.items() if isinstance(value, str)}
-    # Of a table without partitions, only the last report says what holds.
-    added = _SPENT if WHOLE in keys else (*_SPENT, "notice")
-    spent: dict[str, int | float | str] = {}
     for made in rounds:
-        add_counts(spent, {name: value for name, value in made.counts.items() if name.startswith(added)})
+        add_counts(spent, {name: value for name, value in made.counts.items() if name.startswith(_SPENT)})
+    keys = sorted({key for made in rounds for key in made.keys})
     return replace(
-        last,
+        rounds[-1],
         rows=sum(entries[key].rows for key in keys),
         keys=keys,
         computed=sum(made.computed for made in rebuilt.values()),
@@ -92,17 +77,11 @@ def join_rounds(rounds: Sequence[StageResult], entries: Mapping[str, Entry]) -> 
 def add_counts(counts: dict[str, int | float | str], more: Counts) -> None:
     """Add a group's figures to the totals of the earlier groups. Texts that differ are listed."""
     for name, value in more.items():
-        known = counts.get(name)
-        if isinstance(value, str):
-            told = str(known or "")
-            counts[name] = told if value in told else "; ".join(filter(None, (told, value)))
-        else:
-            counts[name] = value + (known if isinstance(known, int | float) else 0)
-
-
-def log_report(report: StageResult) -> None:
-    """Log what a stage did, with its counts."""
-    log_event(logger, "materialized", {"table": report.table, **report.figures})
+        known = counts.get(name, "" if isinstance(value, str) else 0)
+        if not isinstance(value, str) and not isinstance(known, str):
+            counts[name] = known + value
+        elif str(value) not in str(known):
+            counts[name] = f"{known}; {value}" if known else value
 
 
 def log_unread(sources: pl.DataFrame) -> None:

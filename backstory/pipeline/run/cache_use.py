@@ -24,33 +24,18 @@ class CacheUse:
     judgement_bytes: int
 
 
-@dataclass(frozen=True)
-class Pruning:
-    """What pruning deleted: vectors, drafts, windows with judgements, and bytes."""
-
-    vectors: int
-    drafts: int
-    judgements: int
-    freed_bytes: int
-
-
 def measure_caches(workspace: Workspace) -> CacheUse:
     """Count vectors, drafts and judgements, and their bytes."""
-    return CacheUse(
-        vectors=workspace.embeddings.count_by_owner(),
-        drafts=workspace.drafts.count(),
-        judgements=workspace.judgements.count(),
-        vector_bytes=workspace.embeddings.measure(),
-        draft_bytes=workspace.drafts.measure(),
-        judgement_bytes=workspace.judgements.measure(),
-    )
+    vectors, *others = caches = (workspace.embeddings, workspace.drafts, workspace.judgements)
+    counts = (other.count() for other in others)
+    return CacheUse(vectors.count_by_owner(), *counts, *(cache.measure() for cache in caches))
 
 
-def prune_caches(workspace: Workspace) -> Pruning:
-    """Delete what the present embedder and tables do not use, after the run that is under way.
+def prune_caches(workspace: Workspace) -> dict[str, int]:
+    """Delete what the present embedder and tables do not use, after the run that is under way; return what went.
 
-    A process that stores a vector meanwhile loses at most that vector, which is computed again when it is needed.
-    Published snapshots hold their own vectors. Without tables, everything would be deleted, which is an error.
+    Without tables, everything would be deleted, which is an error. A vector that another process stores meanwhile is
+    computed again when it is needed. Published snapshots hold their own vectors.
     """
     if not any(workspace.tables.keys(table) for table in ("window_chunks", "document_chunks")):
         raise WorkspaceError(
@@ -61,25 +46,26 @@ def prune_caches(workspace: Workspace) -> Pruning:
         caches = (workspace.embeddings, workspace.drafts, workspace.judgements)
         before = sum(cache.measure() for cache in caches)
         dropped = drop_unused(workspace, [workspace.embedder.id])
-        return Pruning(*dropped, max(0, before - sum(cache.measure() for cache in caches)))
+        return {**dropped, "freed_bytes": max(0, before - sum(cache.measure() for cache in caches))}
 
 
-def drop_unused(workspace: Workspace, spaces: Collection[str] | None = None) -> tuple[int, int, int]:
+def drop_unused(workspace: Workspace, spaces: Collection[str] | None = None) -> dict[str, int]:
     """Delete the drafts and judgements that the tables do not use, and the vectors but those of some spaces, if given.
 
-    It returns how many vectors, drafts and judgements were deleted.
+    It returns how many of each were deleted.
     """
     documents, queries = (workspace.tables.read(table) for table in ("documents", "window_chunks"))
     # Each window keeps the drafts of the context that its post was written from.
     drafted = [*workspace.tables.read("posts")["context_hash"], *documents.filter(status="ok")["revision"]]
-    drafts = workspace.drafts.keep_only({one.encode() for one in drafted}, "owner")
     windows = workspace.tables.read("windows")["window_id"]
-    judgements = workspace.judgements.keep_only({one.encode() for one in windows}, "owner")
-    vectors = 0
+    dropped = {
+        "drafts": workspace.drafts.keep_only({one.encode() for one in drafted}, "owner"),
+        "judgements": workspace.judgements.keep_only({one.encode() for one in windows}, "owner"),
+    }
     if spaces is not None:
         texts = embedding_texts(workspace.tables.read("document_chunks"), documents)
         keys = {embedding_key(space, "query", text) for space in spaces for text in queries["text"].unique()}
         keys |= {embedding_key(space, "document", text) for space in spaces for text in texts}
-        vectors = workspace.embeddings.keep_only(keys, "key")
+        dropped["vectors"] = workspace.embeddings.keep_only(keys, "key")
     workspace.cache.compact()
-    return vectors, drafts, judgements
+    return dropped

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from backstory.index.chunks import embedding_texts
@@ -20,12 +19,8 @@ from backstory.models.llm_reranker import MAX_OUTPUT_TOKENS
 from backstory.models.reranker import QUERY_CHARACTERS, TEXT_CHARACTERS
 from backstory.models.usage import Usage
 from backstory.pipeline.history.spending import estimate_cost, find_price
-from backstory.pipeline.incremental.inputs import (
-    content_of,
-    read_previous,
-    split_by_partition,
-)
-from backstory.pipeline.run.runner import find_wanted
+from backstory.pipeline.incremental.inputs import content_of, read_previous, split_by_partition
+from backstory.pipeline.run.plan import find_wanted
 from backstory.pipeline.stages.corpus import SearchIndexStage, cut_documents, read_documents
 from backstory.pipeline.stages.messages import read_all_messages
 from backstory.pipeline.stages.posts import PostsStage
@@ -43,9 +38,6 @@ _CHARACTERS_OF_A_TOKEN: Final = 4
 _SAMPLE_TOKENS: Final = 4000
 _SAMPLE_TEXTS: Final = 32
 
-Made: TypeAlias = Mapping[str, Mapping[str, pl.DataFrame]]
-"""Rows by table, and by partition."""
-
 
 @dataclass(frozen=True)
 class TextsToEmbed:
@@ -55,11 +47,6 @@ class TextsToEmbed:
     texts: int
     cached: int
     tokens: int
-
-    @property
-    def missing(self) -> int:
-        """Distinct texts that would be embedded."""
-        return self.texts - self.cached
 
 
 @dataclass(frozen=True)
@@ -104,62 +91,75 @@ def estimate_run(workspace: Workspace, first: date | None, last: date | None) ->
     """
     wanted = find_wanted(workspace, first, last)
     settings, embedder = workspace.settings, workspace.embedder
-    made = _make(workspace, wanted)
+    messages = read_all_messages(workspace, wanted)
+    messages = messages.with_columns(partition_keys(messages, settings.partitions.grain))
+    resources = RunResources(workspace)
+    cut = WindowsStage(resources, wanted).compute(wanted, messages)
+    parts = WindowChunksStage(resources, wanted).compute(wanted, messages, cut)
+    parts = parts.join(cut.select("window_id", "partition"), on="window_id", maintain_order="left")
+    windows = split_by_partition(cut, wanted, keep_key=True)
+    queries = split_by_partition(parts, wanted)
+    read, _ = read_documents(workspace, workspace.list_documents(), FileHashes(workspace.catalog))
+    documents = read.documents
+    chunks = cut_documents(workspace, documents, read_previous(workspace, "document_chunks"))
+    whole = {"documents": {WHOLE: documents}, "document_chunks": {WHOLE: chunks}}
     changed = {
         key
-        for table, parts in made.items()
-        for key, entry in content_of(workspace, table, list(parts)).items()
-        if entry != hash_rows(parts[key])
+        for table, rows in {"windows": windows, "window_chunks": queries, **whole}.items()
+        for key, content in content_of(workspace, table, list(rows)).items()
+        if content != hash_rows(rows[key])
     }
     documents_change = WHOLE in changed or bool(SearchIndexStage.find_stale(workspace, []))
-    stale = {key for stage in (HitsStage, DecisionsStage) for key in stage.find_stale(workspace, wanted)}
-    again = {*wanted} if documents_change else stale | changed
+    again = changed.union(wanted if documents_change else ())
+    again.update(HitsStage.find_stale(workspace, wanted), DecisionsStage.find_stale(workspace, wanted))
     searched = [key for key in wanted if key in again and settings.rag.enabled]
-    chunks, documents = made["document_chunks"][WHOLE], made["documents"][WHOLE]
-    queries = made["window_chunks"]
-    texts: dict[str, tuple[Task, list[str]]] = {
-        "documents": ("document", embedding_texts(chunks, documents) if documents_change else []),
-        "query chunks": ("query", [text for key in searched for text in queries[key]["text"]]),
-    }
-    embedding, missing, tokens = [], list[str](), [np.zeros(0, np.int64)]
-    for kind, (task, given) in texts.items():
-        unique = list(dict.fromkeys(given))
-        keys = [embedding_key(embedder.id, task, text) for text in unique]
-        known = workspace.embeddings.get(keys, embedder.dimension)[0]
-        absent = [text for text, is_known in zip(unique, known, strict=True) if not is_known]
-        tokens.append(embedder.count_tokens(absent) if absent else tokens[0])
-        embedding.append(TextsToEmbed(kind, len(unique), int(known.sum()), int(tokens[-1].sum())))
-        missing += absent
-    counts = np.concatenate(tokens)
-    used = Usage(texts=len(missing), tokens_in=int(counts.sum()))
+
+    of_documents = embedding_texts(chunks, documents) if documents_change else []
+    of_queries = [text for key in searched for text in queries[key]["text"]]
+    counted = [
+        _count_texts(workspace, "documents", "document", of_documents),
+        _count_texts(workspace, "query chunks", "query", of_queries),
+    ]
+    missing = [text for _, texts, _ in counted for text in texts]
+    tokens = np.concatenate([counts for _, _, counts in counted])
+
+    calls, (rerank, writers) = list[CallsToMake](), (settings.rerank, settings.writers)
+    if rerank.paid_model is not None and searched:
+        number = sum(len(windows[key]) for key in searched)
+        characters = number * (QUERY_CHARACTERS + rerank.candidates * TEXT_CHARACTERS)
+        calls.append(
+            _count_calls(settings, "rerank", rerank.paid_model, number, characters, MAX_OUTPUT_TOKENS)
+        )
+    if writers.paid_model is not None:
+        told = {*searched, *changed, *PostsStage.find_stale(workspace, wanted)}
+        written = [key for key in wanted if not told.isdisjoint(find_neighbours(workspace, key).told)]
+        number = sum(len(windows[key]) for key in written)
+        characters = sum(int(queries[key]["text"].str.len_chars().sum()) for key in written)
+        characters += number * settings.context.max_tokens * _CHARACTERS_OF_A_TOKEN
+        most = writers.max_output_tokens
+        calls.append(_count_calls(settings, "writing", writers.paid_model, number, characters, most))
     return Estimate(
         partitions=wanted,
         embedder=embedder.id,
-        embedding=embedding,
-        pace=_predict_pace(embedder, settings.embedding, missing, counts),
+        embedding=[kind for kind, _, _ in counted],
+        pace=_predict_pace(embedder, settings.embedding, missing, tokens),
         is_paid=settings.embedding.provider in SERVICES,
-        cost=_price(settings, settings.embedding.paid_model, used),
-        calls=_list_calls(workspace, wanted, searched, changed, made),
+        cost=_price(settings, settings.embedding.paid_model, Usage(tokens_in=int(tokens.sum()))),
+        calls=calls,
         currency=settings.costs.currency,
     )
 
 
-def _make(workspace: Workspace, wanted: Sequence[str]) -> Made:
-    """Make the tables up to the texts that are embedded, as the stages do."""
-    messages = read_all_messages(workspace, wanted)
-    messages = messages.with_columns(partition_keys(messages, workspace.settings.partitions.grain))
-    resources = RunResources(workspace)
-    windows = WindowsStage(resources, wanted).compute([*wanted], messages)
-    queries = WindowChunksStage(resources, wanted).compute([*wanted], messages, windows)
-    read, _ = read_documents(workspace, workspace.list_documents(), FileHashes(workspace.catalog))
-    chunks = cut_documents(workspace, read.documents, read_previous(workspace, "document_chunks"))
-    whole = {"documents": {WHOLE: read.documents}, "document_chunks": {WHOLE: chunks}}
-    queries = queries.join(windows.select("window_id", "partition"), on="window_id", maintain_order="left")
-    windows_of, queries_of = (
-        split_by_partition(windows, wanted, keep_key=True),
-        split_by_partition(queries, wanted),
-    )
-    return {"windows": windows_of, "window_chunks": queries_of, **whole}
+def _count_texts(
+    workspace: Workspace, kind: str, task: Task, texts: Sequence[str]
+) -> tuple[TextsToEmbed, list[str], NDArray[np.int64]]:
+    """Count the distinct texts of one kind, list those without a vector, and count the tokens of each of these."""
+    embedder, unique = workspace.embedder, list(dict.fromkeys(texts))
+    keys = [embedding_key(embedder.id, task, text) for text in unique]
+    known = workspace.embeddings.get(keys, embedder.dimension)[0]
+    absent = [text for text, is_known in zip(unique, known, strict=True) if not is_known]
+    tokens = embedder.count_tokens(absent) if absent else np.zeros(0, np.int64)
+    return TextsToEmbed(kind, len(unique), len(unique) - len(absent), int(tokens.sum())), absent, tokens
 
 
 def _predict_pace(
@@ -175,10 +175,9 @@ def _predict_pace(
         most_texts, most_tokens = settings.per_minute
         minutes = max(len(texts) / most_texts, float(counts.sum()) / most_tokens)
         # Gemini's defaults are its quota; those of other servers say nothing about their speed.
-        is_limited = settings.texts_per_minute is not None or settings.tokens_per_minute is not None
-        if is_limited or settings.provider == "gemini":
-            return Pace(minutes * 60, "from the limits per minute in the settings")
-        return Pace(minutes * 60, "at best: your server's speed is not known")
+        is_limited = settings.provider == "gemini" or settings.texts_per_minute or settings.tokens_per_minute
+        unknown = "at best: your server's speed is not known"
+        return Pace(minutes * 60, "from the limits per minute in the settings" if is_limited else unknown)
     order = np.argsort(counts, kind="stable")  # the sample has texts of all lengths
     wanted = min(_SAMPLE_TEXTS, len(order), max(1, int(_SAMPLE_TOKENS / counts.mean())))
     sample = order[(np.arange(wanted) * 2 + 1) * len(order) // (2 * wanted)]
@@ -190,29 +189,11 @@ def _predict_pace(
     return Pace(seconds, f"measured now on {len(sampled)} of these texts, at this machine's present load")
 
 
-def _list_calls(
-    workspace: Workspace, wanted: Sequence[str], searched: Sequence[str], changed: Collection[str], made: Made
-) -> list[CallsToMake]:
-    settings, calls = workspace.settings, list[CallsToMake]()
-    rerank, writers = settings.rerank, settings.writers
-
-    def add(purpose: str, model: str, number: int, tokens: int, written: int) -> None:
-        used = Usage(calls=number, tokens_in=tokens, tokens_out=number * written)
-        cost = _price(settings, model, used)
-        calls.append(CallsToMake(purpose, model, number, tokens, used.tokens_out, cost))
-
-    if rerank.paid_model is not None and searched:
-        number = sum(len(made["windows"][key]) for key in searched)
-        characters = number * (QUERY_CHARACTERS + rerank.candidates * TEXT_CHARACTERS)
-        add("rerank", rerank.paid_model, number, characters // _CHARACTERS_OF_A_TOKEN, MAX_OUTPUT_TOKENS)
-    if writers.paid_model is not None:
-        again = {*searched, *changed, *PostsStage.find_stale(workspace, wanted)}
-        again = {key for key in wanted if not again.isdisjoint(find_neighbours(workspace, key).told)}
-        number = sum(len(made["windows"][key]) for key in again)
-        characters = sum(int(made["window_chunks"][key]["text"].str.len_chars().sum()) for key in again)
-        tokens = number * settings.context.max_tokens + characters // _CHARACTERS_OF_A_TOKEN
-        add("writing", writers.paid_model, number, tokens, writers.max_output_tokens)
-    return calls
+def _count_calls(
+    settings: Settings, purpose: str, model: str, calls: int, characters: int, written: int
+) -> CallsToMake:
+    used = Usage(tokens_in=characters // _CHARACTERS_OF_A_TOKEN, tokens_out=calls * written)
+    return CallsToMake(purpose, model, calls, used.tokens_in, used.tokens_out, _price(settings, model, used))
 
 
 def _price(settings: Settings, model: str | None, used: Usage) -> float | None:

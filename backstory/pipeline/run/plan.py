@@ -1,18 +1,20 @@
-"""The plan of a run: all stages in the order in which data flows, and whether any of them has something to make."""
+"""The plan of a run: all stages in the order in which data flows, the wanted partitions, and what is up to date."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, date, datetime, time
 from typing import Final
 
-from backstory.base.errors import BackstoryError
-from backstory.base.ids import digest
+from backstory.base.errors import BackstoryError, InputError
+from backstory.base.ids import digest, digest_json
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.sources.listing import hash_listing, list_documents
 from backstory.ingest.sources.roots import list_sources
 from backstory.pipeline.incremental.inputs import hash_dependencies
+from backstory.pipeline.sharing import require_keys
 from backstory.pipeline.stages.corpus import DocumentChunksStage, DocumentsStage, SearchIndexStage
-from backstory.pipeline.stages.messages import MessagesStage
+from backstory.pipeline.stages.messages import MessagesStage, find_partitions
 from backstory.pipeline.stages.posts import PostsStage, list_files_of_people
 from backstory.pipeline.stages.stage import RunResources, Stage
 from backstory.pipeline.stages.windows import (
@@ -25,6 +27,7 @@ from backstory.pipeline.stages.windows import (
 )
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.partitions import partition_key
 from backstory.storage.tables.tables import WHOLE
 
 CHATS: Final[tuple[type[Stage], ...]] = (MessagesStage, WindowsStage, WindowChunksStage)
@@ -51,6 +54,28 @@ ALL_TABLES: Final = frozenset(stage.table for stage in STAGES)
 TABLES_OF_DOCUMENTS: Final = frozenset(stage.table for stage in CORPUS)
 """Tables of the stages that read no chat."""
 
+
+def find_wanted(workspace: Workspace, first: date | None, last: date | None) -> list[str]:
+    """List the partitions of a range of days that have messages, or had some in an earlier run.
+
+    They are in order, and at least one. Without a first or last day, the range begins and ends with the messages.
+    """
+    if first is not None and last is not None and last < first:
+        raise InputError(f"--to {last} lies before --from {first}; swap the two", code="swapped_range")
+    grain = workspace.settings.partitions.grain
+    require_keys(workspace, workspace.tables)
+    found = find_partitions(workspace)
+    start = found[0] if first is None else partition_key(datetime.combine(first, time(0), UTC), grain)
+    end = found[-1] if last is None else partition_key(datetime.combine(last, time(23), UTC), grain)
+    wanted = [key for key in found if start <= key <= end]
+    if not wanted:
+        raise InputError(
+            f"there is no message from {start} to {end}: the first is of {found[0]}, the last of {found[-1]}",
+            code="empty_range",
+        )
+    return wanted
+
+
 _COMPLETE: Final = "complete run"
 
 
@@ -62,7 +87,7 @@ def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
     if any(source.settings.is_remote for source in list_sources(workspace)):
         return False  # whether a place elsewhere has changed is known only by listing it
     passed = workspace.catalog.read(_COMPLETE).get(WHOLE)
-    if passed is None or passed.content != digest(_list_entries(workspace)):
+    if passed is None or passed.content != _hash_entries(workspace):
         return False
     first, last = passed.inputs.split()
     if not first <= partitions[0] <= partitions[-1] <= last:
@@ -76,20 +101,18 @@ def is_fresh(workspace: Workspace, partitions: Sequence[str]) -> bool:
 
 def record_run(workspace: Workspace, partitions: Sequence[str]) -> None:
     """Record that the tables in their current state passed the checks for these partitions."""
-    passed = Entry(f"{partitions[0]} {partitions[-1]}", digest(_list_entries(workspace)), len(partitions))
+    passed = Entry(f"{partitions[0]} {partitions[-1]}", _hash_entries(workspace), len(partitions))
     workspace.catalog.record(_COMPLETE, {WHOLE: passed})
 
 
-def _list_entries(workspace: Workspace) -> list[str]:
-    """List the entries of all tables that stages write, as one list of texts."""
-    tables = sorted(ALL_TABLES.union(*(stage.side_outputs for stage in STAGES)))
-    entries = workspace.catalog.read_all(tables)
-    return [
-        part
-        for table in tables
-        for key, entry in sorted(entries[table].items())
-        for part in (table, key, entry.inputs, entry.content)
-    ]
+def _hash_entries(workspace: Workspace) -> str:
+    """Hash the entries of all tables that stages write."""
+    entries = workspace.catalog.read_all(sorted(ALL_TABLES.union(*(stage.side_outputs for stage in STAGES))))
+    made = {
+        table: {key: (entry.inputs, entry.content) for key, entry in of_table.items()}
+        for table, of_table in entries.items()
+    }
+    return digest_json(made)
 
 
 def hash_state(workspace: Workspace) -> str:
@@ -100,7 +123,7 @@ def hash_state(workspace: Workspace) -> str:
     depends = [hash_dependencies(workspace, stage.table) for stage in STAGES]
     files = [name for names in workspace.tables.list_files().values() for name in names.values()]
     stamps = [str(workspace.tables.store.stamp(name)) for name in files]
-    return digest([*depends, *_list_entries(workspace), *stamps], length=16)
+    return digest([*depends, _hash_entries(workspace), *stamps], length=16)
 
 
 def hash_document_files(workspace: Workspace) -> str:

@@ -9,12 +9,17 @@ from typing import Final, NamedTuple, TypeAlias
 import polars as pl
 
 from backstory.base.wording import name_some
-from backstory.pipeline.checks.checks import Check, CheckResult
+from backstory.pipeline.checks.checks import Check, CheckResult, checks_after, remembered_cases
 from backstory.pipeline.history.history import BY_COMMAND, FAILED, STOPPED, SUCCEEDED, RunEnd
 from backstory.pipeline.incremental.report import UNREAD_STATUSES, StageResult
 from backstory.pipeline.run.differences import Differences
-from backstory.pipeline.run.plan import ALL_TABLES
+from backstory.pipeline.run.plan import ALL_TABLES, STAGES
+from backstory.pipeline.stages.posts import POSTS
+from backstory.pipeline.stages.stage import Stage
+from backstory.pipeline.stages.writer_material import find_neighbours
+from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import empty
+from backstory.storage.tables.partitions import previous_partition
 from backstory.storage.tables.schemas import Sources
 from backstory.storage.tables.tables import WHOLE
 
@@ -66,19 +71,12 @@ class Run:
     found: dict[Check, CheckResult] = field(default_factory=dict)
     stopped: str | None = None
     """Which budget or limit stopped the run, and what is left."""
-    refused_at: str = ""
-    """The table at which the run stopped, since it would have removed messages or documents."""
     errors: list[str] = field(default_factory=list)
     """Failures outside of the stages, a sentence each."""
     differences: Differences = field(default_factory=Differences)
     seconds: float = 0.0
     sources: pl.DataFrame = field(default_factory=lambda: empty(Sources), repr=False)
     _causes: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the run has built and checked every table."""
-        return self.finished and self.checks and bool(self.partitions) and self.tables >= ALL_TABLES
 
     @property
     def failures(self) -> list[str]:
@@ -143,3 +141,34 @@ class Run:
         """Record why partitions are not built, such as another table, or a stop."""
         if reasons:
             self.broken.setdefault(table, {}).update(reasons)
+
+
+def find_broken(workspace: Workspace, partitions: Sequence[str]) -> Run:
+    """Find the partitions in which a blocking check has found cases, and those that read them; nothing is built."""
+    run = Run(partitions)
+    for stage in STAGES:
+        places = partitions if stage.partitioned else [WHOLE]
+        run.leave(stage.table, find_inherited(workspace, stage, places, run))
+        for check in filter(lambda check: check.blocking, checks_after(stage.table)):
+            reason = f"{check.table}, check {check.name}"
+            run.leave(check.table, dict.fromkeys(remembered_cases(workspace, check), reason))
+    return run
+
+
+def find_inherited(
+    workspace: Workspace, stage: type[Stage], partitions: Sequence[str], run: Run
+) -> dict[str, str]:
+    """Find the partitions that cannot be built because a table that they read is broken."""
+    inherited: dict[str, str] = {}
+    for table in filter(run.broken.get, stage.reads):
+        broken = set(run.broken[table])
+        if WHOLE in broken:
+            return dict.fromkeys(partitions, f"{table} is broken")
+        if table == "messages" and stage.overlaps and workspace.settings.windows.overlap:
+            grain = workspace.settings.partitions.grain
+            broken |= {key for key in partitions if previous_partition(key, grain) in broken}
+        if stage.table == POSTS:  # a letter tells of several partitions
+            told = {key: find_neighbours(workspace, key).told for key in partitions}
+            broken |= {key for key, others in told.items() if not broken.isdisjoint(others)}
+        inherited |= dict.fromkeys(broken.intersection(partitions), f"{table} is broken")
+    return inherited

@@ -23,7 +23,7 @@ from backstory.base.errors import (
 )
 from backstory.base.ids import digest
 from backstory.base.progress import announce, show_progress
-from backstory.base.telemetry import describe_range, observe
+from backstory.base.telemetry import describe_range, log_event, observe
 from backstory.index.search import SearchIndex, open_index
 from backstory.models.embeddings.embed import EmbeddedTexts, embed_texts
 from backstory.models.embeddings.protocol import Task
@@ -38,8 +38,8 @@ from backstory.pipeline.incremental.inputs import (
     record_maker,
     split_by_partition,
 )
-from backstory.pipeline.incremental.report import StageResult, log_report
-from backstory.pipeline.incremental.visible_documents import VisibleDocuments, read_visible
+from backstory.pipeline.incremental.report import StageResult
+from backstory.pipeline.incremental.visible_documents import VisibleDocuments
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.schemas import TABLES
@@ -77,6 +77,7 @@ class RunResources:
         self.workspace = workspace
         self.isolates_failures = isolates_failures
         self.widened_to: list[str] = []
+        self.kept: dict[str, str] = {}  # by partition, the documents in which it was searched and stays so
         self.posts: AddedPosts | None = None
         self._base: SearchIndex | None = None
 
@@ -105,7 +106,7 @@ class RunResources:
 
     @cached_property
     def _published(self) -> VisibleDocuments:
-        return read_visible(self.workspace)
+        return VisibleDocuments(self.workspace)
 
     def embed(self, texts: Sequence[str], task: Task, what: str) -> EmbeddedTexts:
         """Compute the vectors of texts that are not cached, and tell how far this is."""
@@ -290,5 +291,5 @@ class Stage:
             stopped=self.stopped,
             left=left,
         )
-        log_report(report)
+        log_event(logger, "materialized", {"table": report.table, **report.figures})
         return report

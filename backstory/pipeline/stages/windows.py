@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, partial
 
 import polars as pl
 
@@ -88,7 +88,7 @@ class WindowChunksStage(Stage):
 
 
 class RetrievalStage(Stage):
-    """A stage that searches the index for windows, and knows whom the documents name."""
+    """A stage that searches documents for windows, and knows whom the documents name."""
 
     weighed_by = "window_chunks"
 
@@ -96,18 +96,11 @@ class RetrievalStage(Stage):
         """Search the documents for names of members."""
         record_named_documents(self.workspace)
 
-    @cached_property
-    def searched(self) -> Mapping[str, str]:
-        """The version of the index by partition, where that is not the published one: the documents before it."""
-        if not self.workspace.feeds_back:
-            return {}
-        earlier = self.resources.visible.name_earlier(self.partitions)
-        return {key: documents.version for key, documents in earlier.items()}
-
     def hash_dependencies(self) -> Mapping[str, str]:
-        """Hash the settings and the version of the index."""
+        """Hash the settings and the documents that each partition may see, or those in which it stays searched."""
+        visible, kept = self.resources.visible.name_visible(self.partitions), self.resources.kept
         depends = cache(partial(hash_dependencies, self.workspace, self.table))
-        return {key: depends(self.searched.get(key)) for key in self.partitions}
+        return {key: depends(kept.get(key, one.version)) for key, one in visible.items()}
 
     def retrieval(self) -> Retrieval:
         """Return the search of the index, by the settings."""
@@ -130,8 +123,7 @@ class HitsStage(RetrievalStage):
     def compute(self, partitions: list[str], /, *tables: pl.DataFrame) -> pl.DataFrame:
         """Search for query chunks."""
         windows, chunks = tables
-        if self.workspace.feeds_back:
-            record_searched(self.workspace, self.resources.visible.name_earlier(partitions))
+        record_searched(self.workspace, self.resources.visible.name_visible(partitions))
         if not self.workspace.settings.rag.enabled:
             return empty(Hits)
         documents = self.resources.index.documents

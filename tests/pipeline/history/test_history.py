@@ -22,8 +22,9 @@ from backstory.pipeline.history.history import (
     RunHistory,
     find_trouble,
 )
+from backstory.pipeline.run.plan import find_wanted
 from backstory.pipeline.run.run import Run
-from backstory.pipeline.run.runner import execute_run, find_wanted
+from backstory.pipeline.run.runner import execute_run
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.settings.models import Settings
 from backstory.storage.tables.contracts import validate

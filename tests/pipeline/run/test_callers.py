@@ -9,7 +9,7 @@ from backstory.base import telemetry
 from backstory.index.snapshot import current_version
 from backstory.operations.forgetting import forget
 from backstory.pipeline.history.history import BY_COMMAND, BY_DAGSTER, BY_LIBRARY, BY_LIBRARY_FACE
-from backstory.pipeline.run.builder import Builder
+from backstory.pipeline.run.runner import Builder
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import VIEWS_FILE
