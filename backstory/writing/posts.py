@@ -17,7 +17,7 @@ from backstory.settings.writers import WriterSettings
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform
 from backstory.text.people import Discretion, FindLeaks
-from backstory.writing.citations import LinkedText, link_citations
+from backstory.writing.citations import LinkedText, find_links, link_citations
 from backstory.writing.draft import Draft, RecordedWriter, Writer
 from backstory.writing.draft_cache import DraftCache
 from backstory.writing.draft_checks import clean_draft, find_fault, find_leak, find_refusal
@@ -94,6 +94,8 @@ def write_posts(
     def write(window: WindowMaterial, context: ContextMaterial) -> dict[str, Any]:
         return write_post(window, context, writer, settings, discretion, drafts, calls)
 
+    # markdown-it-py fills a table of characters at its first address, which must not happen in several threads at once.
+    find_links("[text](address)")
     with ThreadPoolExecutor(settings.threads, thread_name_prefix="writing") as pool:
         answers = [
             (window.window_id, pool.submit(bind(write), window, context)) for window, context in material

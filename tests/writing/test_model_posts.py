@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mdurl import _encode
 
 from backstory.base.errors import ModelSetupError
 from backstory.ingest.privacy.leaks import find_naming_texts
@@ -65,6 +66,15 @@ def test_the_same_input_makes_no_call(chat: ChatServer, rows_of: Rows) -> None:
     assert len(chat.requests) == len(WINDOWS)
     used = [rows[0][name] for name in ("model", "tokens_in", "tokens_out")]
     assert used == ["tiny-2026", 120, 30]
+
+
+def test_no_two_threads_fill_the_table_of_characters_of_addresses(
+    ask_chat: Callable[..., ModelWriter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_encode, "encode_cache", {})
+    discretion, drafts = Discretion(partial(find_naming_texts, names=[])), DraftCache(open_cache(tmp_path))
+    write_posts([], ask_chat(), WriterSettings(), discretion, drafts, WriterCalls())
+    assert _encode.encode_cache
 
 
 def test_a_rejected_draft_is_not_asked_for_again(chat: ChatServer, rows_of: Rows) -> None:
