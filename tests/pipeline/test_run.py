@@ -17,7 +17,6 @@ from backstory.storage.tables.contracts import keeps_contract
 from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.views import connect
 from tests.errors import raises
-from tests.workspaces import find_file
 
 NAMES = ("Ada Lind", "Ben Okri", "Cleo Marsh")
 
@@ -156,7 +155,7 @@ def test_an_edited_message_with_as_many_words_reaches_what_is_made_of_it(workspa
     assert hash_files(workspace.tables_dir) == changed
 
 
-def test_an_edited_post_keeps_its_id_and_reaches_the_contexts(made_workspace: Workspace) -> None:
+def test_an_edited_post_keeps_its_id_and_a_deleted_one_leaves_a_tombstone(made_workspace: Workspace) -> None:
     before = made_workspace.tables.read("contexts").filter(pl.col("slug") == "sourdough").row(0, named=True)
     post = made_workspace.documents_dir / "sourdough.md"
     post.write_text(post.read_text(encoding="utf-8") + "\nFeed it twice a day.\n", encoding="utf-8")
@@ -166,13 +165,10 @@ def test_an_edited_post_keeps_its_id_and_reaches_the_contexts(made_workspace: Wo
     assert after["document_id"] == before["document_id"]
     assert after["revision"] != before["revision"]
     assert "twice a day" in after["content"]
-
-
-def test_a_deleted_post_leaves_a_tombstone_and_the_contexts(made_workspace: Workspace) -> None:
-    (made_workspace.documents_dir / "sourdough.md").unlink()
+    post.unlink()
     run_pipeline(reopened(made_workspace))
     documents = made_workspace.tables.read("documents")
-    assert documents.filter(pl.col("slug") == "sourdough")["status"].to_list() == ["deleted"]
+    assert documents.filter(pl.col("slug") == "sourdough")["status"].to_list() == ["deleted", "superseded"]
     assert "sourdough" not in set(made_workspace.tables.read("contexts")["slug"])
 
 
@@ -186,7 +182,9 @@ def test_one_bad_post_does_not_stop_the_others(workspace: Workspace) -> None:
     assert "sourdough" in set(workspace.tables.read("contexts")["slug"])
 
 
-def test_a_line_that_cannot_be_read_is_quarantined(workspace: Workspace) -> None:
+def test_a_line_that_cannot_be_read_is_quarantined_and_what_says_so_is_made_again(
+    workspace: Workspace,
+) -> None:
     export = workspace.chats_dir / "garden.txt"
     text = export.read_text(encoding="utf-8")
     export.write_text(text + "31/02/2025, 10:00 - Ada Lind: no such day\n", encoding="utf-8")
@@ -194,16 +192,11 @@ def test_a_line_that_cannot_be_read_is_quarantined(workspace: Workspace) -> None
     lines = workspace.tables.read("quarantine")
     assert lines["line"].to_list() == [len(text.splitlines()) + 1]
     assert len(workspace.tables.read("messages")) == len(text.splitlines())
-
-
-def test_a_lost_quarantine_is_made_again(workspace: Workspace) -> None:
-    with (workspace.chats_dir / "garden.txt").open("a", encoding="utf-8") as export:
-        export.write("31/02/2025, 10:00 - Ada Lind: no such day\n")
-    run_pipeline(workspace)
     before = hash_files(workspace.tables_dir)
-    shutil.rmtree(workspace.tables_dir / "quarantine")
-    run_pipeline(reopened(workspace))
-    assert hash_files(workspace.tables_dir) == before
+    for lost in (workspace.tables_dir / "quarantine", workspace.tables_dir / "sources"):
+        shutil.rmtree(lost)
+        run_pipeline(reopened(workspace))
+        assert hash_files(workspace.tables_dir) == before
 
 
 AMBIGUOUS = "01/02/2025, 10:00 - Dora Quist: one\n03/04/2025, 10:00 - Dora Quist: two\n"
@@ -238,13 +231,6 @@ def test_a_workspace_in_which_nothing_can_be_read_says_why_of_each_file(workspac
     sources = workspace.tables.read("sources")
     assert sources["status"].to_list() == ["set_aside", "unsupported"]
     assert all(reason in str(raised.value) for reason in sources["reason"])
-
-
-def test_lost_sources_are_made_again(made_workspace: Workspace) -> None:
-    before = hash_files(made_workspace.tables_dir)
-    find_file(made_workspace.root, "sources", "conversations").unlink()
-    run_pipeline(reopened(made_workspace))
-    assert hash_files(made_workspace.tables_dir) == before
 
 
 def test_media_are_in_windows_and_in_no_query(made_workspace: Workspace) -> None:
@@ -309,13 +295,8 @@ def test_windows_that_a_threshold_leaves_without_documents_are_insufficient(
     switched_off = make_workspace("embedding: {provider: hashing}\nrag: {enabled: false}\n", "off")
     run_pipeline(switched_off)
     assert check.find(switched_off, None).is_empty()
-
-
-def test_a_switched_off_retrieval_gives_empty_contexts(make_workspace: Callable[..., Workspace]) -> None:
-    workspace = make_workspace("embedding: {provider: hashing}\nrag: {enabled: false}\n")
-    run_pipeline(workspace)
-    assert set(workspace.tables.read("window_contexts")["status"]) == {"disabled"}
-    assert workspace.tables.read("hits").is_empty()
+    assert set(switched_off.tables.read("window_contexts")["status"]) == {"disabled"}
+    assert switched_off.tables.read("hits").is_empty()
 
 
 def test_a_workspace_without_posts_gives_no_hits_and_says_so(workspace: Workspace) -> None:
