@@ -11,7 +11,6 @@ import unicodedata
 from functools import lru_cache
 from typing import Final
 
-import polars as pl
 import regex
 
 from backstory.text.words import PLAIN_LETTERS
@@ -37,7 +36,8 @@ _WORD: Final = regex.compile(
     r"|[\p{M}\p{Cf}]++"
 )
 _WHOLLY_UNSPACED: Final = regex.compile(rf"[{UNSPACED}]+")
-_DIGRAPH: Final = "([aou])e|(a)a"
+DIGRAPH: Final = "([aou])e|(a)a"
+"""Pattern of two letters that may stand for one with an umlaut or a ring, of which the first one counts."""
 _OTHER_ASCII: Final = bytes(point for point in range(128) if not chr(point).isalnum() and chr(point) != "@")
 _SMALL_ASCII: Final = bytes(range(256)).lower()
 
@@ -59,12 +59,7 @@ def fold(text: str) -> str:
 
 def contract(letters: str) -> str:
     """Return folded letters with one for each that may stand for an umlaut or a ring: ``a`` for ``ae`` and ``aa``."""
-    return re.sub(_DIGRAPH, r"\1\2", letters)
-
-
-def contract_all(letters: pl.Series) -> pl.Series:
-    """Contract many letters at once."""
-    return letters.str.replace_all(_DIGRAPH, "${1}${2}")
+    return re.sub(DIGRAPH, r"\1\2", letters)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 import polars as pl
 import regex
 
-from backstory.ingest.privacy.folding import contract, contract_all, find_words, fold, fold_word
+from backstory.ingest.privacy.folding import DIGRAPH, contract, find_words, fold, fold_word
 from backstory.ingest.privacy.forms import (
     INITIAL,
     Condition,
@@ -140,7 +140,8 @@ class NameFinder:
         # The first letter of a name may end what stands for an umlaut (`so Erik`).
         forms = {name[name[0] in "ae" :] or name for name in self._vocabulary(place).names}
         surnames = {fold_word(find_words(name)[-1][2])[1:] for name in self.full_names}
-        letters = contract_all(pl.Series([text and fold(text) for text in texts], dtype=pl.String))
+        letters = pl.Series([text and fold(text) for text in texts], dtype=pl.String)
+        letters = letters.str.replace_all(DIGRAPH, "${1}${2}")
         selected |= letters.str.contains_any([_NOTHING, *forms])
         with_initials = letters.str.contains_any([_NOTHING, *surnames])
         selected |= with_initials & texts.str.contains(INITIAL)
