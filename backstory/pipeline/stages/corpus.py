@@ -66,10 +66,7 @@ _LOST_HISTORY: Final = (
 
 
 class DocumentsStage(Stage):
-    """Reads the document files into ``documents`` (revisions, tombstones, errors), and every file into ``sources``.
-
-    Files that have changed on the disk since the last run are hashed, and those with another content are parsed.
-    """
+    """Reads the document files into ``documents`` (revisions, tombstones, errors), and every file into ``sources``."""
 
     table = "documents"
     partitioned = False
@@ -100,10 +97,7 @@ class DocumentsStage(Stage):
         self.counts["files_unchanged"] = self.hashes.unchanged
 
     def make(self, partitions: list[str]) -> None:  # noqa: ARG002 - there is one
-        """Read the documents, and write them with ``sources``.
-
-        If all documents that an earlier run read are gone, nothing is written (``RemovalError``).
-        """
+        """Read the documents, and write them with ``sources``."""
         workspace = self.workspace
         was_made = WHOLE in workspace.catalog.read(_DOCUMENTS)
         read, previous = read_documents(workspace, self._listing, self.hashes)

@@ -124,11 +124,7 @@ class RunResources:
 
 
 class Stage:
-    """One execution of a stage for some partitions. The classes are the stages; their attributes describe them.
-
-    Its table is rebuilt partition by partition where the inputs differ from the recorded ones, or the file from the
-    written one.
-    """
+    """One execution of a stage for some partitions. The classes are the stages; their attributes describe them."""
 
     table: ClassVar[str]
     """The table that it writes, or ``search_index``."""
