@@ -88,9 +88,7 @@ class Export:
             a line written by the app; also the columns of ``CHAT_SCHEMA``, or none of them.
         unread: ``line`` (from 1; 0 for the whole file) and ``reason`` of each unreadable line. A reason never quotes
             the line, since the line may contain a name.
-        encoding: Encoding used to decode the text; None for a binary format.
-        date_order: Order used to read the dates; None for a format with unambiguous dates.
-        timezone: Time zone used to read the timestamps; None if every timestamp states its own.
+        encoding, date_order, timezone: How it was read; None for what the format itself tells.
         chats: Names of conversations by the keys in the column ``chat``.
         aliases: Further names of authors, each with the author whose name it is.
         people: Names of people who may have written nothing.
@@ -98,9 +96,7 @@ class Export:
         wordless: Number of records by kind that were not read, since they hold no words.
         deleted: Keys of chats and messages in them that the platform deleted, whichever export holds them.
         source: Path relative to the folder of exports.
-        status: As in the table ``sources``; ``media`` until their chat is known.
-        reason: Why the file was not fully read, and what to do; for media, the type.
-        format: Name of the file's format.
+        status, reason, format: As in the table ``sources``; the status of media is ``media`` until their chat is known.
         sha256: Hash of the bytes that were read; None if nothing could be, so that no message depends on them.
         latest_year: Latest year in which a message can have been sent.
         code: Code of the error of a refused file.
@@ -124,11 +120,6 @@ class Export:
     sha256: str | None = None
     latest_year: int = KNOWN_YEAR
     code: str | None = None
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the file as a whole could not be read."""
-        return 0 in self.unread["line"]
 
 
 def collect_items(items: Iterable[Item], timezone: str) -> Export:

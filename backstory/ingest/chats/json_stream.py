@@ -116,9 +116,10 @@ def stream_records(file: IO[bytes], path: str) -> Iterator[Any]:
 
 def find(value: Any, path: str) -> Any:
     """Return the value at a path of keys, joined by slashes; None if there is none."""
-    for key in path.split("/"):
+    *outer, last = path.split("/") if "/" in path else (path,)
+    for key in outer:
         value = value.get(key) if isinstance(value, dict) else None
-    return value
+    return value.get(last) if isinstance(value, dict) else None
 
 
 def find_object(record: Any, path: str) -> Mapping[str, Any]:
