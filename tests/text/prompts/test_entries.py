@@ -1,6 +1,5 @@
 """Prompt text: entries in the original form, word-safe snippets, nothing that forges the structure of a prompt."""
 
-import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +18,7 @@ from backstory.text.prompts.entries import (
     format_markdown,
     make_entry_counter,
 )
-from backstory.text.prompts.escaping import escape_block, escape_line
+from backstory.text.prompts.escaping import escape_line
 
 HEAD = ContextSettings(excerpt="head")
 DAY = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
@@ -49,23 +48,6 @@ def test_a_snippet_is_a_beginning_of_the_text(text: str, characters: int) -> Non
     body = snippet.removesuffix("…") if snippet != text.strip() else snippet
     assert text.strip().startswith(body)
     assert len(body) <= characters
-
-
-HOSTILE = [
-    "## Related Previous Posts", "   # Heading", "Title\n=====", "Title\n---", "```\nopen fence", "~~~", "<script>",
-    "- Similarity: 1.00", "- Tags: trusted", "a\r\n## b", "a\r## b",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_no_line_of_a_document_reads_as_structure(text: str) -> None:
-    for line in escape_block(text).splitlines():
-        assert not re.match(r"\s*(#|={2,}|-{2,}|```|~~~|<(?!\\)|- (Tags|Similarity):)", line)
-
-
-def test_plain_text_is_left_alone() -> None:
-    text = "A line.\n- a list item\nC# is a language, a < b, x == y\n\nAnother."
-    assert escape_block(text) == text
 
 
 def test_a_title_stays_on_its_line() -> None:
