@@ -54,15 +54,6 @@ _LEAST_SHARE_OF_NULLS: Final = 0.2
 _LINES_OF_CHANCE: Final = 20
 
 
-def is_unicode(text: str) -> bool:
-    """Return whether a text can be written as UTF-8: it holds no half of a surrogate pair, and no byte that is none."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def find_iso_2022(content: bytes) -> str | None:
     """Detect ISO-2022-JP, which may be damaged, in a text of ASCII alone; None if it is not."""
     is_escaped = b"\x1b" in content and content.isascii() and _SWITCH.search(content)
@@ -83,17 +74,9 @@ def find_encoding(content: bytes) -> str:
         return _find_wide_encoding(sample)
     if (escaped := find_iso_2022(content)) is not None:
         return escaped
-    foreign: list[bytes] = []
-    in_utf8 = 0
-    for line in content.split(b"\n"):
-        if line.isascii():
-            continue
-        try:
-            line.decode(UTF8)
-            in_utf8 += 1
-        except UnicodeDecodeError:
-            foreign.append(line)
-    if not foreign or in_utf8 * _LINES_OF_CHANCE > len(foreign):
+    lines = [line for line in content.split(b"\n") if not line.isascii()]
+    foreign = [line for line in lines if line.decode(UTF8, "ignore").encode() != line]
+    if not foreign or (len(lines) - len(foreign)) * _LINES_OF_CHANCE > len(foreign):
         return UTF8
     return _guess_encoding(b"\n".join(foreign)[:_SAMPLE_BYTES])
 

@@ -24,7 +24,6 @@ from backstory.ingest.documents.file_rules import (
 )
 from backstory.ingest.documents.opening import Archive, is_archive, open_inside
 from backstory.ingest.zips import leads_out
-from backstory.text.encoding import is_unicode
 
 _DOCUMENT_SUFFIXES: Final = frozenset([".md", ".markdown"])
 _HIDDEN_FILE: Final = "hidden file: its name begins with a dot"
@@ -76,7 +75,8 @@ class DocumentFile:
         return open_inside(self.folder, self.path, most_bytes=most_bytes)
 
     def _require_name(self) -> None:
-        if not is_unicode(str(self.path.relative_to(self.folder))):
+        name = str(self.path.relative_to(self.folder))
+        if name.encode(errors="ignore").decode() != name:
             raise ReadError("the file name is not UTF-8; rename the file", code="not_utf8")
 
 
