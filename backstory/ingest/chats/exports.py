@@ -195,9 +195,10 @@ def _make_sources(read: Sequence[Export], merged: MergedExports, folder: str) ->
         for source, (leader, facts) in merged.merges.items()
     }
     for source, other in merged.alike.items():
-        notes[source] = (
+        notes.setdefault(
+            source,
             f"most of its texts are in {_name(folder, other)}, too; if both are exports of one conversation, put them "
-            "into one subfolder"
+            "into one subfolder",
         )
     rows = [
         {

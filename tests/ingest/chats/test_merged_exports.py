@@ -1,6 +1,7 @@
 """Several exports of one conversation: recognized, brought into the same terms, and kept once."""
 
 import random
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -328,20 +329,18 @@ def test_two_files_of_one_folder_are_one_conversation_and_said_to_be(tmp_path: P
     assert read.sources["rows"].to_list() == [len(conversation), round(len(conversation) * 0.8)]
 
 
-def test_two_files_that_seem_to_be_one_conversation_are_said_to_be(tmp_path: Path) -> None:
-    for phone in (Phone("ann.txt"), Phone("ben.txt")):
-        write_whatsapp(
-            tmp_path / phone.source, phone.export(talk(60)), "%d.%m.%y, %H:%M - ", "<Media omitted>"
-        )
-    write_whatsapp(
-        tmp_path / "other.txt",
-        Phone("other.txt").export(talk(60, 2)),
-        "%d.%m.%y, %H:%M - ",
-        "<Media omitted>",
-    )
+def test_files_that_seem_to_be_one_conversation_are_said_to_be(tmp_path: Path) -> None:
+    for name, seed in (("ann.txt", 0), ("ben.txt", 0), ("other.txt", 2), ("two/a.txt", 0), ("two/b.txt", 0)):
+        said = Phone(name).export(talk(60, seed))
+        write_whatsapp(tmp_path / name, said, "%d.%m.%y, %H:%M - ", "<Media omitted>")
 
     read = read_exports(tmp_path, ConversationSettings())
 
-    assert set(read.messages["conversation_id"]) == {"ann", "ben", "other"}
-    assert read.sources["reason"].is_null().to_list() == [True, False, True]
-    assert "chats/ann.txt" in read.sources["reason"][1]
+    assert set(read.messages["conversation_id"]) == {"ann", "ben", "other", "two"}
+    assert [reason and re.findall(r"chats/[^,: ]+", reason) for reason in read.sources["reason"]] == [
+        None,
+        ["chats/ann.txt"],
+        None,
+        ["chats/ann.txt"],
+        ["chats/two/a.txt"],
+    ]
