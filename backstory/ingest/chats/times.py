@@ -110,8 +110,9 @@ def decide_date_order(
     if 2 * best.impossible > sum(lines for _, lines in dates):
         raise ReadError(
             f"most of its dates ({_write(dates[0][0], separator)}) are no days between {FIRST_YEAR}, when WhatsApp "
-            f"appeared, and {latest_year}, the year of the file, with `conversations.date_order` {setting}. Set it to "
-            "auto, or export the chat again from a phone whose clock is right and whose calendar is the Gregorian one",
+            f"appeared, and {latest_year}, the year of the file, with `conversations.date_order` {setting}. "
+            "Unless another order is right, export the chat again from a phone whose clock is right and whose calendar "
+            "is the Gregorian one",
             code="unlikely_dates",
         )
     for rival in rivals:
