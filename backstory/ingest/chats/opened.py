@@ -1,11 +1,12 @@
-"""The files that one export consists of: a single file, the members of a ZIP archive, or a folder."""
+"""The files of one export: a single file, the members of a ZIP archive, or a folder; and the readers of its formats."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -17,6 +18,8 @@ from backstory.base.files.patterns import compose
 from backstory.base.files.safe_open import open_contained
 from backstory.base.ids import digest
 from backstory.base.sandbox import ReadingLimits
+from backstory.ingest.chats.export import Export
+from backstory.ingest.chats.items import Item
 from backstory.ingest.chats.json_stream import find_paths
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
 from backstory.ingest.text_lines import decode_head
@@ -34,6 +37,7 @@ _MAIL_FOLDERS: Final = ("new", "cur")
 """Those of mails that have arrived, in the order in which a mail moves, so that none is missed while it does."""
 _HERE: Final = "."
 """Path of the folder of exports relative to itself."""
+_JSON_NAME: Final = re.compile(r".*\.json", re.IGNORECASE)
 _SLACK_PEOPLE: Final = "users.json"
 _SLACK_CHATS: Final = frozenset(["channels.json", "groups.json", "dms.json", "mpims.json"])
 
@@ -226,3 +230,44 @@ def _list_folders(folder: Path) -> list[str]:
 
 def _has_suffix(path: PurePosixPath, suffixes: tuple[str, ...]) -> bool:
     return path.suffix.lower() in suffixes and not path.name.startswith(".") and "__MACOSX" not in path.parts
+
+
+@dataclass(frozen=True)
+class ChatFormat:
+    """The reader of exports of one format, by its name in the table ``sources``.
+
+    ``find`` returns the parts of an export that it reads, by names and content; none if the export has another format.
+    ``read`` reads these parts: as a stream of items, each message, deletion and unread record of which counts as one
+    record; or as a whole. It raises ``ReadError``, which names the setting that resolves an ambiguous export.
+    """
+
+    name: str
+    find: Callable[[Opened], list[str]]
+    read: Callable[[Opened, list[str]], Iterator[Item] | Export]
+
+
+def make_json_format(
+    name: str,
+    marks: Collection[frozenset[str]],
+    read_files: Callable[[Iterator[IO[bytes]]], Iterator[Item]],
+    named: re.Pattern[str] = _JSON_NAME,
+) -> ChatFormat:
+    """Make the format of JSON files, each of which holds all paths of one of the marks near its beginning.
+
+    A single file may have any name; those of an archive or a folder have the names of the format.
+    """
+
+    def find(opened: Opened) -> list[str]:
+        return [
+            part
+            for part in opened.names
+            if (opened.is_single or named.fullmatch(PurePosixPath(part).name))
+            and any(mark <= opened.json_paths(part) for mark in marks)
+        ]
+
+    def open_each(opened: Opened, found: list[str]) -> Iterator[IO[bytes]]:
+        for part in found:
+            with opened.open(part) as file:
+                yield file
+
+    return ChatFormat(name, find, lambda opened, found: read_files(open_each(opened, found)))

@@ -11,7 +11,6 @@ from functools import partial
 from typing import IO, Any, Final, TypeAlias
 
 from backstory.base.errors import InputError
-from backstory.ingest.chats.chat_format import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import Chat, ChatMessage, Item, name_chat, read_each
 from backstory.ingest.chats.json_stream import (
@@ -22,6 +21,7 @@ from backstory.ingest.chats.json_stream import (
     read_content,
     stream_records,
 )
+from backstory.ingest.chats.opened import make_json_format
 
 _CHATGPT_AUTHORS: Final = {"user": "ChatGPT user", "assistant": "ChatGPT assistant"}
 _CLAUDE_AUTHORS: Final = {"human": "Claude user", "assistant": "Claude assistant"}

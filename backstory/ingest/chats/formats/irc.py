@@ -10,9 +10,8 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.chat_format import ChatFormat
 from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, Unread, name_chat
-from backstory.ingest.chats.opened import Opened
+from backstory.ingest.chats.opened import ChatFormat, Opened
 from backstory.ingest.chats.times import find_day, without_day
 from backstory.ingest.text_lines import read_lines
 

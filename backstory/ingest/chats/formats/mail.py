@@ -14,11 +14,10 @@ from email.utils import getaddresses, parsedate_to_datetime
 from pathlib import PurePosixPath
 from typing import IO, Final
 
-from backstory.ingest.chats.chat_format import ChatFormat
 from backstory.ingest.chats.formats.mail_text import cut_quotes, read_html
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, Unread, name_chat
-from backstory.ingest.chats.opened import Opened
+from backstory.ingest.chats.opened import ChatFormat, Opened
 from backstory.text.encoding import find_iso_2022
 
 _LIST: Final = re.compile(r"<(?P<id>[^<>\s]{1,255})>\s*$")

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import IO, Any, Final
 
-from backstory.ingest.chats.chat_format import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import (
     Changed,
@@ -29,6 +28,7 @@ from backstory.ingest.chats.json_stream import (
     read_content,
     stream_json,
 )
+from backstory.ingest.chats.opened import make_json_format
 
 _RECORDS: Final = "messages.item"
 _MARKS: Final = (

@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import partial
 from typing import IO, Any, Final
 
-from backstory.ingest.chats.chat_format import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, name_chat, read_each
 from backstory.ingest.chats.json_stream import (
@@ -20,6 +19,7 @@ from backstory.ingest.chats.json_stream import (
     stream_json,
     stream_records,
 )
+from backstory.ingest.chats.opened import make_json_format
 
 _RECORDS: Final = "messages.item"
 _PEOPLE: Final = "participants.item.name"

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.chat_format import ChatFormat
 from backstory.ingest.chats.formats.assistants import CHATGPT, CLAUDE
 from backstory.ingest.chats.formats.discord import DISCORD
 from backstory.ingest.chats.formats.irc import IRC
@@ -20,7 +19,7 @@ from backstory.ingest.chats.formats.telegram import TELEGRAM
 from backstory.ingest.chats.formats.transcripts import TRANSCRIPT
 from backstory.ingest.chats.formats.whatsapp import WHATSAPP, WHATSAPP_ZIP
 from backstory.ingest.chats.formats.zoom_chat import ZOOM_CHAT
-from backstory.ingest.chats.opened import Opened
+from backstory.ingest.chats.opened import ChatFormat, Opened
 from backstory.ingest.file_kinds import describe_foreign
 
 CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (

@@ -10,7 +10,6 @@ from functools import partial
 from typing import IO, Any, Final
 
 from backstory.base.ids import digest
-from backstory.ingest.chats.chat_format import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import (
     Changed,
@@ -25,6 +24,7 @@ from backstory.ingest.chats.items import (
     read_each,
 )
 from backstory.ingest.chats.json_stream import find_object, find_text, list_objects, read_content
+from backstory.ingest.chats.opened import make_json_format
 from backstory.ingest.text_lines import skip_line
 
 _MARKS: Final = (

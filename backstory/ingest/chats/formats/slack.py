@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from backstory.ingest.chats.chat_format import ChatFormat
 from backstory.ingest.chats.items import (
     Chat,
     ChatMessage,
@@ -29,7 +28,7 @@ from backstory.ingest.chats.json_stream import (
     read_content,
     stream_json,
 )
-from backstory.ingest.chats.opened import Opened, is_slack_folder
+from backstory.ingest.chats.opened import ChatFormat, Opened, is_slack_folder
 
 _PEOPLE: Final = "users.json"
 _CHANNELS: Final = ("channels.json", "groups.json", "mpims.json", "dms.json")

@@ -11,11 +11,10 @@ from typing import Any, Final, TypeAlias
 import polars as pl
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.chat_format import ChatFormat
 from backstory.ingest.chats.export import ROW_SCHEMA, Export, unread_frame
 from backstory.ingest.chats.formats.table_values import read_text, read_timestamp
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
-from backstory.ingest.chats.opened import Opened
+from backstory.ingest.chats.opened import ChatFormat, Opened
 from backstory.ingest.chats.times import local_to_utc
 from backstory.ingest.tables import (
     DAMAGED_PARQUET,

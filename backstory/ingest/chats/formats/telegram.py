@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import IO, Any, Final
 
-from backstory.ingest.chats.chat_format import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, name_chat, read_each
 from backstory.ingest.chats.json_stream import (
@@ -21,6 +20,7 @@ from backstory.ingest.chats.json_stream import (
     list_objects,
     stream_json,
 )
+from backstory.ingest.chats.opened import make_json_format
 
 _LISTS: Final = ("chats.list.item", "left_chats.list.item")
 _RECORDS: Final = frozenset(["messages.item", *(f"{chat}.messages.item" for chat in _LISTS)])

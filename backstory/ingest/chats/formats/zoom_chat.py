@@ -9,10 +9,9 @@ from datetime import datetime, time, timedelta
 from typing import Final
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.chat_format import ChatFormat
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import ChatMessage, Item, Person, Unread
-from backstory.ingest.chats.opened import Opened
+from backstory.ingest.chats.opened import ChatFormat, Opened
 from backstory.ingest.chats.times import find_day, find_moment, is_recording
 from backstory.ingest.text_lines import read_lines
 
