@@ -50,19 +50,13 @@ class FileHashes:
         return None if entry is None or entry.inputs != state else entry.content
 
     def use(self, path: str, content: str) -> None:
-        """Take what was read of a file for its content from now on, whatever it holds by now.
-
-        A file may hold something else while it is read, and the same before and after.
-        """
+        """Take what was read of a file for its content, whatever it held before or holds by now."""
         self._used[_name(path)] = content
 
     def hash(
         self, path: str, open_file: Callable[[], AbstractContextManager[BufferedReader]] | None = None
     ) -> str:
-        """Return the SHA-256 of a file, in hexadecimal digits: of what was read of it, if anything was.
-
-        It raises ``OSError`` if the file cannot be read.
-        """
+        """Return the SHA-256 of a file, in hexadecimal digits: of what was read of it, if anything was."""
         self._seen.add(_name(path))
         if _name(path) in self._used:
             return self._used[_name(path)]
@@ -85,10 +79,7 @@ class FileHashes:
         return content
 
     def save(self) -> None:
-        """Store the new hashes, and drop those of files that were not requested.
-
-        It raises ``StateError`` if the catalog is damaged.
-        """
+        """Store the new hashes, and drop those of files that were not requested."""
         self._catalog.forget(_FILES, self._known.keys() - self._seen)
         self._catalog.record(_FILES, self._found)
 

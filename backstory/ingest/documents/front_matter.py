@@ -110,10 +110,7 @@ class Fields:
         return LastChange(self.date(*UPDATE_FIELDS))
 
     def is_draft(self) -> bool:
-        """Return whether the document is a draft: ``draft: true``, ``published: false``, ``status: draft`` and such.
-
-        True and false may be any YAML word for them, also in quotes.
-        """
+        """Return whether the document is a draft: ``draft: true``, ``published: false``, ``status: draft`` and such."""
         for name in ("draft", "isDraft"):
             written, value = self._get(name)
             if value not in (None, "", []) and self._word(name) not in _YES | _NO:

@@ -52,10 +52,7 @@ def require_size(size: int, most_bytes: int | None) -> None:
 
 @contextmanager
 def open_inside(root: Path, path: Path, *, most_bytes: int | None = None) -> Iterator[BufferedReader]:
-    """Open a regular file in a folder by :func:`backstory.base.files.safe_open.open_contained`.
-
-    It raises ``ReadError`` if the file cannot or must not be read, and ``FileNotFoundError`` if there is none any more.
-    """
+    """Open a regular file in a folder; raise ``ReadError`` for any other, ``FileNotFoundError`` if it is gone."""
     try:
         with open_contained(root, path) as file:
             require_size(os.fstat(file.fileno()).st_size, most_bytes)
@@ -81,10 +78,7 @@ class Archive:
     _held: Archive | None = None
 
     def __init__(self, root: Path, path: Path) -> None:
-        """Open an archive.
-
-        It raises ``ReadError`` if it cannot be read, or exceeds the limits, and ``FileNotFoundError`` if it is gone.
-        """
+        """Open an archive; raise ``ReadError`` if it exceeds the limits, ``FileNotFoundError`` if it is gone."""
         self._root, self._path = root, path
         with _reading:
             self._open()
@@ -112,10 +106,7 @@ class Archive:
         Archive._held = None
 
     def sha256(self) -> str:
-        """Return the hash of the archive that all members were read from, in hexadecimal digits.
-
-        It raises ``ChangedFileError`` if it was written meanwhile, and ``OSError`` if it cannot be read.
-        """
+        """Return the hash of the archive that was listed; raise ``ChangedFileError`` if it was written meanwhile."""
         with _reading:
             self._require_same()
             return hash_unchanged(self._file, self._before)
@@ -125,10 +116,7 @@ class Archive:
         return list_members(self._zip)
 
     def read(self, info: ZipInfo, size: int = -1, *, most_bytes: int | None = None) -> bytes:
-        """Read a member.
-
-        It raises ``ReadError`` if the member is damaged, packed in an unknown way, or too large.
-        """
+        """Read a member; raise ``ReadError`` if it is damaged, packed in an unknown way, or too large."""
         require_size(info.file_size, most_bytes)
         try:
             with _reading:

@@ -79,10 +79,7 @@ def list_pages(numbers: Iterable[int]) -> str:
 
 
 def clean_page(text: str) -> str:
-    r"""Clean the text of one page; the marks of hyphenated lines are left for :func:`join_hyphenated`.
-
-    It returns text with newlines as ``\n``, without control characters, ligatures and superfluous blanks.
-    """
+    r"""Clean the text of one page; the marks of hyphenated lines are left for :func:`join_hyphenated`."""
     text = _UNWRITTEN.sub("", _LINE_ENDS.sub("\n", text))
     text = _FORMS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
     text = re.sub(r"[ \t\u00a0]+", " ", text)
@@ -125,10 +122,9 @@ def join_hyphenated(pages: Sequence[str]) -> list[str]:
 
 
 def drop_running_heads(pages: Sequence[str]) -> list[str]:
-    """Leave out the lines that stand at the top or the bottom of most pages, or of most left or right ones.
+    """Leave out the lines that stand, but for numbers, at an edge of most pages, or of most left or right ones.
 
-    Lines are compared without their numbers. The first page keeps such a line as a paragraph of its own, unless it is
-    the number of a page.
+    The first page keeps such a line as a paragraph of its own, unless it is the number of a page.
     """
     heads = {shape for side in (pages, pages[::2], pages[1::2]) for shape in _find_heads(side)}
     kept: set[str] = set()

@@ -56,10 +56,7 @@ class Recognition:
 
 
 def read_pages(format_name: str, content: bytes) -> PagedFile:
-    """Read the text of every page of a PDF; an image is a page without text.
-
-    It raises ``ReadError`` if the file is empty or cannot be read.
-    """
+    """Read the text of every page of a PDF; an image is a page without text."""
     if not content.strip(b"\0 \t\r\n"):
         raise ReadError("the file is empty; export it again, or remove it", code="empty_document")
     if format_name == PDF.name:
@@ -139,10 +136,7 @@ def recognise_page(
 
 
 def draw_page(content: bytes, page: int, settings: DocumentSettings) -> bytes:
-    """Draw a page of a PDF for a screen, as a PNG file.
-
-    It raises ``ReadError`` if there is no such page (``unknown_page``), it cannot be drawn, or a limit is exceeded.
-    """
+    """Draw a page of a PDF for a screen as PNG; raise ``ReadError`` (``unknown_page``) if it has no such page."""
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
     return call_limited(draw_picture, content, page, _SCREEN_DPI, _SCREEN_PIXELS, False, limits=limits)
 
@@ -155,19 +149,19 @@ def draw_picture(content: bytes, page: int, dpi: int, most_pixels: int, is_grey:
 
 
 def compose_document(paged: PagedFile, recognition: Recognition) -> ParsedDocument:
-    """Put the pages together, with a blank line between two.
-
-    It raises ``ReadError`` if the file holds no text, no page can be read, or all text is in images and none of it
-    could be recognised here.
-    """
+    """Put the pages together; raise ``ReadError`` if none holds text that could be read or recognised here."""
     texts: list[str] = []
     confidences: list[float | None] = []
     for number, text in enumerate(paged.texts, 1):
         recognised = recognition.pages.get(number, [RecognisedPage(text, None)])
         texts += [page.text for page in recognised]
         confidences += [page.confidence for page in recognised]
+    unread = _list_unread(paged, recognition, confidences)
     if not any(text.strip() for text in texts):
-        raise _make_empty_error(paged, recognition)
+        wordless = (
+            WORDLESS if paged.pictures else "all its pages are blank; put text into it, or remove the file"
+        )
+        raise ReadError("; ".join(unread) or wordless, code=_name_problem(paged, recognition))
     return ParsedDocument(
         text=PAGE_BREAK.join(texts),
         title=paged.title,
@@ -175,21 +169,17 @@ def compose_document(paged: PagedFile, recognition: Recognition) -> ParsedDocume
         page_starts=find_starts(texts),
         chunker="page",
         confidences=tuple(confidences) if recognition.pages else (),
-        unread="; ".join(_list_unread(paged, recognition, confidences)) or None,
+        unread="; ".join(unread) or None,
     )
 
 
-def _make_empty_error(paged: PagedFile, recognition: Recognition) -> ReadError:
+def _name_problem(paged: PagedFile, recognition: Recognition) -> str:
+    """Name why a file gives no text."""
     if recognition.failures:
-        page, reason = next(iter(recognition.failures.items()))
-        return ReadError(f"it holds only images, and the text of page {page} cannot be recognised: {reason}")
+        return "read"
     if paged.pictures and recognition.obstacle:
-        return ReadError(f"it holds only images; {recognition.obstacle}", code="needs_ocr")
-    if paged.damaged:
-        return ReadError(f"{list_pages(paged.damaged)} {_DAMAGED}", code="damaged_file")
-    if paged.pictures:
-        return ReadError(WORDLESS, code="empty_document")
-    return ReadError("all its pages are blank; put text into it, or remove the file", code="empty_document")
+        return "needs_ocr"
+    return "damaged_file" if paged.damaged else "empty_document"
 
 
 def _list_unread(

@@ -52,8 +52,7 @@ def read_document(
 ) -> ParsedDocument:
     """Read a file, and recognise the text of its images where Tesseract is installed and the settings allow it.
 
-    It raises ``ReadError`` if the file holds no text, cannot be read, or exceeds the limits, or if all its text is in
-    images and none of it could be recognised here; the message does not name the file.
+    It raises ``ReadError`` if the file cannot be read or exceeds the limits; the message does not name the file.
     """
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
     if reader in (PDF, IMAGE):

@@ -73,16 +73,12 @@ def find_obstacle(settings: DocumentSettings, tesseract: Tesseract | None) -> st
 
 
 def name_recognition(settings: DocumentSettings) -> str:
-    """Return an id of what recognises text.
-
-    It changes when Tesseract or a language is installed, and with the limits, which may keep pages from being read.
-    """
+    """Return an id of what recognises text: the program, its languages, and the limits, which may stop it."""
     tesseract = None if settings.ocr == "off" else find_tesseract()
     if tesseract is None:
         return ""
-    lacking = [name for name in settings.ocr_languages if name not in tesseract.languages]
     limits = f"{settings.read_seconds} {settings.read_megabytes}"
-    return " ".join([tesseract.version, limits, "+".join(settings.ocr_languages), *lacking])
+    return " ".join([tesseract.version, limits, *settings.ocr_languages, *tesseract.languages])
 
 
 def recognise_pages(
@@ -91,32 +87,25 @@ def recognise_pages(
     """Recognise the text in an image file, with the words that are cut at the ends of lines joined.
 
     The caller runs it in the process with limits: Tesseract has the processor time of that process, its own limit of
-    memory (on Linux), and ends with it.
-
-    It raises ``ReadError`` if tesseract cannot read the image, or exceeded a limit; the message has no name of a file.
+    memory (on Linux), and ends with it. It raises ``ReadError`` if it cannot read the image, or exceeded a limit.
     """
-    with subprocess.Popen(  # noqa: S603 - found in the PATH, and given no text of the file as an argument
-        [program, "stdin", "stdout", "-l", "+".join(languages), "--dpi", str(DPI), "tsv"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=_make_environment()
-        | {"OMP_THREAD_LIMIT": "1"},  # threads would multiply its time, and not its speed
-    ) as process:
+    # Threads would multiply its time, and not its speed. The program is that of the PATH; no argument is of the file.
+    environment = _make_environment() | {"OMP_THREAD_LIMIT": "1"}
+    command = [program, "stdin", "stdout", "-l", "+".join(languages), "--dpi", str(DPI), "tsv"]
+    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing, env=environment) as process:  # noqa: S603
         if sys.platform == "linux":  # it waits for the image, so that the limit comes in time
             most = _CODE_BYTES + (megabytes << 20)
             _, hard = resource.prlimit(process.pid, resource.RLIMIT_AS)
             soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
             resource.prlimit(process.pid, resource.RLIMIT_AS, (soft, hard))
         table, _ = process.communicate(image)
-    if process.returncode == -signal.SIGXCPU:
-        raise ReadError(
-            "it takes more processor time than `documents.read_seconds` allows; raise the setting",
-            code="too_slow",
-        )
-    if process.returncode != 0:
-        code = process.returncode
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    code = process.returncode
+    if code == -signal.SIGXCPU:
+        problem = "it takes more processor time than `documents.read_seconds` allows; raise the setting"
+        raise ReadError(problem, code="too_slow")
+    if code != 0:
+        how = f"exit code {code}" if code > 0 else signal.Signals(-code).name
         raise ReadError(
             f"Tesseract cannot read the image ({how}): it is damaged, too large, or of another kind"
         )
@@ -126,10 +115,7 @@ def recognise_pages(
 
 
 def parse_pages(table: str) -> list[RecognisedPage]:
-    """Read what Tesseract writes as ``tsv``: a row for each page, block, paragraph, line and word.
-
-    Paragraphs are separated by a blank line. A page without words gives a blank text.
-    """
+    """Read what Tesseract writes as ``tsv``; a page without words gives a blank text."""
     listed = (line.split("\t") for line in table.splitlines())
     rows = [row for row in listed if len(row) == _COLUMNS and row[1].isdigit()]
     numbers = sorted({int(row[1]) for row in rows})
@@ -168,13 +154,9 @@ def _make_environment() -> dict[str, str]:
 def _ask(program: str, question: str) -> str | None:
     try:
         answer = subprocess.run(  # noqa: S603 - found in the PATH
-            [program, question],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=_make_environment(),
-            timeout=_ANSWER_SECONDS,
-            check=False,
-        )
+            [program, question], stdin=subprocess.DEVNULL, capture_output=True, env=_make_environment(),
+            timeout=_ANSWER_SECONDS, check=False,
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return None
     text = (answer.stdout or answer.stderr).decode("utf-8", "replace").strip()  # older ones answer on stderr

@@ -141,7 +141,7 @@ def test_pages_from_right_to_left_are_listed_once(monkeypatch: pytest.MonkeyPatc
         ),
         (b"", ReadError, "the file is empty; export it again, or remove it"),
         (make_pdf([b"", b""]), ReadError, "all its pages are blank; put text into it"),
-        (make_scan([None], "Hello"), ReadError, "it holds only images; set `documents: {ocr: auto}`"),
+        (make_scan([None], "Hello"), ReadError, "page 1 holds only images; set `documents: {ocr: auto}`"),
     ],
     ids=["locked", "damaged", "foreign", "empty", "blank", "scanned"],
 )

@@ -74,8 +74,8 @@ def test_without_tesseract_the_install_line_is_given(write: Write, no_tesseract:
     }
     told = states(read_documents(write(files), DEFAULTS))
     line = (
-        "it holds only images; install Tesseract to have their text recognised: `apt install tesseract-ocr` (Debian, "
-        "Ubuntu) or `brew install tesseract` (macOS)"
+        "page 1 holds only images; install Tesseract to have their text recognised: `apt install tesseract-ocr` "
+        "(Debian, Ubuntu) or `brew install tesseract` (macOS)"
     )
     assert told["posts/scan.pdf"] == told["posts/photo.png"] == ("needs_ocr", line)
     assert told["posts/text.pdf"][0] == "read"
@@ -116,7 +116,7 @@ def test_recognition_can_be_switched_off(write: Write, no_tesseract: Path) -> No
     read = read_documents(write({"photo.png": make_png("A")}), DocumentSettings(ocr="off"))
     assert states(read)["posts/photo.png"] == (
         "needs_ocr",
-        "it holds only images; set `documents: {ocr: auto}` to have their text recognised",
+        "page 1 holds only images; set `documents: {ocr: auto}` to have their text recognised",
     )
 
 

@@ -222,13 +222,10 @@ def read_html(content: bytes, _: str) -> ParsedDocument:
 
 
 def convert_html(html: str, *, is_xml: bool = False) -> tuple[str, str | None]:
-    r"""Convert a page.
+    r"""Convert a page to Markdown, and say what was not read; None if all was.
 
-    Scripts, styles, hidden parts, navigation, the footer of a site and notices about cookies are left out; everything
-    else is kept.
-
-    ``is_xml``: whether it is XHTML, in which every element may be closed by its first tag (``<title/>``). It returns
-    Markdown with newlines as ``\n``, and what was not read, None if all was.
+    Scripts, styles, hidden parts, navigation, the footer of a site and notices about cookies are left out. ``is_xml``:
+    whether it is XHTML, in which every element may be closed by its first tag (``<title/>``).
     """
     from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 

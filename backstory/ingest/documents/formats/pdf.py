@@ -64,10 +64,7 @@ _PYPDF_ERRORS: Final = (
 
 
 def read_pdf(content: bytes) -> PagedFile:
-    """Read the text of all pages, the title and the date.
-
-    It raises ``ReadError`` if the file is protected by a password, or damaged.
-    """
+    """Read the text of all pages, the title and the date; raise ``ReadError`` if the file is protected or damaged."""
     with closing(_open(content)) as pdf:
         if pdf.get_formtype() != raw.FORMTYPE_NONE:
             pdf.init_forms()
@@ -104,10 +101,7 @@ def read_pdf(content: bytes) -> PagedFile:
 
 
 def draw_pdf(content: bytes, page: int, dpi: int, most_pixels: int, *, is_grey: bool) -> bytes:
-    """Draw a page, from 1, as a PNG file.
-
-    It raises ``ReadError`` if there is no such page, or it cannot be drawn.
-    """
+    """Draw a page, from 1, as a PNG file; raise ``ReadError`` if there is no such page, or it cannot be drawn."""
     with closing(_open(content)) as pdf:
         if not 1 <= page <= len(pdf):
             raise ReadError(

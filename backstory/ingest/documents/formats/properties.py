@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from backstory.ingest.documents.dates import NO_CHANGE, LastChange, find_last_change, parse_date
+from backstory.ingest.documents.dates import NO_CHANGE, find_last_change, parse_date
+from backstory.ingest.documents.parsed_document import ParsedDocument
 
 FIRST_PDF_YEAR: Final = 1993
 """PDF is not older; an earlier year comes from a clock that was never set."""
@@ -55,10 +55,7 @@ def read_title(stated: str | None) -> str | None:
 
 
 def read_pdf_date(stated: str) -> datetime | None:
-    """Return a date of the document information (``D:20240822125427+02'00'``) in UTC, or None if it is no date.
-
-    Without a time it is midnight. Without a zone it has none. A year without a day, or before PDF existed, is no date.
-    """
+    """Return a date such as ``D:20240822125427+02'00'`` in UTC, or without a zone if it has none; None for others."""
     found = _PDF_DATE.fullmatch(stated.strip())
     if found is None:
         return None
@@ -74,29 +71,22 @@ _DEFAULT_YEARS: Final = 1981
 """Programs that set no date write 1970 or 1980, where their clocks begin."""
 
 
-@dataclass(frozen=True)
-class Properties:
-    """What a file states of itself; ``change`` has no date if it states a publication, as of a book."""
+def read_properties(root: Element | None) -> ParsedDocument:
+    """Read the properties of a document of Microsoft Office, of an OpenDocument file or of an e-book, without its text.
 
-    title: str | None = None
-    published_at: datetime | None = None
-    change: LastChange = NO_CHANGE
-    tags: tuple[str, ...] = ()
-
-
-def read_properties(root: Element | None) -> Properties:
-    """Read the properties of a document of Microsoft Office, of an OpenDocument file or of an e-book."""
+    A publication, as of a book, is stated in place of a last change.
+    """
     if root is None:
-        return Properties()
-    is_book = _local(root.tag) == "metadata"
+        return ParsedDocument("")
+    is_book = local_name(root.tag) == "metadata"
     stated: defaultdict[str, list[str]] = defaultdict(list)
     for element in root.iter():
-        name = _local(element.tag)
+        name = local_name(element.tag)
         if name == "meta" and (named := element.get("property")):
             name = named.partition(":")[2] or named
         # Of a book it is its publication, unless EPUB 2 names another event; else the last change.
         if name == "date":
-            event = next((value for key, value in element.attrib.items() if _local(key) == "event"), "")
+            event = next((value for key, value in element.attrib.items() if local_name(key) == "event"), "")
             name = _EVENTS.get(event, "published") if is_book else "modified"
         if text := " ".join((element.text or "").split()):
             stated[name].append(text)
@@ -108,7 +98,8 @@ def read_properties(root: Element | None) -> Properties:
     change = find_last_change(find("created", "creation-date"), find("modified"))
     keywords = [*stated["keywords"], *stated["keyword"]]
     tags = (tag.strip() for text in keywords for tag in _SEPARATORS.split(text))
-    return Properties(
+    return ParsedDocument(
+        text="",
         title=read_title("".join(stated["title"][:1])),
         published_at=published,
         change=NO_CHANGE if published else change,
@@ -116,7 +107,7 @@ def read_properties(root: Element | None) -> Properties:
     )
 
 
-def _local(name: object) -> str:
+def local_name(name: object) -> str:
     """Return a name without its namespace; empty for a comment, which has none."""
     return name.rpartition("}")[2] if isinstance(name, str) else ""
 

@@ -96,9 +96,8 @@ def _show_json(value: Value, depth: int) -> str:
 
 def _check_depth(depth: int) -> None:
     if depth > MOST_DEPTH:
-        raise ReadError(
-            f"it is nested more than {MOST_DEPTH} levels deep; make it flatter", code="nested_too_deeply"
-        )
+        problem = f"it is nested more than {MOST_DEPTH} levels deep; make it flatter"
+        raise ReadError(problem, code="nested_too_deeply")
 
 
 def _quote(text: str) -> str:
@@ -113,10 +112,7 @@ def _describe_unread(unread: Mapping[str, Sequence[int]]) -> str | None:
 
 
 def read_csv(content: bytes, uri: str) -> ParsedDocument:
-    """Read a table whose first row names its columns; without such a row, the columns are numbered.
-
-    Nothing is left out: a row with more cells than columns keeps them, and ``unread`` counts such rows.
-    """
+    """Read a table whose first row names its columns, which else are numbered; a row with more cells keeps them all."""
     if name_binary_kind(content) or (content.strip() and not decode_head(content)):
         raise ReadError(
             "this is not a table of text; give the file the ending of its kind", code="binary_file"
@@ -213,10 +209,7 @@ def read_json_lines(content: bytes, _: str) -> ParsedDocument:
 
 
 def _parse_json(text: str) -> Value:
-    """Parse JSON with all numbers as they are written.
-
-    It raises ``JSONDecodeError`` if the text is not JSON, and ``ReadError`` if it is nested too deeply for the parser.
-    """
+    """Parse JSON with all numbers as they are written; ``ReadError`` if it is nested too deeply for the parser."""
     try:
         value: Value = json.loads(text, parse_int=Number, parse_float=Number, parse_constant=Number)
     except RecursionError:
@@ -283,11 +276,10 @@ def read_parquet(content: bytes, _: str) -> ParsedDocument:
 
 def _write_column(name: str, dtype: pl.DataType) -> pl.Expr:
     """Write the values of a column as text, but those that hold others."""
-    if dtype.is_nested():
-        return pl.col(name)
-    return (
-        pl.col(name).dt.to_string("iso") if isinstance(dtype, pl.Duration) else pl.col(name).cast(pl.String)
-    )
+    column = pl.col(name)
+    if isinstance(dtype, pl.Duration):
+        return column.dt.to_string("iso")
+    return column if dtype.is_nested() else column.cast(pl.String)
 
 
 def _holds_bytes(dtype: object) -> bool:

@@ -46,10 +46,7 @@ _LANGUAGE_OF: Final = {suffix: name for name, suffixes in _LANGUAGES.items() for
 
 
 def decode_text(content: bytes, encoding: str | None = None) -> str:
-    r"""Decode a text file, by default in the encoding that is detected, and write its line ends as ``\n``.
-
-    It raises ``ReadError`` if the bytes are not text in that encoding.
-    """
+    r"""Decode a text file, by default in the encoding that is detected, and write its line ends as ``\n``."""
     encoding = encoding or find_encoding(content)
     try:
         text = content.decode(encoding).removeprefix("\ufeff")
@@ -141,10 +138,7 @@ def convert_plain_text(text: str) -> markup.Marked:
 
 
 def read_code(content: bytes, uri: str) -> ParsedDocument:
-    """Read source code. Code that its parser refuses is cut as text, and ``unread`` says why.
-
-    It is parsed here because a file is read in a process with limits, so that what breaks a parser is refused.
-    """
+    """Read source code, and parse it here, in a process with limits. What its parser refuses is cut as text."""
     text = decode_text(content)
     if not text.strip():
         raise ReadError("the file holds no text; write some, or remove it", code="empty_document")

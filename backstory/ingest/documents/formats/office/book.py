@@ -51,14 +51,10 @@ def read_book(content: bytes, _: str) -> ParsedDocument:
 def _refuse_rights(package: Package) -> None:
     """Raise an error if chapters are encrypted, as in books with digital rights management."""
     rights = package.parse_optional(_RIGHTS)
-    for method in (
-        rights.iter("{http://www.w3.org/2001/04/xmlenc#}EncryptionMethod") if rights is not None else ()
-    ):
-        if method.get("Algorithm", "").encode() not in _FONTS:
-            raise ReadError(
-                "digital rights management protects it; get a copy without, or remove the file",
-                code="protected",
-            )
+    methods = () if rights is None else rights.iter("{http://www.w3.org/2001/04/xmlenc#}EncryptionMethod")
+    if any(method.get("Algorithm", "").encode() not in _FONTS for method in methods):
+        problem = "digital rights management protects it; get a copy without, or remove the file"
+        raise ReadError(problem, code="protected")
 
 
 def _find_main(package: Package) -> str:
@@ -72,11 +68,9 @@ def _find_main(package: Package) -> str:
 
 def _list_chapters(package: Package, main: str) -> list[str]:
     """List the names of the pages in the order of reading, without the table of contents."""
-    root = package.parse(main)
+    root, folder = package.parse(main), posixpath.dirname(main)
     pages = {
-        item.get("id", ""): posixpath.normpath(
-            posixpath.join(posixpath.dirname(main), unquote(item.get("href", "")))
-        )
+        item.get("id", ""): posixpath.normpath(posixpath.join(folder, unquote(item.get("href", ""))))
         for item in root.iterfind(f"{_OPF}manifest/{_OPF}item")
         if item.get("media-type") in _PAGES and "nav" not in item.get("properties", "").split()
     }

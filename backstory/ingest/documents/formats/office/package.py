@@ -1,8 +1,4 @@
-"""The ZIP file of an office document or an e-book, checked before a part of it is read, and its document.
-
-What a library is given is written anew from the checked parts (:meth:`Package.rewrite`), so that it never sees the file
-itself.
-"""
+"""The ZIP file of an office document or an e-book, checked before anything of it is read, and its document."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from xml.etree.ElementTree import Element, XMLParser
 
@@ -45,10 +41,7 @@ class Package:
     names: tuple[str, ...]
 
     def parse(self, name: str) -> Element:
-        """Parse a part.
-
-        It raises ``ReadError`` if the file has no such part, or it is not XML, or has a document type definition.
-        """
+        """Parse a part; raise ``ReadError`` if it is missing, is not XML, or has a document type definition."""
         if name not in self.parts:
             raise damaged(f"its part {name} is missing")
         refuse_definitions(self.parts[name], name)
@@ -64,10 +57,7 @@ class Package:
         return self.parse(name) if name in self.parts else None
 
     def rewrite(self) -> io.BytesIO:
-        """Write a ZIP file of the text parts, for a library.
-
-        It raises ``ReadError`` if a part has a document type definition.
-        """
+        """Write a ZIP file of the text parts, for a library; none may have a document type definition."""
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, content in self.parts.items():
@@ -93,11 +83,7 @@ class Package:
 
 
 def open_package(content: bytes, kind: str) -> Package:
-    """Check a file and read its text parts.
-
-    It raises ``ReadError`` if the file holds nothing; or the file is no such file, is protected by a password, is
-    damaged, or exceeds a limit.
-    """
+    """Check a file and read its text parts; raise ``ReadError`` if it is no such file, or exceeds a limit."""
     if not content:
         raise ReadError("the file is empty; save it again, or remove it", code="empty_document")
     if content.startswith(_OLE) and _ENCRYPTED not in content:
@@ -107,11 +93,11 @@ def open_package(content: bytes, kind: str) -> Package:
     if not content.startswith((b"PK", _OLE)):
         found = name_binary_kind(content)
         what = (
-            f"is {found}, although its name says otherwise"
+            f"{found}, although its name says otherwise"
             if found
-            else f"is not {kind}, although its name says so"
+            else f"not {kind}, although its name says so"
         )
-        raise ReadError(f"this {what}; give it the name of its kind, or save it again")
+        raise ReadError(f"this is {what}; give it the name of its kind, or save it again")
     parts: dict[str, bytes] = {}
     names = []
     if content.startswith(b"PK"):
@@ -182,12 +168,10 @@ def compose_document(
         raise ReadError(f"there is no text in it; {problem}", code="empty_document")
     stated = read_properties(properties)
     has_images = images and len(text) < _LITTLE_TEXT * images
-    return ParsedDocument(
+    return replace(
+        stated,
         text=text,
         title=stated.title or find_title(text),
-        published_at=stated.published_at,
-        change=stated.change,
-        tags=stated.tags,
         page_starts=starts,
         chunker="page" if starts else "markdown",
         unread="; ".join(filter(None, [*notes, unread if has_images else None])) or None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from io import BytesIO
 from itertools import accumulate
@@ -68,13 +69,9 @@ def read_sheets(content: bytes, _: str) -> ParsedDocument:
     if not "".join(texts).strip():
         raise ReadError("there is nothing in its sheets; fill one, or remove the file", code="empty_document")
     root = package.parse_optional("docProps/core.xml")
-    properties = read_properties(package.parse_optional("meta.xml") if root is None else root)
-    return ParsedDocument(
+    return replace(
+        read_properties(package.parse_optional("meta.xml") if root is None else root),
         text="".join(texts),
-        title=properties.title,
-        published_at=properties.published_at,
-        change=properties.change,
-        tags=properties.tags,
         page_starts=tuple(accumulate(map(len, texts[:-1]), initial=0)),
         chunker="rows",
         unread="; ".join(unread) or None,
@@ -168,10 +165,7 @@ def _show_numbers(package: Package, part: str, formats: Mapping[str, str]) -> It
 
 
 def show_number(number: float, code: str) -> str | None:
-    """Write a number in a format of Excel; None for a date, and for a format that is not read.
-
-    ``code``: the format, such as ``00000``, ``0.0%``, ``[h]:mm`` or ``#,##0.00 "kr"``.
-    """
+    """Write a number in a format such as ``0.0%`` or ``[h]:mm``; None for a date, and for a format that is not read."""
     sections = code.split(";")
     has_sign = number < 0 and len(sections) > 1 and bool(sections[1])
     value = abs(number) if has_sign else number

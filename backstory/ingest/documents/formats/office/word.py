@@ -22,6 +22,7 @@ from backstory.ingest.documents.formats.office.package import (
     open_package,
     require_office,
 )
+from backstory.ingest.documents.formats.properties import local_name
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
 _WORD: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -66,10 +67,7 @@ def read_word(content: bytes, _: str) -> ParsedDocument:
 
 
 def _convert(package: Package) -> str:
-    """Convert a document to HTML.
-
-    It raises ``ReadError`` if one of its parts is damaged.
-    """
+    """Convert a document to HTML; raise ``ReadError`` if one of its parts is damaged."""
     from mammoth import convert_to_html
 
     for name in _TEXTS:
@@ -110,14 +108,16 @@ def _make_run(text: str, tail: str | None) -> Element:
 
 def _write_formula(element: Element) -> str:
     """Write a formula on one line: fractions with a slash, exponents after ``^``, indices after ``_``."""
-    name = _name(element)
+    name = local_name(element.tag)
     if name == "t":
         return element.text or ""
     if name.endswith("Pr"):
         return _write_operator(element)
     if name == "f":
-        return "/".join(_group(_write_formula(part)) for part in element if not _name(part).endswith("Pr"))
-    parts = [(_name(part), _write_formula(part)) for part in element]
+        return "/".join(
+            _group(_write_formula(part)) for part in element if not local_name(part.tag).endswith("Pr")
+        )
+    parts = [(local_name(part.tag), _write_formula(part)) for part in element]
     if name == "rad":
         degree, inner = ("".join(text for kind, text in parts if kind == wanted) for wanted in ("deg", "e"))
         return f"√{f'[{degree}]' if degree else ''}{_group(inner)}"
@@ -133,25 +133,18 @@ def _write_formula(element: Element) -> str:
     return written
 
 
-def _name(element: Element) -> str:
-    return str(element.tag).rpartition("}")[2]
-
-
 def _write_operator(properties: Element) -> str:
     """Return the sign of a sum or an integral, which stands in its properties."""
-    if not str(properties.tag).endswith("naryPr"):
+    if local_name(properties.tag) != "naryPr":
         return ""
-    signs = (value for part in properties if str(part.tag).endswith("}chr") for value in part.attrib.values())
+    signs = (value for part in properties if local_name(part.tag) == "chr" for value in part.attrib.values())
     return next(signs, "∫")
 
 
 def _group(text: str) -> str:
     """Put brackets around more than one letter or number, since letters beside each other are multiplied."""
-    return (
-        text
-        if len(text) == 1 or text.replace(".", "").isdecimal() or _IN_BRACKETS.fullmatch(text)
-        else f"({text})"
-    )
+    is_one = len(text) == 1 or text.replace(".", "").isdecimal() or _IN_BRACKETS.fullmatch(text)
+    return text if is_one else f"({text})"
 
 
 DOCX: Final = DocumentFormat(
