@@ -70,8 +70,8 @@ class Fields:
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a field's texts without duplicates: the items of a list, or a text split at commas, else at spaces."""
         written, value = self._get(name)
-        if isinstance(value, str):
-            value = value.split(",") if "," in value else value.split()
+        if value is not None and not isinstance(value, list | dict):
+            value = str(value).split("," if "," in str(value) else None)
         items = [] if value is None else value
         if not isinstance(items, list) or any(isinstance(item, list | dict) for item in items):
             raise ReadError(

@@ -33,6 +33,7 @@ WORDLESS: Final = (
 """The error of a file whose pages are images in which no text is recognised."""
 _LITTLE_CONFIDENCE: Final = 0.6
 """Below this mean confidence a recognised page is named, because many of its words are wrong."""
+_BLANK: Final = "all its pages are blank; put text into it, or remove the file"
 _DAMAGED: Final = "cannot be read: the file is damaged; write or export it again"
 _MOST_PAGES: Final = 500
 """Pages that are recognised in one file; each takes seconds."""
@@ -158,10 +159,11 @@ def compose_document(paged: PagedFile, recognition: Recognition) -> ParsedDocume
         confidences += [page.confidence for page in recognised]
     unread = _list_unread(paged, recognition, confidences)
     if not any(text.strip() for text in texts):
-        wordless = (
-            WORDLESS if paged.pictures else "all its pages are blank; put text into it, or remove the file"
-        )
-        raise ReadError("; ".join(unread) or wordless, code=_name_problem(paged, recognition))
+        code = "damaged_file" if paged.damaged else "empty_document"
+        if recognition.failures or (paged.pictures and recognition.obstacle):
+            code = "read" if recognition.failures else "needs_ocr"
+        wordless = WORDLESS if paged.pictures else _BLANK
+        raise ReadError("; ".join(unread) or wordless, code=code)
     return ParsedDocument(
         text=PAGE_BREAK.join(texts),
         title=paged.title,
@@ -171,15 +173,6 @@ def compose_document(paged: PagedFile, recognition: Recognition) -> ParsedDocume
         confidences=tuple(confidences) if recognition.pages else (),
         unread="; ".join(unread) or None,
     )
-
-
-def _name_problem(paged: PagedFile, recognition: Recognition) -> str:
-    """Name why a file gives no text."""
-    if recognition.failures:
-        return "read"
-    if paged.pictures and recognition.obstacle:
-        return "needs_ocr"
-    return "damaged_file" if paged.damaged else "empty_document"
 
 
 def _list_unread(

@@ -47,7 +47,7 @@ def test_what_is_beyond_the_limits_of_a_sheet_is_named(monkeypatch: pytest.Monke
     assert document.text == "aa | bb\n1 | 2\n1 | 2\n"
     assert document.unread == (
         "only the first 3 rows of the sheet 'Beds' were read; split the file; "
-        "only the first 2 columns of the sheet 'Beds' were read; split it"
+        "only the first 2 columns of 'Beds' were read; split the sheet"
     )
 
 

@@ -198,13 +198,11 @@ def read_html(content: bytes, _: str) -> ParsedDocument:
     """Read a page; title, date and tags are those that it states for programs, else its first heading is the title."""
     html = decode_text(content, find_html_encoding(content))
     text, unread = convert_html(html, is_xml=_XHTML.match(html) is not None)
-    if not text.strip() and unread is not None:
-        raise ReadError(unread, code="nested_too_deeply")
     if not text.strip():
-        raise ReadError(
-            "the page shows no text without its scripts; save it from a browser, or remove the file",
-            code="empty_document",
+        problem = (
+            unread or "the page shows no text without its scripts; save it from a browser, or remove the file"
         )
+        raise ReadError(problem, code="nested_too_deeply" if unread else "empty_document")
     head = HtmlHead()
     try:
         head.feed(html)

@@ -104,9 +104,8 @@ def draw_pdf(content: bytes, page: int, dpi: int, most_pixels: int, *, is_grey: 
     """Draw a page, from 1, as a PNG file; raise ``ReadError`` if there is no such page, or it cannot be drawn."""
     with closing(_open(content)) as pdf:
         if not 1 <= page <= len(pdf):
-            raise ReadError(
-                f"there is no page {page}: the number of pages is {len(pdf)}", code="unknown_page"
-            )
+            problem = f"there is no page {page}: the number of pages is {len(pdf)}"
+            raise ReadError(problem, code="unknown_page")
         try:
             opened = pdf[page - 1]
             width, height = opened.get_size()
@@ -119,9 +118,8 @@ def draw_pdf(content: bytes, page: int, dpi: int, most_pixels: int, *, is_grey: 
                 scale=scale, grayscale=is_grey, rev_byteorder=not is_grey, prefer_bgrx=False
             )
         except (pypdfium2.PdfiumError, ValueError) as error:
-            raise ReadError(
-                "the page cannot be drawn: the file is damaged; write or export it again", code="damaged_file"
-            ) from error
+            problem = "the page cannot be drawn: the file is damaged; write or export it again"
+            raise ReadError(problem, code="damaged_file") from error
         return _encode_png(bitmap, is_grey=is_grey)
 
 
@@ -185,22 +183,21 @@ def _is_scan(page: pypdfium2.PdfPage) -> bool:
 
 def _turn_right_to_left(pdf: pypdfium2.PdfDocument, texts: list[str]) -> list[str]:
     """Replace the pages in a script from right to left by what pypdf reads; return what to say about them."""
-    turned = [number for number, text in enumerate(texts, 1) if _RIGHT_TO_LEFT.search(text)]
+    turned = [place for place, text in enumerate(texts) if _RIGHT_TO_LEFT.search(text)]
     if not turned:
         return []
     copy = io.BytesIO()
     pdf.save(copy, flags=raw.FPDF_REMOVE_SECURITY)  # repaired, and readable without a package for ciphers
     reader: pypdf.PdfReader | None = None
     unsure: list[int] = []
-    for number in turned:
+    for place in turned:
         try:
             reader = reader or pypdf.PdfReader(copy)  # which lists all pages
-            text = clean_page(reader.pages[number - 1].extract_text())
+            text = clean_page(reader.pages[place].extract_text())
         except _PYPDF_ERRORS:
             text = ""
-        texts[number - 1] = text or texts[number - 1]
-        if not text:
-            unsure.append(number)
+        texts[place] = text or texts[place]
+        unsure += [] if text else [place + 1]
     where = "may stand in a wrong order; export the file again"
     return [f"the letters of {list_pages(unsure)} {where}"] if unsure else []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from contextlib import suppress
-from datetime import datetime
+from datetime import MAXYEAR, datetime
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -62,7 +62,7 @@ def read_pdf_date(stated: str) -> datetime | None:
     year, month, day, hour, minute, second, zone = found.groups("")
     time = f"{hour or '00'}:{minute or '00'}:{min(second or '00', '59')}"
     moment = _read_date(f"{year}-{month}-{day} {time} {zone.replace(chr(39), '')}")
-    return moment if moment and moment.year >= FIRST_PDF_YEAR else None
+    return moment if moment and FIRST_PDF_YEAR <= moment.year < MAXYEAR else None
 
 
 _SEPARATORS: Final = re.compile(r"[,;\n]")

@@ -57,9 +57,8 @@ def decode_text(content: bytes, encoding: str | None = None) -> str:
             f"line {line}: this is not {name} text; save the file as UTF-8", code="not_utf8"
         ) from error
     if encoding != UTF8 and (name_binary_kind(content) or _CONTROL.search(text)):
-        raise ReadError(
-            "this is not text; remove the file, or give its name another ending", code="binary_file"
-        )
+        problem = "this is not text; remove the file, or give its name another ending"
+        raise ReadError(problem, code="binary_file")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -132,9 +131,8 @@ def _read_marked(convert: Callable[[str], markup.Marked]) -> Callable[[bytes, st
 def convert_plain_text(text: str) -> markup.Marked:
     """Find the title of a plain text: a short first line that is no sentence, before a blank line and more text."""
     match = _TITLE_LINE.match(text)
-    if match is None or not any(map(str.isalpha, match[1])) or match[1].endswith(_ENDS):
-        return text, []
-    return text, [("title", match[1])]
+    is_title = match and any(map(str.isalpha, match[1])) and not match[1].endswith(_ENDS)
+    return text, [("title", match[1])] if match and is_title else []
 
 
 def read_code(content: bytes, uri: str) -> ParsedDocument:
@@ -146,9 +144,7 @@ def read_code(content: bytes, uri: str) -> ParsedDocument:
     language = _LANGUAGE_OF.get(path.suffix.lower())
     problem = None
     if len(text) > MOST_CODE_CHARACTERS:
-        problem = (
-            f"the code has {len(text):,} characters, more than the {MOST_CODE_CHARACTERS:,} that are parsed"
-        )
+        problem = f"the code has more characters than the {MOST_CODE_CHARACTERS:,} that are parsed"
     elif language is not None:
         try:
             find_definitions(text, language)

@@ -58,9 +58,7 @@ def read_sheets(content: bytes, _: str) -> ParsedDocument:
             if (kept := sum(length <= left for length in lengths)) < len(lines):
                 unread.append(f"only the first {kept:,} rows of the sheet {name!r} were read; split the file")
             if sheet.width > MOST_COLUMNS:
-                unread.append(
-                    f"only the first {MOST_COLUMNS} columns of the sheet {name!r} were read; split it"
-                )
+                unread.append(f"only the first {MOST_COLUMNS} columns of {name!r} were read; split the sheet")
             sheets[name] = lines[:kept]
             left -= sum(map(len, lines[:kept])) + kept
     except CalamineError as error:

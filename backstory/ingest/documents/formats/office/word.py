@@ -26,11 +26,6 @@ from backstory.ingest.documents.formats.properties import local_name
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
 _WORD: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_STRICT: Final = "{http://purl.oclc.org/ooxml/wordprocessingml/main}"
-_MATH: Final = (
-    "{http://schemas.openxmlformats.org/officeDocument/2006/math}",
-    "{http://purl.oclc.org/ooxml/officeDocument/math}",
-)
 _WRAPPERS: Final = ("fldSimple", "dir", "bdo")
 """Elements around runs of text whose content mammoth does not read."""
 
@@ -90,10 +85,10 @@ def _complete_part(content: bytes, root: Element) -> bytes:
         return content
     for element in list(root.iter()):
         namespace, _, name = str(element.tag).rpartition("}")
-        if name in _WRAPPERS and f"{namespace}}}" in (_WORD, _STRICT):
+        if name in _WRAPPERS and "wordprocessingml" in namespace:
             element.tag = f"{namespace}}}smartTag"
         for place, child in enumerate(element):
-            if child.tag in [f"{math}{kind}" for math in _MATH for kind in ("oMath", "oMathPara")]:
+            if local_name(child.tag) in ("oMath", "oMathPara"):
                 element[place] = _make_run(_write_formula(child), child.tail)
     written: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return written
