@@ -243,9 +243,12 @@ def test_media_are_in_windows_and_in_no_query(made_workspace: Workspace) -> None
 
 
 def test_names_of_one_phone_become_the_pseudonyms_of_the_other(workspace: Workspace) -> None:
-    text = (workspace.chats_dir / "garden.txt").read_text(encoding="utf-8")
+    folder = workspace.chats_dir / "garden"
+    folder.mkdir()
+    export = (workspace.chats_dir / "garden.txt").rename(folder / "mine.txt")
+    text = export.read_text(encoding="utf-8")
     other = text.replace("Ben Okri", "Uncle Benny").replace("<Media omitted>", "<Medien ausgeschlossen>")
-    (workspace.chats_dir / "chat of Uncle Benny.txt").write_text(other, encoding="utf-8")
+    (folder / "chat of Uncle Benny.txt").write_text(other, encoding="utf-8")
     run_pipeline(workspace)
     messages = workspace.tables.read("messages")
     assert len(messages) == 12
@@ -253,9 +256,7 @@ def test_names_of_one_phone_become_the_pseudonyms_of_the_other(workspace: Worksp
     assert messages["conversation_id"].n_unique() == 1
     for table in TABLES:
         assert "Benny" not in str(workspace.tables.read(table).to_dicts()), table
-    reasons = workspace.tables.read("sources", ["conversations"])["reason"].drop_nulls()
-    assert len(reasons) == 1
-    assert "people with another name here: 1" in reasons[0]
+    assert workspace.tables.read("sources", ["conversations"])["reason"].drop_nulls().len() == 1
     assert find_leaks(workspace, "messages").is_empty()
 
 
