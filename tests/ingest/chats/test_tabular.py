@@ -181,7 +181,7 @@ def test_bad_lines_of_json_are_quarantined_one_by_one(read_text: ReadText) -> No
         (5, "the timestamp is neither ISO 8601 nor a number of seconds since 1970"),
         (6, "the column message holds a list, not text"),
         (7, "there is neither an author nor a message"),
-        (8, "byte 52 of the line (0xeb) is not UTF-8; save the file as UTF-8"),
+        (8, "the line is not utf-8, as others are; save the file as UTF-8"),
         (9, "the column message holds half of a UTF-16 surrogate pair"),
         (10, "not JSON"),
     ]
