@@ -43,16 +43,11 @@ _FORMS = tuple(
 
 
 def parse_date(text: str) -> datetime:
-    """Read a date, or a date and time.
+    """Read a date, or a date and time: in UTC, or without a zone if the text states none.
 
-    The supported forms are those of YAML, TOML and ISO 8601 (``2025-03-04``, ``2025-03-04T10:00:00Z``,
-    ``2025-03-04 10:00 +0200``, ``20250304``), a year in front of slashes or dots (``2025/03/04``),
-    and English month names in either order (``4 March 2025``, ``Mar 4th, 2025 10:30 AM``,
-    ``Tue, 04 Mar 2025 10:00:00 +0000``), with or without a day of the week. ``04/03/2025`` is refused, since either
-    number could be the month.
-
-    It returns the datetime in UTC, or without a zone if the text states none; the default time is midnight. It raises
-    ``ValueError`` if the text has no supported form, or the day does not exist.
+    The supported forms are those of YAML, TOML and ISO 8601 (``2025-03-04T10:00:00Z``, ``20250304``), a year in front
+    of slashes or dots (``2025/03/04``), and English month names in either order (``4 March 2025``, ``Tue, 04 Mar 2025
+    10:00:00 +0000``). Any other raises ``ValueError``: in ``04/03/2025``, either number could be the month.
     """
     written = " ".join(text.split()).removeprefix("[[").removesuffix("]]")
     match = next((found for form in _FORMS if (found := form.fullmatch(written))), None)
@@ -105,15 +100,12 @@ _FOLDER = re.compile(rf"(?:.*/)?({_YEAR})([-/])([0-9]{{2}})\2([0-9]{{2}})", re.D
 
 
 def split_dated_name(uri: str) -> tuple[str | None, str]:
-    """Find the date in a path, and the slug.
+    """Find the date in a path, as ``YYYY-MM-DD``, and the slug: the name without its suffix and a date in front of it.
 
     The file name has priority: first ``2025-03-04-my-post.md``, which always counts as a date, even if the day does
     not exist; then ``20250304 My post.md``, ``2025_03_04_my-post.md`` and ``My post 2025-03-04.md``. The folders
     follow, the innermost first: ``2025/03/04/my-post.md`` and ``2025-03-04/my-post.md``. A file called ``index`` gets
     the name of its folder.
-
-    ``uri``: path of a file, with ``/``. It returns the date as ``YYYY-MM-DD``, or None, and the slug: the name without
-    its suffix and without a leading date of the form ``2025-03-04``.
     """
     path = PurePosixPath(uri)
     name = path.parent.name if path.stem == "index" and path.parent.name else path.stem

@@ -114,9 +114,8 @@ class Fields:
         for name in ("draft", "isDraft"):
             written, value = self._get(name)
             if value not in (None, "", []) and self._word(name) not in _YES | _NO:
-                raise ReadError(
-                    f"the field {written} must be true or false, not {value!r}", code="invalid_field"
-                )
+                problem = f"the field {written} must be true or false, not {value!r}"
+                raise ReadError(problem, code="invalid_field")
         return (
             any(self._word(name) in _YES for name in ("draft", "isDraft"))
             or any(self._word(name) in _NO for name in ("published", "publish"))
@@ -180,9 +179,8 @@ def _naming_problems(language: str) -> Iterator[None]:
     try:
         yield
     except RecursionError as error:
-        raise ReadError(
-            "the front matter is nested too deeply; make it flat", code="nested_too_deeply"
-        ) from error
+        problem = "the front matter is nested too deeply; make it flat"
+        raise ReadError(problem, code="nested_too_deeply") from error
     except (YAMLError, ValueError, OverflowError) as error:
         place = error.problem_mark if isinstance(error, MarkedYAMLError) else None
         problem = error.problem if isinstance(error, MarkedYAMLError) else str(error).partition("\n")[0]

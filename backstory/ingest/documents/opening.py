@@ -60,11 +60,8 @@ def open_inside(root: Path, path: Path, *, most_bytes: int | None = None) -> Ite
     except FileNotFoundError:
         raise
     except OSError as error:
-        unreadable = (
-            "unreadable_file",
-            f"the file cannot be read ({error.strerror}); make it readable, or remove it",
-        )
-        code, problem = _REFUSALS.get(error.errno or 0, unreadable)
+        other = f"the file cannot be read ({error.strerror}); make it readable, or remove it"
+        code, problem = _REFUSALS.get(error.errno or 0, ("unreadable_file", other))
         raise ReadError(problem, code=code) from error
 
 

@@ -47,11 +47,7 @@ _GARBLED_SHARE: Final = 0.3
 
 @dataclass(frozen=True)
 class PagedFile:
-    """What a file of pages holds before text is recognised in its images.
-
-    ``pictures`` are pages, from 1, whose text has to be recognised, and ``damaged`` those that cannot be read;
-    ``notes`` say what else was not read, or not surely.
-    """
+    """What a file of pages holds before text is recognised in its ``pictures``; ``damaged`` pages cannot be read."""
 
     texts: tuple[str, ...]
     pictures: tuple[int, ...] = ()
@@ -118,7 +114,8 @@ def join_hyphenated(pages: Sequence[str]) -> list[str]:
         is_cut = first[-1].islower() and rest[0].islower() and not is_own
         return f"{before}{first}{'' if is_cut else '-'}{rest}"
 
-    return [_drop_marks(_BROKEN.sub(join, page)) for page in pages]
+    marks = str.maketrans({"\u00ad": "", **dict.fromkeys(_BREAK_MARKS, "-")})
+    return [_BROKEN.sub(join, page).translate(marks) for page in pages]
 
 
 def drop_running_heads(pages: Sequence[str]) -> list[str]:
@@ -163,7 +160,3 @@ def is_garbled(text: str) -> bool:
         for character in letters
     )
     return unknown > _GARBLED_SHARE * len(letters)
-
-
-def _drop_marks(page: str) -> str:
-    return page.replace("\u00ad", "").replace("\x02", "-").replace("\ufffe", "-")

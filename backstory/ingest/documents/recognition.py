@@ -87,7 +87,7 @@ def recognise_pages(
     """Recognise the text in an image file, with the words that are cut at the ends of lines joined.
 
     The caller runs it in the process with limits: Tesseract has the processor time of that process, its own limit of
-    memory (on Linux), and ends with it. It raises ``ReadError`` if it cannot read the image, or exceeded a limit.
+    memory (on Linux), and ends with it.
     """
     # Threads would multiply its time, and not its speed. The program is that of the PATH; no argument is of the file.
     environment = _make_environment() | {"OMP_THREAD_LIMIT": "1"}

@@ -31,10 +31,8 @@ _DRAFT_BESIDE: Final = "a draft beside a post that a person has edited; merge th
 
 def drop_former_posts(documents: pl.DataFrame) -> pl.DataFrame:
     """Drop earlier revisions and tombstones of written posts: what Backstory wrote before is no history to keep."""
-    is_former = pl.col("uri").str.starts_with(WRITTEN_PREFIX) & pl.col("status").is_in(
-        ["superseded", "deleted"]
-    )
-    return documents.filter(~is_former)
+    is_former = pl.col("status").is_in(["superseded", "deleted"])
+    return documents.filter(~(is_former & pl.col("uri").str.starts_with(WRITTEN_PREFIX)))
 
 
 def is_of_source(uri: str) -> bool:

@@ -64,24 +64,10 @@ def test_a_field_that_holds_no_date_is_named(name: str) -> None:
         read(f"---\ntitle: A\n{name}: soon\n---\nText")
 
 
-MARKS = [
-    "---",
-    "+++",
-    "{",
-    '"a": 1,',
-    '"b": true',
-    "}",
-    "draft: x",
-    "...",
-    "title: a",
-    "date: 2024-01-01",
-    "a: &x 1",
-    "b: *x",
-    "- c",
-    "t = 'a'",
-    "# h",
-    "",
-]
+MARKS = (
+    "---", "+++", "{", '"a": 1,', '"b": true', "}", "draft: x", "...", "title: a", "date: 2024-01-01", "a: &x 1",
+    "b: *x", "- c", "t = 'a'", "# h", "",
+)  # fmt: skip
 LINES = st.lists(st.sampled_from(MARKS) | st.text(max_size=12), max_size=8)
 
 

@@ -51,35 +51,12 @@ def test_what_is_nested_too_deeply_in_a_part_is_left_out_and_said() -> None:
         assert document.unread
 
 
-HTML = [
-    "<p>",
-    "</p>",
-    "<table>",
-    "<td>",
-    "<ul>",
-    "<li>",
-    "<!--",
-    "-->",
-    "<a href='",
-    "&#xD800;",
-    "<title>",
-    "é",
-]
-MARKUP = [
-    "",
-    "====",
-    "----",
-    "Title",
-    ":a: b",
-    "..",
-    ".. x",
-    ".. code::",
-    "   in",
-    "x::",
-    "* h",
-    "```",
-    "# z",
-]
+HTML = (
+    "<p>", "</p>", "<table>", "<td>", "<ul>", "<li>", "<!--", "-->", "<a href='", "&#xD800;", "<title>", "é",
+)  # fmt: skip
+MARKUP = (
+    "", "====", "----", "Title", ":a: b", "..", ".. x", ".. code::", "   in", "x::", "* h", "```", "# z",
+)  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(HTML)))

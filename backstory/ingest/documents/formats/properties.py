@@ -38,11 +38,7 @@ _NO_TITLE: Final = re.compile(
 
 
 def read_title(stated: str | None) -> str | None:
-    """Return the title of a document, or None if a program filled the field.
-
-    The name of a file (``x.doc``, ``Microsoft Word - x.doc``), what a program calls any document (``untitled``,
-    ``Document1``), a number, and whole paragraphs are no titles.
-    """
+    """Return the title of a document; None for the name of a file, a number, a paragraph, or ``untitled`` and such."""
     title = " ".join("".join(char if char.isprintable() else " " for char in stated or "").split())
     title = _PROGRAM.sub("", title, count=1) if _PROGRAM.match(title) else title
     is_title = (

@@ -114,9 +114,8 @@ def _describe_unread(unread: Mapping[str, Sequence[int]]) -> str | None:
 def read_csv(content: bytes, uri: str) -> ParsedDocument:
     """Read a table whose first row names its columns, which else are numbered; a row with more cells keeps them all."""
     if name_binary_kind(content) or (content.strip() and not decode_head(content)):
-        raise ReadError(
-            "this is not a table of text; give the file the ending of its kind", code="binary_file"
-        )
+        problem = "this is not a table of text; give the file the ending of its kind"
+        raise ReadError(problem, code="binary_file")
     text = decode_lines(content)
     lines = text.lines.to_list()
     unread: defaultdict[str, list[int]] = defaultdict(list)

@@ -53,9 +53,8 @@ def decode_text(content: bytes, encoding: str | None = None) -> str:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         name = "UTF-8" if encoding == UTF8 else encoding
-        raise ReadError(
-            f"line {line}: this is not {name} text; save the file as UTF-8", code="not_utf8"
-        ) from error
+        problem = f"line {line}: this is not {name} text; save the file as UTF-8"
+        raise ReadError(problem, code="not_utf8") from error
     if encoding != UTF8 and (name_binary_kind(content) or _CONTROL.search(text)):
         problem = "this is not text; remove the file, or give its name another ending"
         raise ReadError(problem, code="binary_file")

@@ -155,10 +155,7 @@ def compose_document(
     starts: tuple[int, ...] = (),
     notes: Iterable[str | None] = (),
 ) -> ParsedDocument:
-    """Compose a document whose title is that of its properties, else its first heading.
-
-    Images are named as unread if the document has little text beside them. It raises ``ReadError`` if there is no text.
-    """
+    """Compose a document; images are named as unread if it has little text beside them."""
     unread = (
         count(images, "image was", "images were")
         + " not read; export the document as PDF, whose images can be recognised"

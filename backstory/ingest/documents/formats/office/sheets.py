@@ -79,11 +79,10 @@ def read_sheets(content: bytes, _: str) -> ParsedDocument:
 def _write_pages(sheets: Mapping[str, list[str]]) -> list[str]:
     """Write each sheet as a page of one row per line; of several sheets, the first line begins with the name."""
     has_names = sum(map(bool, sheets.values())) > 1
-    pages = []
-    for name, lines in sheets.items():
-        headed = [f"{' '.join(name.split())}: {lines[0]}", *lines[1:]] if has_names and lines else lines
-        pages.append("\n".join([*headed, ""]) or "\n")
-    return pages
+    names = [f"{' '.join(name.split())}: " if has_names and lines else "" for name, lines in sheets.items()]
+    return [
+        name + ("\n".join([*lines, ""]) or "\n") for name, lines in zip(names, sheets.values(), strict=True)
+    ]
 
 
 def _write_rows(sheet: CalamineSheet, shown: Mapping[Place, str]) -> Iterator[str]:
