@@ -203,7 +203,12 @@ def _abbreviates(words: str, following: str, text: str, after: int) -> bool:
     names = {".".join(parts[place:]) for place in range(len(parts))}
     lists = _read_lists()
     is_small = following.islower() or following.isdecimal()
-    may_be_name = following.isupper() and _read_word(text, after) not in list_all_stop_words()
+    is_before_stop = (
+        text[after + 1 : after + 2] == "."
+    )  # a further initial, which may be a word in some language
+    may_be_name = following.isupper() and (
+        is_before_stop or _read_word(text, after) not in list_all_stop_words()
+    )
     if not names.isdisjoint(lists.never_last):
         return True
     if written[-1][0].isupper() and parts[-1] in lists.before_name:

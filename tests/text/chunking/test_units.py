@@ -33,7 +33,7 @@ def test_sentences_end_where_readers_see_it(text: str, expected: list[str]) -> N
     [
         "Bring tools, e.g. a wrench",
         "It is the same, i.e. Monday",
-        "Dr. Jones met J. R. Smith at St. Mary's",
+        "Dr. Jones met J. R. Smith and C. J. Marsh at St. Mary's",
         "See No. 5, approx. 3.5 km, at 7.30 p.m. on Monday",
         "Wait... what is that… no",
         "We met at 19.30 and paid 3.50 for it",
