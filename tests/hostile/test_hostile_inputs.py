@@ -1,5 +1,6 @@
 """Whatever lies in the folders of a workspace, a reader ends with a status for it, and reads what lies beside it."""
 
+import encodings.cp437  # noqa: F401 - names in archives, which a user without rights cannot load
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path

@@ -143,7 +143,7 @@ def read_code(content: bytes, uri: str) -> ParsedDocument:
     language = _LANGUAGE_OF.get(path.suffix.lower())
     problem = None
     if len(text) > MOST_CODE_CHARACTERS:
-        problem = f"the code has more characters than the {MOST_CODE_CHARACTERS:,} that are parsed"
+        problem = f"the code has more than the {MOST_CODE_CHARACTERS:,} characters that are parsed"
     elif language is not None:
         try:
             find_definitions(text, language)
