@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import PurePosixPath
-from typing import IO, Any, Final
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from backstory.base.environment import BUCKET_VARIABLE
-from backstory.base.errors import ReadError, SettingsError
+from backstory.base.errors import BackstoryError, ReadError, SettingsError
 from backstory.base.extras import require_extra
 from backstory.base.ids import digest
-from backstory.ingest.documents.opening import require_size
 from backstory.ingest.sources.mirror import RemoteFile, RemoteListing
 from backstory.ingest.zips import leads_out
 from backstory.settings.inputs import find_credential
 
-_BYTES_AT_ONCE: Final = 1 << 20
+BYTES_AT_ONCE: Final = 1 << 20
 _MOST_LIST_BYTES: Final = 1 << 20
 _MOST_ADDRESSES: Final = 10_000
 _SECONDS: Final = 60
@@ -58,16 +58,15 @@ class AddressRemote:
         import fsspec
 
         options = self._choose_options()
-        try:
-            self._files, root = fsspec.core.url_to_fs(self._address, **options)
+        with naming_failures():
+            try:
+                self._files, root = fsspec.core.url_to_fs(self._address, **options)
+            except ImportError as error:
+                raise SettingsError(
+                    f"documents.sources: the address of a source needs a package that is not installed ({error})"
+                ) from error
             self._files.invalidate_cache()
             found: dict[str, dict[str, Any]] = self._files.find(root, detail=True)
-        except ImportError as error:
-            raise SettingsError(
-                f"documents.sources: the address of a source needs a package that is not installed ({error})"
-            ) from error
-        except list_errors() as error:
-            raise ReadError(describe_failure(error)) from error
         files: dict[str, RemoteFile] = {}
         refused: dict[str, str] = {}
         for key, info in found.items():
@@ -77,8 +76,8 @@ class AddressRemote:
                     "its name points elsewhere or cannot be displayed; rename it"
                 )
             else:
-                files[path] = RemoteFile(key, make_stamp(info), info.get("size"))
-        return RemoteListing(files, refused)
+                files[path] = _describe(key, info)
+        return RemoteListing(files=files, refused=refused)
 
     def _choose_options(self) -> dict[str, dict[str, object]]:
         """Return the options of each part of the address.
@@ -98,9 +97,9 @@ class AddressRemote:
         # Not kept by fsspec for whoever names the same place with other credentials.
         return {kind: {**self._credentials[kind], "skip_instance_cache": True} for kind in needed}
 
-    def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
-        """Write the content of a file."""
-        _copy(self._files, file, target, most_bytes)
+    def read(self, file: RemoteFile) -> Iterator[bytes]:
+        """Read the content of a file."""
+        return _read(self._files, file.key)
 
 
 class PagesRemote:
@@ -128,9 +127,10 @@ class PagesRemote:
         refused: dict[str, str] = {}
         for address in dict.fromkeys((*self._addresses, *self._read_list())):
             try:
-                info: dict[str, Any] = self._web.info(address)
-            except list_errors() as error:
-                refused[name_page(address, "")] = describe_failure(error)
+                with naming_failures():
+                    info: dict[str, Any] = self._web.info(address)
+            except ReadError as error:
+                refused[address] = str(error)
                 continue
             path = name_page(address, str(info.get("mimetype", "")))
             if path in files:
@@ -138,21 +138,21 @@ class PagesRemote:
                     "another address of the source is kept under the same name; name one of the two"
                 )
                 continue
-            files[path] = RemoteFile(address, make_stamp(info), info.get("size"))
-        return RemoteListing(files, refused)
+            files[path] = _describe(address, info)
+        return RemoteListing(files=files, refused=refused)
 
-    def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
-        """Write the content of an address."""
-        _copy(self._web, file, target, most_bytes, block_size=0)
+    def read(self, file: RemoteFile) -> Iterator[bytes]:
+        """Read the content of an address."""
+        return _read(self._web, file.key, block_size=0)
 
     def _read_list(self) -> list[str]:
         if self._list_address is None:
             return []
-        try:
-            with self._web.open(self._list_address, "rb", block_size=0) as opened:
-                text = opened.read(_MOST_LIST_BYTES + 1)
-        except list_errors() as error:
-            raise ReadError(f"the list of addresses: {describe_failure(error)}") from error
+        with (
+            naming_failures("the list of addresses: "),
+            self._web.open(self._list_address, "rb", block_size=0) as opened,
+        ):
+            text: bytes = opened.read(_MOST_LIST_BYTES + 1)
         lines = [line.strip() for line in text.decode("utf-8", "replace").splitlines()]
         addresses = [line for line in lines if line and not line.startswith("#")]
         if len(text) > _MOST_LIST_BYTES or len(addresses) > _MOST_ADDRESSES:
@@ -187,41 +187,33 @@ def name_page(address: str, kind: str) -> str:
     return str(path.with_name(f"{stem}{query}{suffix or ending or ''}"))
 
 
-def make_stamp(info: Mapping[str, Any]) -> str:
-    """Return what changes with the content of a file; empty if nothing but perhaps its size is known."""
-    known = [f"{name}={info[name]}" for name in _STAMPS if info.get(name) not in (None, "")]
-    return " ".join([*known, f"size={info.get('size')}"]) if known else ""
+def _describe(key: str, info: Mapping[str, Any]) -> RemoteFile:
+    """Describe a file; it has no stamp if nothing but perhaps its size is known."""
+    stamp = " ".join(f"{name}={info[name]}" for name in _STAMPS if info.get(name) not in (None, ""))
+    return RemoteFile(key=key, stamp=stamp, size=info.get("size"))
 
 
-def _copy(files: Any, file: RemoteFile, target: IO[bytes], most_bytes: int, **options: int) -> None:
-    try:
-        with files.open(file.key, "rb", **options) as opened:
-            copy_limited(iter(lambda: opened.read(_BYTES_AT_ONCE), b""), target, most_bytes)
-    except list_errors() as error:
-        raise ReadError(describe_failure(error)) from error
+def _read(files: Any, key: str, **options: int) -> Iterator[bytes]:
+    with naming_failures(), files.open(key, "rb", **options) as opened:
+        while part := opened.read(BYTES_AT_ONCE):
+            yield part
 
 
-def copy_limited(parts: Iterator[bytes], target: IO[bytes], most_bytes: int) -> None:
-    """Write parts of a content one after another.
-
-    It raises ``ReadError`` if they have more bytes than allowed.
-    """
-    written = 0
-    for part in parts:
-        written += len(part)
-        require_size(written, most_bytes)
-        target.write(part)
-
-
-def list_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that fetching may raise, by whatever packages are loaded."""
+@contextmanager
+def naming_failures(what: str = "") -> Iterator[None]:
+    """Raise ``ReadError`` with the reason for what fetching may raise, by whatever packages are loaded."""
     loaded = [
         getattr(sys.modules[module], name)
         for module, names in _ERRORS.items()
         if module in sys.modules
         for name in names
     ]
-    return (OSError, EOFError, NotImplementedError, ValueError, *loaded)
+    try:
+        yield
+    except BackstoryError:
+        raise
+    except (OSError, EOFError, NotImplementedError, ValueError, *loaded) as error:
+        raise ReadError(f"{what}{describe_failure(error)}") from error
 
 
 def describe_failure(error: Exception) -> str:

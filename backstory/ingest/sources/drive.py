@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import IO, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from backstory.base.errors import ReadError
 from backstory.base.extras import require_extra
-from backstory.ingest.sources.addresses import copy_limited
+from backstory.ingest.sources.addresses import BYTES_AT_ONCE, naming_failures
 from backstory.ingest.sources.drive_calls import GONE, DriveCalls
 from backstory.ingest.sources.mirror import RemoteFile, RemoteListing
 
@@ -27,7 +27,6 @@ _EXPORTS: Final[Mapping[str, tuple[str, str]]] = {
 """What Google's own kinds are exported as, with the ending of the copy."""
 _FIELDS: Final = "id,name,mimeType,modifiedTime,md5Checksum,size,trashed,driveId,shortcutDetails(targetId)"
 _MOST_FOLDERS: Final = 10_000
-_BYTES_AT_ONCE: Final = 1 << 20
 
 
 class DriveRemote:
@@ -42,19 +41,12 @@ class DriveRemote:
         self._files = files
         self._folder = folder
         self._calls = calls
-        self._kinds: dict[str, str] = {}
 
     def list_files(self) -> RemoteListing:
-        """List the files; one that Drive cannot give as a document is refused.
-
-        It raises ``ReadError`` if Drive cannot be asked, or the folder is not there, or is in the trash.
-        """
+        """List the files; one that Drive cannot give as a document is refused."""
         walk = _Walk(self._calls)
-        if self._folder is None:
-            walk.pick(self._files)
-        else:
-            walk.begin(self._folder)
-        refused = dict(walk.refused)
+        refused = walk.pick(self._files) if self._folder is None else walk.begin(self._folder)
+        walk.go_on()
         named = [(f"{place}{_name_copy(entry)}", entry) for place, entry in walk.found]
         counts = Counter(path for path, _ in named)
         files: dict[str, RemoteFile] = {}
@@ -63,106 +55,86 @@ class DriveRemote:
             target = path if counts[path] == 1 else _tell_apart(path, entry)
             kind = str(entry["mimeType"])
             if kind.startswith(_GOOGLE) and kind not in _EXPORTS:
-                refused[target] = (
-                    f"Drive gives no document of this kind ({kind.removeprefix(_GOOGLE)}); save it as one"
-                )
+                what = kind.removeprefix(_GOOGLE)
+                refused[target] = f"Drive gives no document of this kind ({what}); save it as one"
                 continue
-            size = entry.get("size")
-            stamp = f"{entry['modifiedTime']} {entry.get('md5Checksum', '')} {kind}"
-            files[target] = RemoteFile(str(entry["id"]), stamp, None if size is None else int(size))
-            self._kinds[str(entry["id"])] = kind
-        left_out: dict[str, str] = {}
-        for (place, entry), why in walk.ignored:
+            stamp = f"{entry['modifiedTime']} {entry.get('md5Checksum', '')}"
+            files[target] = RemoteFile(key=entry["id"], stamp=stamp, size=entry.get("size"), kind=kind)
+        ignored: dict[str, str] = {}
+        for place, entry, why in walk.ignored:
             path = f"{place}{_name_copy(entry)}"
-            taken = path in files or path in refused or path in left_out
-            left_out[_tell_apart(path, entry) if taken else path] = why
-        return RemoteListing(files, refused, left_out)
+            is_taken = path in files or path in refused or path in ignored
+            ignored[_tell_apart(path, entry) if is_taken else path] = why
+        return RemoteListing(files=files, refused=refused, ignored=ignored)
 
-    def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
-        """Write the content of a file, or what a file of Google's own kinds is exported as."""
-        import requests
-
-        kind = self._kinds[file.key]
-        if kind in _EXPORTS:
-            response = self._calls.get(f"files/{file.key}/export", {"mimeType": _EXPORTS[kind][0]})
+    def read(self, file: RemoteFile) -> Iterator[bytes]:
+        """Read the content of a file, or what a file of Google's own kinds is exported as."""
+        if file.kind in _EXPORTS:
+            response = self._calls.get(f"files/{file.key}/export", {"mimeType": _EXPORTS[file.kind][0]})
         else:
             response = self._calls.get(f"files/{file.key}", {"alt": "media"})
-        with closing(response):
-            try:
-                copy_limited(response.iter_content(_BYTES_AT_ONCE), target, most_bytes)
-            except requests.RequestException as error:
-                raise ReadError(f"the transfer was cut off ({type(error).__name__})") from error
-
-
-class _Placed(NamedTuple):
-    """An entry, and the folder in which it stands: empty, or the names of folders, each with a slash after it."""
-
-    place: str
-    entry: Entry
+        with closing(response), naming_failures():
+            yield from response.iter_content(BYTES_AT_ONCE)
 
 
 class _Walk:
-    """One walk over files and folders, in which each stands once: shortcuts come after what lies in the folder."""
+    """One walk over files and folders, in which each stands once: shortcuts come after what lies in the folder.
+
+    The place of an entry is the folder in which it stands: empty, or the names of folders, each with a slash after it.
+    """
 
     def __init__(self, calls: DriveCalls) -> None:
-        self.found: list[_Placed] = []
-        self.ignored: list[tuple[_Placed, str]] = []
-        self.refused: dict[str, str] = {}
+        self.found: list[tuple[str, Entry]] = []
+        self.ignored: list[tuple[str, Entry, str]] = []
         self._calls = calls
         self._read_as: dict[str, str] = {}
-        self._folders = 0
-        self._shortcuts: deque[_Placed] = deque()
+        self._folders: deque[tuple[str, Entry]] = deque()
+        self._shortcuts: deque[tuple[str, Entry]] = deque()
 
-    def pick(self, files: Sequence[str]) -> None:
-        """Read single files, or that to which a shortcut leads."""
+    def pick(self, files: Sequence[str]) -> dict[str, str]:
+        """Begin with single files; return those that cannot be read."""
+        refused: dict[str, str] = {}
         for file_id in files:
             try:
                 entry = self._describe(file_id)
             except ReadError as error:
-                self.refused[file_id] = str(error)
+                refused[file_id] = str(error)
                 continue
             if entry["mimeType"] == _FOLDER:
-                self.refused[file_id] = "it is a folder; name it as `folder`"
-            elif entry["mimeType"] == _SHORTCUT:
-                self._follow(_Placed("", entry))
+                refused[file_id] = "it is a folder; name it as `folder`"
             else:
-                self._add(_Placed("", entry))
-        self._follow_all()
+                self._take("", entry)
+        return refused
 
-    def begin(self, folder: str) -> None:
-        """Read a folder, its subfolders, and what shortcuts in them lead to."""
+    def begin(self, folder: str) -> dict[str, str]:
+        """Begin with a folder."""
         root = self._describe(folder)
-        if root.get("mimeType") != _FOLDER:
+        if root["mimeType"] != _FOLDER:
             raise ReadError("`folder` names a file; name it in `files`", code="source_no_folder")
         if root.get("trashed"):
             raise ReadError(
                 "the folder is in the trash of Drive; restore it, or remove the source if that is intended"
             )
-        self._read_as[root["id"]] = ""
-        self._descend(_Placed("", root))
-        self._follow_all()
+        self._read_as[root["id"]] = "the folder itself"
+        self._folders.append(("", root))
+        return {}
+
+    def go_on(self) -> None:
+        """Read the folders, their subfolders, and what shortcuts lead to."""
+        listed = 0
+        while self._folders or self._shortcuts:
+            if not self._folders:
+                self._follow(*self._shortcuts.popleft())
+                continue
+            place, folder = self._folders.popleft()
+            listed += 1
+            if listed > _MOST_FOLDERS:
+                raise ReadError(f"it has more than {_MOST_FOLDERS:,} folders; name one that has fewer")
+            for entry in sorted(self._list(folder), key=lambda child: (child["name"], child["id"])):
+                self._take(place, entry)
 
     def _describe(self, file_id: str) -> Entry:
         return self._calls.ask(f"files/{file_id}", {"fields": _FIELDS})
-
-    def _descend(self, folder: _Placed) -> None:
-        """Read a folder and its subfolders, and note the shortcuts in them."""
-        waiting = deque([folder])
-        shortcuts: list[_Placed] = []
-        while waiting:
-            place, current = waiting.popleft()
-            self._folders += 1
-            if self._folders > _MOST_FOLDERS:
-                raise ReadError(f"it has more than {_MOST_FOLDERS:,} folders; name one that has fewer")
-            for entry in sorted(self._list(current), key=lambda child: (child["name"], child["id"])):
-                here = _Placed(place, entry)
-                if entry["mimeType"] == _SHORTCUT:
-                    shortcuts.append(here)
-                elif entry["mimeType"] != _FOLDER:
-                    self._add(here)
-                elif self._claim(here):
-                    waiting.append(_Placed(f"{place}{_clean(entry['name'])}/", entry))
-        self._shortcuts += sorted(shortcuts, key=lambda one: (one.place, one.entry["name"], one.entry["id"]))
 
     def _list(self, folder: Entry) -> Iterator[Entry]:
         drive = str(folder.get("driveId", ""))
@@ -180,49 +152,38 @@ class _Walk:
                 return
             query["pageToken"] = str(answer["nextPageToken"])
 
-    def _follow_all(self) -> None:
-        while self._shortcuts:
-            self._follow(self._shortcuts.popleft())
+    def _take(self, place: str, entry: Entry) -> None:
+        """Note an entry where it stands, unless it is read already."""
+        path = f"{place}{_clean(entry['name'])}"
+        if entry["mimeType"] == _SHORTCUT:
+            self._shortcuts.append((place, entry))
+        elif entry.get("trashed"):
+            self.ignored.append((place, entry, "it is in the trash of Drive"))
+        elif entry["id"] in self._read_as:
+            self.ignored.append((place, entry, f"it is read as {self._read_as[entry['id']]}"))
+        else:
+            self._read_as[entry["id"]] = path
+            if entry["mimeType"] == _FOLDER:
+                self._folders.append((f"{path}/", entry))
+            else:
+                self.found.append((place, entry))
 
-    def _follow(self, shortcut: _Placed) -> None:
-        target_id = str(shortcut.entry.get("shortcutDetails", {}).get("targetId", ""))
+    def _follow(self, place: str, shortcut: Entry) -> None:
+        target_id = str(shortcut.get("shortcutDetails", {}).get("targetId", ""))
         if target_id in self._read_as:
-            self.ignored.append((shortcut, self._say_where(target_id)))
+            self.ignored.append((place, shortcut, f"it is read as {self._read_as[target_id]}"))
             return
         try:
-            target = _Placed(shortcut.place, self._describe(target_id))
+            target = self._describe(target_id)
         except ReadError as error:
             if error.code != GONE:
                 raise
             target = shortcut
-        kind = target.entry["mimeType"]
-        if kind == _SHORTCUT:
+        if target["mimeType"] == _SHORTCUT:
             why = "the shortcut leads to nothing that is shared with the account which reads it"
-            self.ignored.append((shortcut, why))
-        elif kind != _FOLDER:
-            self._add(target)
-        elif target.entry.get("trashed"):
-            self.ignored.append((shortcut, "the shortcut leads to the trash of Drive"))
-        elif self._claim(target):
-            self._descend(_Placed(f"{target.place}{_clean(target.entry['name'])}/", target.entry))
-
-    def _add(self, file: _Placed) -> None:
-        if file.entry.get("trashed"):
-            self.ignored.append((file, "it is in the trash of Drive"))
-        elif self._claim(file):
-            self.found.append(file)
-
-    def _claim(self, one: _Placed) -> bool:
-        """Note that a file or folder is read here, unless it is read already."""
-        key = one.entry["id"]
-        if key in self._read_as:
-            self.ignored.append((one, self._say_where(key)))
-            return False
-        self._read_as[key] = f"{one.place}{_clean(one.entry['name'])}"
-        return True
-
-    def _say_where(self, key: str) -> str:
-        return f"it is read as {self._read_as[key] or 'the folder itself'}"
+            self.ignored.append((place, shortcut, why))
+        else:
+            self._take(place, target)
 
 
 def _clean(name: str) -> str:
@@ -232,14 +193,14 @@ def _clean(name: str) -> str:
 
 
 def _name_copy(entry: Entry) -> str:
-    ending = _EXPORTS.get(str(entry["mimeType"]), ("", ""))[1]
-    name = _clean(str(entry["name"]))
+    ending = _EXPORTS.get(entry["mimeType"], ("", ""))[1]
+    name = _clean(entry["name"])
     return name if name.lower().endswith(ending) else f"{name}{ending}"
 
 
 def _tell_apart(path: str, entry: Entry) -> str:
     """Put the id of an entry before the ending of its path."""
-    folder, _, name = path.rpartition("/")
+    folder, slash, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
-    mark = f"-{_clean(str(entry['id']))}"
-    return "/".join(filter(None, (folder, f"{stem}{mark}{dot}{ending}" if dot else f"{name}{mark}")))
+    mark = f"-{_clean(entry['id'])}"
+    return f"{folder}{slash}{stem}{mark}{dot}{ending}" if dot else f"{path}{mark}"

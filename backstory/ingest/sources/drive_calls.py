@@ -24,13 +24,13 @@ READING_SCOPE: Final = "https://www.googleapis.com/auth/drive.readonly"
 GONE: Final = "source_gone"
 """Code of the error of a call for what is not there or not shared, which Drive does not tell apart."""
 _TRANSIENT: Final = (408, 429, 500, 502, 503, 504)
-_LIMITS: Final = ("rateLimitExceeded", "userRateLimitExceeded")
+_LIMITS: Final = frozenset(["rateLimitExceeded", "userRateLimitExceeded"])
 _SECONDS: Final = 60
 _ATTEMPTS: Final = 5
 
 
 class DriveCalls:
-    """Makes calls in the name of one account."""
+    """Makes calls in the name of one account. It sends no request before the first."""
 
     def __init__(
         self,
@@ -38,8 +38,7 @@ class DriveCalls:
         session: requests.Session | None = None,
         keys: Keys | None = None,
     ) -> None:
-        """Set the place of the API; it sends no request yet."""
-        self._address = ADDRESS if address is None else address
+        self._address = address or ADDRESS
         self._session = session
         self._keys = keys
 
@@ -52,10 +51,10 @@ class DriveCalls:
         with closing(self.get(call, parameters)) as response:
             try:
                 answer = response.json()
-            except ValueError as error:
-                raise ReadError("Drive gave an answer that is not JSON; try again later") from error
+            except ValueError:
+                answer = None
         if not isinstance(answer, dict):
-            raise ReadError("Drive's answer has an unexpected form; try again later")
+            raise ReadError("Drive gave an answer that is no object of JSON; try again later")
         return answer
 
     def get(self, call: str, parameters: Mapping[str, str]) -> requests.Response:
@@ -66,25 +65,25 @@ class DriveCalls:
             raise ReadError(f"{error}, {_ATTEMPTS} times in a row") from error
 
     def _get_once(self, call: str, parameters: Mapping[str, str]) -> requests.Response:
-        import google.auth.exceptions
         import requests
+        from google.auth.exceptions import GoogleAuthError, TransportError
 
-        self._session = self._session or _open_session(self._keys)
         query = {"supportsAllDrives": "true", **parameters}
         try:
+            self._session = self._session or _open_session(self._keys)
             response = self._session.get(
                 f"{self._address}/{call}", params=query, stream=True, timeout=_SECONDS, allow_redirects=False
             )
-        except google.auth.exceptions.TransportError as error:
-            raise TransientError(
-                f"Google could not be reached to sign in ({type(error).__name__})"
-            ) from error
-        except google.auth.exceptions.GoogleAuthError as error:
+        except (TransportError, requests.RequestException) as error:
+            raise TransientError(f"Google could not be reached ({type(error).__name__})") from error
+        except ReadError:
+            raise
+        except (ValueError, GoogleAuthError) as error:
             raise ReadError(
-                f"Google refused the credentials ({type(error).__name__}); sign in or store them again"
-            ) from error
-        except requests.RequestException as error:
-            raise TransientError(f"Drive could not be reached ({type(error).__name__})") from error
+                f"there are no credentials of Google, or it refused them ({type(error).__name__}); sign in or store "
+                "them again, or set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account with which the "
+                "files are shared"
+            ) from None  # the message may quote the key
         if response.status_code == requests.codes.ok:
             return response
         with closing(response):
@@ -94,11 +93,11 @@ class DriveCalls:
 def _interpret(response: requests.Response) -> Exception:
     """Interpret a refused call; what the service wrote is not repeated."""
     try:
-        reasons = [str(each.get("reason")) for each in response.json()["error"]["errors"]]
+        reasons = {str(each.get("reason")) for each in response.json()["error"]["errors"]}
     except (ValueError, KeyError, TypeError, AttributeError):
-        reasons = []
+        reasons = set()
     status = response.status_code
-    if status in _TRANSIENT or any(reason in _LIMITS for reason in reasons):
+    if status in _TRANSIENT or reasons & _LIMITS:
         wait = response.headers.get("Retry-After", "")
         delay = float(wait) if wait.replace(".", "", 1).isdigit() else None
         return TransientError(f"Drive answered with status {status}", delay)
@@ -113,51 +112,27 @@ def _interpret(response: requests.Response) -> Exception:
 
 def _open_session(keys: Keys | None) -> requests.Session:
     """Open what makes calls, with the credentials of a workspace or of the environment."""
+    import google.auth
     from google.auth.transport.requests import AuthorizedSession
+    from google.oauth2.credentials import Credentials
+    from google.oauth2.service_account import Credentials as ServiceAccount
 
     stored = find_key(DRIVE_VARIABLE, keys)
-    if stored is not None:
-        credentials = _make_credentials(json.loads(stored.get_secret_value()))
+    known = {} if stored is None else json.loads(stored.get_secret_value())
+    credentials: Any
+    if known.get("type") == "service_account":
+        credentials = ServiceAccount.from_service_account_info(known, scopes=[READING_SCOPE])  # type: ignore[no-untyped-call]
+    elif known:
+        credentials = Credentials.from_authorized_user_info(known, scopes=[READING_SCOPE])  # type: ignore[no-untyped-call]
+        # The library reads only Google's own address from such an object.
+        if "token_uri" in known:
+            credentials = credentials.with_token_uri(known["token_uri"])
     elif keys is not None:
         raise ReadError(
             "this tenant has no credentials of Google; store the JSON of a service account with which the files are "
             f"shared by `backstory serve key set TENANT {DRIVE_VARIABLE}`"
         )
     else:
-        credentials = _find_credentials()
+        credentials, _ = google.auth.default(scopes=[READING_SCOPE])
     session: requests.Session = AuthorizedSession(credentials)  # type: ignore[no-untyped-call]
     return session
-
-
-def _make_credentials(stored: dict[str, Any]) -> Any:
-    import google.auth.exceptions
-    from google.oauth2 import credentials, service_account
-
-    try:
-        if stored["type"] == "service_account":
-            return service_account.Credentials.from_service_account_info(  # type: ignore[no-untyped-call]
-                stored, scopes=[READING_SCOPE]
-            )
-        user = credentials.Credentials.from_authorized_user_info(  # type: ignore[no-untyped-call]
-            stored, scopes=[READING_SCOPE]
-        )
-        # The library reads only Google's own address from such an object.
-        return user.with_token_uri(stored["token_uri"]) if "token_uri" in stored else user
-    except (ValueError, google.auth.exceptions.GoogleAuthError) as error:
-        raise ReadError(
-            f"the stored credentials of Google are damaged ({type(error).__name__}); store them again"
-        ) from None  # whose message may quote the key
-
-
-def _find_credentials() -> Any:
-    import google.auth
-    import google.auth.exceptions
-
-    try:
-        found, _ = google.auth.default(scopes=[READING_SCOPE])
-    except google.auth.exceptions.GoogleAuthError as error:
-        raise ReadError(
-            "the environment holds no credentials of Google; set GOOGLE_APPLICATION_CREDENTIALS to the file of a "
-            "service account with which the files are shared"
-        ) from error
-    return found

@@ -133,7 +133,7 @@ def fetch_sources(workspace: WorkspacePaths) -> None:
             logger,
             "fetched",
             source=source.name,
-            files=len(state.stamps),
+            files=len(state.copies),
             failed=len(state.failed),
             reached=not state.problem,
         )

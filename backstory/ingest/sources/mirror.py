@@ -6,18 +6,18 @@ fetched is recorded now and then, so that a fetch that was stopped goes on where
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, Protocol
+from typing import Final, Protocol
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from backstory.base.errors import ReadError
 from backstory.base.files.atomic import exclusive_temporary, flush, write_file
 from backstory.base.progress import announce, announce_name
 from backstory.ingest.documents.file_rules import IGNORE_FILE, FileRules
-from backstory.ingest.documents.files import DocumentFile, FolderListing, LeftOut, explain_path, list_files
+from backstory.ingest.documents.files import FolderListing, LeftOut, explain_path, list_files
 from backstory.ingest.documents.opening import require_size
 from backstory.ingest.sources.roots import COPIES
 
@@ -26,19 +26,57 @@ _STATE: Final = "state.json"
 _FILES_BETWEEN_RECORDS: Final = 50
 
 
-@dataclass(frozen=True)
-class MirrorState:
-    """What is known of a remote place since it was last listed.
+class RemoteFile(BaseModel):
+    """One file of a place elsewhere: the key by which the place names it, its stamp, size and kind if it tells them.
 
-    Of each copy its stamp and the key by which the place names it, by path; why other files are not fetched or could
-    not be; and why the place itself could not be listed (``problem``), empty if it could.
+    The stamp changes with the content; it is empty if the place tells nothing, so that the file is fetched each time.
     """
 
+    model_config = ConfigDict(frozen=True)
+
+    key: str
+    stamp: str
+    size: int | None = None
+    kind: str = ""
+
+
+class RemoteListing(BaseModel):
+    """The files of a place by the path under which each is kept, and why others are not fetched.
+
+    One that cannot be fetched (``refused``) is named by its key or its path, one that is not to be (``ignored``) by its
+    path.
+    """
+
+    files: Mapping[str, RemoteFile]
+    refused: Mapping[str, str]
+    ignored: Mapping[str, str] = {}
+
+
+class Remote(Protocol):
+    """A place elsewhere. It raises ``ReadError`` if its files cannot be listed, or one cannot be read."""
+
+    def list_files(self) -> RemoteListing:
+        """List its files."""
+        ...
+
+    def read(self, file: RemoteFile) -> Iterator[bytes]:
+        """Read the content of a file, part by part."""
+        ...
+
+
+class MirrorState(BaseModel):
+    """What is known of a remote place since it was last listed.
+
+    Each copy as it was listed when it was fetched, by path; why other files are not fetched or could not be; and why
+    the place itself could not be listed (``problem``), empty if it could.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
     origin: str = ""
-    stamps: Mapping[str, str] = field(default_factory=dict)
-    keys: Mapping[str, str] = field(default_factory=dict)
-    ignored: Mapping[str, str] = field(default_factory=dict)
-    failed: Mapping[str, str] = field(default_factory=dict)
+    copies: dict[str, RemoteFile] = {}
+    ignored: dict[str, str] = {}
+    failed: dict[str, str] = {}
     problem: str = "the next run fetches it"
 
 
@@ -54,11 +92,11 @@ def update_mirror(
         known = read_state(folder)
         if known.origin != origin:
             shutil.rmtree(folder / COPIES, ignore_errors=True)
-            known = MirrorState(origin)
+            known = MirrorState(origin=origin)
         try:
             state = _fetch(folder, known, remote, rules, most_bytes)
         except ReadError as error:
-            state = replace(known, problem=str(error))
+            state = known.model_copy(update={"problem": str(error)})
         _write_state(folder, state)
         return state
 
@@ -73,15 +111,17 @@ def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
         )
         return FolderListing(False, (), (LeftOut("", "failed", reason, hides_files=True),))
     found = list_files(folder / COPIES, "**/*", (), rules)
-    failed = state.failed
     listed = {entry.uri for entry in found.left_out}
     return FolderListing(
         present=True,
-        files=tuple(file for file in found.files if _copy_of(file) not in failed),
+        # A file may be a member of a copy.
+        files=tuple(
+            file for file in found.files if file.path.relative_to(file.folder).as_posix() not in state.failed
+        ),
         left_out=(
             *found.left_out,
             *(LeftOut(path, "ignored", why) for path, why in state.ignored.items() if path not in listed),
-            *(LeftOut(path, "failed", why, hides_files=True) for path, why in failed.items()),
+            *(LeftOut(path, "failed", why, hides_files=True) for path, why in state.failed.items()),
         ),
     )
 
@@ -89,10 +129,10 @@ def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
 def read_state(folder: Path) -> MirrorState:
     """Read what is known of a mirror; if the record is absent or damaged, everything is fetched again."""
     try:
-        return MirrorState(**json.loads((folder / _STATE).read_text(encoding="utf-8")))
+        return MirrorState.model_validate_json((folder / _STATE).read_bytes())
     except FileNotFoundError:
         return MirrorState()
-    except (ValueError, TypeError):
+    except ValidationError:
         return MirrorState(problem="the record of its copies was damaged; the next run fetches it again")
 
 
@@ -104,46 +144,48 @@ def last_update(folder: Path) -> float:
         return 0.0
 
 
-def _copy_of(file: DocumentFile) -> str:
-    """Return the path of the copy that holds a file, which may be a member of it."""
-    return file.path.relative_to(file.folder).as_posix()
-
-
 def _fetch(
     folder: Path, known: MirrorState, remote: Remote, rules: FileRules, most_bytes: int
 ) -> MirrorState:
     listing = remote.list_files()
-    if not listing.files and not listing.refused and known.stamps:
+    if not listing.files and not listing.refused and known.copies:
         raise ReadError(
             "it no longer exists, or no longer holds a file; remove the source if that is intended"
         )
-    ignored = dict(listing.ignored)
-    paths = {key: path for path, key in known.keys.items()}
-    failed = {paths.get(name, name): why for name, why in listing.refused.items()}
-    stamps = _list_copied(folder, known)
-    left_out = {path: why for path in listing.files if (why := _explain_left_out(path, rules)) is not None}
-    ignored |= left_out
-    wanted = {path: file for path, file in sorted(listing.files.items()) if path not in left_out}
-    for path in stamps.keys() - wanted.keys() - failed.keys():
+    paths = {file.key: path for path, file in known.copies.items()}
+    state = MirrorState(
+        origin=known.origin,
+        copies={path: file for path, file in known.copies.items() if (folder / COPIES / path).is_file()},
+        ignored=dict(listing.ignored),
+        failed={paths.get(name, name): why for name, why in listing.refused.items()},
+        problem="",
+    )
+    wanted: dict[str, RemoteFile] = {}
+    for path, file in sorted(listing.files.items()):
+        why = None if PurePosixPath(path).name == IGNORE_FILE else explain_path(path, rules)
+        if why is None:
+            wanted[path] = file
+        else:
+            state.ignored[path] = why
+    for path in state.copies.keys() - wanted.keys() - state.failed.keys():
         _remove(folder / COPIES, path)  # before the others come, since a file may have become a folder
-        del stamps[path]
+        del state.copies[path]
     fetched = 0
     for path, file in wanted.items():
-        if not _is_changed(path, file, stamps):
+        if file.stamp and state.copies.get(path) == file:
             continue
         announce_name(path)
         announce("fetching files", fetched, len(listing.files))
         try:
             _download(folder, path, file, remote, most_bytes)
         except ReadError as error:
-            failed[path] = str(error)
+            state.failed[path] = str(error)
             continue
-        stamps[path] = file.stamp
+        state.copies[path] = file
         fetched += 1
         if fetched % _FILES_BETWEEN_RECORDS == 0:
-            _write_state(folder, replace(known, stamps=stamps, keys=_list_keys(known, listing, stamps)))
-    keys = _list_keys(known, listing, stamps)
-    return MirrorState(known.origin, stamps, keys, ignored, failed, problem="")
+            _write_state(folder, known.model_copy(update={"copies": state.copies}))
+    return state
 
 
 def _remove(copies: Path, path: str) -> None:
@@ -156,30 +198,13 @@ def _remove(copies: Path, path: str) -> None:
             return
 
 
-def _list_copied(folder: Path, known: MirrorState) -> dict[str, str]:
-    """Return the stamp of each copy that is there."""
-    return {path: stamp for path, stamp in known.stamps.items() if (folder / COPIES / path).is_file()}
-
-
-def _explain_left_out(path: str, rules: FileRules) -> str | None:
-    return None if PurePosixPath(path).name == IGNORE_FILE else explain_path(path, rules)
-
-
-def _is_changed(path: str, file: RemoteFile, stamps: Mapping[str, str]) -> bool:
-    return not file.stamp or stamps.get(path) != file.stamp
-
-
-def _list_keys(known: MirrorState, listing: RemoteListing, stamps: Collection[str]) -> dict[str, str]:
-    """Return the key of each copy; that of a file that was not listed now is remembered."""
-    keys = {**known.keys, **{path: file.key for path, file in listing.files.items()}}
-    return {path: key for path, key in keys.items() if path in stamps}
-
-
 def _download(folder: Path, path: str, file: RemoteFile, remote: Remote, most_bytes: int) -> None:
     require_size(file.size or 0, most_bytes)
     incoming = folder / _INCOMING
     with incoming.open("wb") as target:
-        remote.download(file, target, most_bytes)
+        for part in remote.read(file):
+            require_size(target.tell() + len(part), most_bytes)
+            target.write(part)
     place = folder / COPIES / path
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -190,44 +215,4 @@ def _download(folder: Path, path: str, file: RemoteFile, remote: Remote, most_by
 
 
 def _write_state(folder: Path, state: MirrorState) -> None:
-    path = folder / _STATE
-    write_file(path, json.dumps(asdict(state), indent=1, sort_keys=True).encode())
-
-
-@dataclass(frozen=True)
-class RemoteFile:
-    """One file of a place elsewhere: the key by which the place names it, its stamp, and its size if it is known.
-
-    The stamp changes with the content; it is empty if the place tells nothing, so that the file is fetched each time.
-    """
-
-    key: str
-    stamp: str
-    size: int | None = None
-
-
-@dataclass(frozen=True)
-class RemoteListing:
-    """The files of a place by the path under which each is kept, and why others cannot be or are not to be fetched."""
-
-    files: Mapping[str, RemoteFile]
-    refused: Mapping[str, str]
-    ignored: Mapping[str, str] = field(default_factory=dict)
-
-
-class Remote(Protocol):
-    """A place elsewhere."""
-
-    def list_files(self) -> RemoteListing:
-        """List its files.
-
-        It raises ``ReadError`` if it cannot be listed.
-        """
-        ...
-
-    def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
-        """Write the content of a file.
-
-        It raises ``ReadError`` if the file cannot be fetched, or has more bytes than that.
-        """
-        ...
+    write_file(folder / _STATE, state.model_dump_json(indent=1).encode())

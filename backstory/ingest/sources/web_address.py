@@ -13,7 +13,7 @@ from backstory.ingest.documents.formats.html import HtmlHead, find_html_encoding
 from backstory.ingest.documents.formats.texts import decode_text
 from backstory.ingest.documents.front_matter import split_front_matter
 from backstory.ingest.documents.written import SOURCE_MARK, locate
-from backstory.ingest.sources.mirror import read_state
+from backstory.ingest.sources.mirror import RemoteFile, read_state
 from backstory.ingest.sources.roots import COPIES, Source, list_sources, locate_document
 from backstory.settings.paths import WorkspacePaths
 
@@ -31,7 +31,7 @@ class WebAddresses:
         self._remote = {
             source.name: source for source in list_sources(workspace) if source.settings.is_remote
         }
-        self._keys: dict[str, Mapping[str, str]] = {}
+        self._copies: dict[str, Mapping[str, RemoteFile]] = {}
 
     def find(self, uri: str) -> str | None:
         """Find where a document lives.
@@ -52,14 +52,14 @@ class WebAddresses:
         source = self._remote.get(name) if mark else None
         if source is None:
             return None
-        if name not in self._keys:
-            self._keys[name] = read_state(source.root).keys
-        key = self._keys[name].get(below)
-        if key is None:
+        if name not in self._copies:
+            self._copies[name] = read_state(source.root).copies
+        copy = self._copies[name].get(below)
+        if copy is None:
             return None
         if source.settings.drive is not None:
-            return f"{_DRIVE}{key}"
-        return key if is_web_address(key) else None
+            return f"{_DRIVE}{copy.key}"
+        return copy.key if is_web_address(copy.key) else None
 
 
 def make_linker(workspace: WorkspacePaths) -> Callable[[str], str]:

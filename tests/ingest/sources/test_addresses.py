@@ -4,7 +4,6 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 import fsspec
 import pytest
@@ -137,11 +136,10 @@ def test_two_addresses_of_one_name_are_said(with_sources: Make, web: Web) -> Non
 def test_a_page_that_is_refused_is_said_and_its_document_kept(
     with_sources: Make, web: Web, status: int
 ) -> None:
-    web.pages = {"/a.md": ("text/markdown", b"# A\n"), "/b.md": ("text/markdown", b"# B\n")}
-    urls = [f"{web.address}/{name}.md" for name in "ab"]
-    workspace = with_sources({"urls": urls, "name": "web"})
+    web.pages = {"/a": ("text/markdown", b"# A\n"), "/b.md": ("text/markdown", b"# B\n")}
+    workspace = with_sources({"urls": [f"{web.address}{path}" for path in web.pages], "name": "web"})
     before = served(read_again(workspace))
-    web.refused["/a.md"] = status
+    web.refused["/a"] = status
     assert served(read_again(workspace)) == before
     failed = [state for state in states(workspace).values() if state[0] == "failed"]
     assert failed == [("failed", f"the service answered with status {status}")]
@@ -180,17 +178,18 @@ class Scripted:
     downloads: list[str] = field(default_factory=list)
 
     def list_files(self) -> RemoteListing:
-        files = {path: RemoteFile(path, f"{hash(content)}") for path, content in self.contents.items()}
-        return RemoteListing(files, {})
+        files = {
+            path: RemoteFile(key=path, stamp=f"{hash(content)}") for path, content in self.contents.items()
+        }
+        return RemoteListing(files=files, refused={})
 
-    def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
+    def read(self, file: RemoteFile) -> Iterator[bytes]:
         self.downloads.append(file.key)
         content = self.contents[file.key]
-        target.write(content[: len(content) // 2])
+        yield content[: len(content) // 2]
         if file.key in self.broken:
             raise ReadError("the connection was lost")
-        target.write(content[len(content) // 2 :])
-        assert len(content) <= most_bytes
+        yield content[len(content) // 2 :]
 
 
 def update(folder: Path, remote: Scripted, name: str = "x") -> MirrorState:
@@ -221,11 +220,11 @@ def test_a_folder_that_becomes_a_file_and_a_file_that_becomes_a_folder_are_fetch
 
 def test_a_fetch_that_was_killed_leaves_whole_files_only(tmp_path: Path) -> None:
     class Killed(Scripted):
-        def download(self, file: RemoteFile, target: IO[bytes], most_bytes: int) -> None:
-            if file.key == "b.md":
-                target.write(b"# Sec")
-                raise KeyboardInterrupt
-            super().download(file, target, most_bytes)
+        def read(self, file: RemoteFile) -> Iterator[bytes]:
+            for part in super().read(file):
+                yield part
+                if file.key == "b.md":
+                    raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         update(tmp_path, Killed(TWO))

@@ -100,7 +100,7 @@ def test_a_limit_of_calls_is_waited_for(drive: Drive, tmp_path: Path, status: in
             [Answer(b"{}", 503, {"Retry-After": "0.01"})] * 5,
             "Drive answered with status 503, 5 times in a row",
         ),
-        ([Answer(b"<html>")], "Drive gave an answer that is not JSON; try again later"),
+        ([Answer(b"<html>")], "Drive gave an answer that is no object of JSON; try again later"),
     ],
 )
 def test_a_drive_that_cannot_be_listed_keeps_its_copies_and_says_why(

@@ -140,7 +140,7 @@ def test_a_picked_shortcut_is_followed(drive: Drive, tmp_path: Path) -> None:
     drive.change("t", is_trashed=True)
     state = fetch(drive, tmp_path, "s", "a", "t")
     assert copies(tmp_path) == {"a.md": b"a"}
-    assert state.ignored == {"a-a.md": "it is read as a.md", "t.md": "it is in the trash of Drive"}
+    assert state.ignored == {"s": "it is read as a.md", "t.md": "it is in the trash of Drive"}
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

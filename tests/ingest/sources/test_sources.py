@@ -297,7 +297,7 @@ def test_links_lead_to_files_of_folders_and_to_addresses_of_what_was_fetched(
     )
     mirror = workspace.mirrors / "pages"
     mirror.mkdir(parents=True)
-    record = {"keys": {"a.html": "https://example.org/a"}}
+    record = {"copies": {"a.html": {"key": "https://example.org/a", "stamp": ""}}}
     (mirror / "state.json").write_text(json.dumps(record), encoding="utf-8")
     link = make_linker(workspace)
     beside = os.path.relpath(notes.resolve(), workspace.root.resolve())
