@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 from xml.etree.ElementTree import Element
 
+from backstory.base.wording import count
 from backstory.ingest.documents.formats.markup import keep_line
 from backstory.ingest.documents.formats.office.package import (
     Package,
@@ -41,7 +42,15 @@ def read_slides(content: bytes, _: str) -> ParsedDocument:
             raise damaged("it names a slide that it does not hold")
         slides.append(_read_slide(package, related[relation][1]))
     properties, images = package.parse_optional("docProps/core.xml"), package.count_images("ppt/media/")
-    return compose_document(PAGE_BREAK.join(slides), properties, images, starts=find_starts(slides))
+    charts = sum(name.startswith("ppt/charts/chart") for name in package.names)
+    notes = [
+        f"{count(charts, 'chart was', 'charts were')} not read; write the values as a table"
+        if charts
+        else None
+    ]
+    return compose_document(
+        PAGE_BREAK.join(slides), properties, images, starts=find_starts(slides), notes=notes
+    )
 
 
 def _read_slide(package: Package, name: str) -> str:
