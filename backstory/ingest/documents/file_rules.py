@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Final
 
 from backstory.base.errors import ReadError
-from backstory.base.files.patterns import Patterns, compile_patterns
-from backstory.ingest.documents.opening import open_inside
+from backstory.base.files.patterns import Patterns, compile_patterns, matches_glob
+from backstory.ingest.documents.opening import is_archive, open_inside
 from backstory.settings.inputs import DocumentSettings, SourceSettings
 
 IGNORE_FILE: Final = ".backstoryignore"
@@ -41,46 +42,61 @@ def list_secret_names(further: Sequence[str] = ()) -> Patterns:
 
 @dataclass(frozen=True)
 class FileRules:
-    """The patterns by which the settings leave files out, and where they stand (``name``), for the reasons."""
+    """The rules of the settings: a glob of the files to read, and patterns that leave files out.
 
+    ``name`` says where they stand, for the reasons.
+    """
+
+    pattern: str = "**/*"
     include: Patterns = field(default_factory=Patterns)
     exclude: Patterns = field(default_factory=Patterns)
     secrets: Patterns = field(default_factory=list_secret_names)
     name: str = "documents"
-
-    def explain_secret(self, path: str) -> str | None:
-        """Return which pattern of secrets a file or folder matches; None if none does."""
-        found = self.secrets.find(path.lower())
-        return describe_secret(f"its name is one of `{found[1]}`") if found and found[0] else None
 
     def is_vetted(self, path: str) -> bool:
         """Return whether the settings say that a file may be read though it looks like a secret."""
         found = self.secrets.find(path.lower()) if self.secrets.keeps_any else None
         return found is not None and not found[0]
 
-    def explain_folder(self, path: str) -> str | None:
-        """Return which pattern leaves a folder out; None if none does. Its path ends with ``/``."""
-        found = self.exclude.find(path)
-        return f"`exclude: {found[1]}` of {self.name} leaves it out" if found and found[0] else None
+    def explain(self, path: str, ignored: Mapping[str, Patterns], *, is_member: bool = False) -> str | None:
+        """Return which rule leaves out a file or folder; None if none does. The path of a folder ends with ``/``.
 
-    def explain_file(self, path: str) -> str | None:
-        """Return which pattern leaves a file out; None if none does."""
-        reason = self.explain_folder(path)
-        if reason is None and self.include.lines:
-            found = self.include.find(path)
-            if found is None or not found[0]:
-                reason = f"no pattern of `include` of {self.name} names it"
-        return reason
+        Of an archive, which is like a folder, the members are chosen. ``ignored``: the patterns of each folder that has
+        some, by its path, which is empty or ends with ``/``. ``is_member``: whether it lies in an archive.
+        """
+        is_folder, place = path.endswith("/"), PurePosixPath(path)
+        if (found := self.secrets.find(path.lower())) and found[0]:
+            return describe_secret(f"its name is one of `{found[1]}`")
+        if place.name.startswith("."):
+            return f"hidden {'folder' if is_folder else 'file'}: its name begins with a dot"
+        if (found := self.exclude.find(path)) and found[0]:
+            return f"`exclude: {found[1]}` of {self.name} leaves it out"
+        if not is_folder and (is_member or not is_archive(place.name)):
+            if not matches_glob(place.parts, PurePosixPath(self.pattern).parts):
+                return f"`documents: {{pattern: {self.pattern}}}` leaves it out"
+            if self.include.lines and not ((found := self.include.find(path)) and found[0]):
+                return f"no pattern of `include` of {self.name} names it"
+        return _explain_ignored(path, ignored)
+
+    def explain_with_folders(
+        self, path: str, ignored: Mapping[str, Patterns] = MappingProxyType({}), *, archive: str = ""
+    ) -> str | None:
+        """Return which rule leaves out a file or one of its folders; None if none does.
+
+        ``archive``: the path of the archive that holds it, with ``/``, of which the folders above were chosen before.
+        """
+        folders = [path[: place + 1] for place in range(len(archive), len(path)) if path[place] == "/"]
+        reasons = (self.explain(each, ignored, is_member=bool(archive)) for each in (*folders, path))
+        return next(filter(None, reasons), None)
 
 
 def make_rules(settings: DocumentSettings, source: SourceSettings | None = None) -> FileRules:
-    """Make the rules of the settings."""
+    """Make the rules of the folder of documents, or of a further source."""
     secrets = list_secret_names(settings.secrets)
     if source is None:
-        return FileRules(secrets=secrets)
-    return FileRules(
-        Patterns(source.include), Patterns(source.exclude), secrets, name=f"source {source.label}"
-    )
+        return FileRules(pattern=settings.pattern, secrets=secrets)
+    include, exclude = Patterns(source.include), Patterns(source.exclude)
+    return FileRules(include=include, exclude=exclude, secrets=secrets, name=f"source {source.label}")
 
 
 def read_ignore_file(folder: Path, root: Path) -> Patterns | None:
@@ -122,13 +138,11 @@ def parse_patterns(content: bytes, name: str) -> Patterns:
     return patterns
 
 
-def explain_ignored(path: str, by_folder: Mapping[str, Patterns]) -> str | None:
-    """Return which file of patterns leaves a path out; None if none does. The file nearest to it decides.
-
-    ``path``: relative to the root, with ``/``; that of a folder ends with one. ``by_folder``: the patterns of each
-    folder that has some, by its path, which is empty or ends with ``/``.
-    """
-    for folder in _list_around(path):
+def _explain_ignored(path: str, by_folder: Mapping[str, Patterns]) -> str | None:
+    """Return which file of patterns leaves a path out; None if none does. The file nearest to it decides."""
+    folder = path.rstrip("/")
+    while folder:
+        folder = folder[: folder.rstrip("/").rfind("/") + 1]
         patterns = by_folder.get(folder)
         found = patterns.find(path[len(folder) :]) if patterns else None
         if found is not None:
@@ -136,62 +150,43 @@ def explain_ignored(path: str, by_folder: Mapping[str, Patterns]) -> str | None:
     return None
 
 
-def _list_around(path: str) -> Iterable[str]:
-    """List the folders around a path, the nearest first."""
-    place = path.rstrip("/").rpartition("/")[0]
-    while place:
-        yield f"{place}/"
-        place = place.rpartition("/")[0]
-    yield ""
-
-
-@dataclass(frozen=True)
-class _Sign:
-    """What gives a secret away: bytes that every one holds, by which other files are passed quickly, and its form."""
-
-    what: str
-    mark: bytes
-    form: re.Pattern[bytes]
-
-
-_SIGNS: Final = tuple(
-    _Sign(what, mark, re.compile(form))
-    for what, mark, form in (
-        ("a private key", b"PRIVATE KEY", rb"-----BEGIN (?:[A-Z0-9]+ ){0,2}PRIVATE KEY(?: BLOCK)?-----"),
-        ("a private key", b"PuTTY-User-Key-File-", rb"PuTTY-User-Key-File-[0-9]:"),
-        # AWS ends the keys in its documentation with EXAMPLE.
-        ("a key of AWS", b"AKIA", rb"(?<![A-Za-z0-9])AKIA(?![0-9A-Z]{9}EXAMPLE)[0-9A-Z]{16}(?![A-Za-z0-9])"),
-        ("a key of AWS", b"ASIA", rb"(?<![A-Za-z0-9])ASIA(?![0-9A-Z]{9}EXAMPLE)[0-9A-Z]{16}(?![A-Za-z0-9])"),
-        ("a token of GitHub", b"gh", rb"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{36,}"),
-        ("a token of GitHub", b"github_pat_", rb"github_pat_[A-Za-z0-9_]{60,}"),
-        ("a token of GitLab", b"glpat-", rb"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{20,}"),
-        ("a token of Slack", b"xox", rb"(?<![A-Za-z0-9])xox[abeoprs]-[0-9A-Za-z-]{20,}"),
-        ("a key of Google", b"AIza", rb"(?<![A-Za-z0-9_-])AIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])"),
-        (
-            "a key of OpenAI or Anthropic",
-            b"sk-",
-            rb"(?<![A-Za-z0-9_-])sk-(?:proj|svcacct|admin|ant)-[\w-]{40,}",
-        ),
-        ("a key of OpenAI", b"sk-", rb"(?<![A-Za-z0-9_-])sk-[A-Za-z0-9]{48}(?![A-Za-z0-9])"),
-        ("a key of Stripe", b"k_live_", rb"(?<![A-Za-z0-9])[rs]k_live_[0-9A-Za-z]{20,}"),
-        ("a token of npm", b"npm_", rb"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
-        ("a token of PyPI", b"pypi-", rb"pypi-AgE[A-Za-z0-9_-]{50,}"),
-        ("a key of Azure storage", b"AccountKey=", rb"AccountKey=[A-Za-z0-9+/]{86}=="),
-        (
-            "a password of Telegram bots",
-            b":AA",
-            rb"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])",
-        ),
-    )
+_SIGNS: Final = (
+    ("a private key", b"PRIVATE KEY", rb"-----BEGIN (?:[A-Z0-9]+ ){0,2}PRIVATE KEY(?: BLOCK)?-----"),
+    ("a private key", b"PuTTY-User-Key-File-", rb"PuTTY-User-Key-File-[0-9]:"),
+    # AWS ends the keys in its documentation with EXAMPLE.
+    ("a key of AWS", b"AKIA", rb"(?<![A-Za-z0-9])AKIA(?![0-9A-Z]{9}EXAMPLE)[0-9A-Z]{16}(?![A-Za-z0-9])"),
+    ("a key of AWS", b"ASIA", rb"(?<![A-Za-z0-9])ASIA(?![0-9A-Z]{9}EXAMPLE)[0-9A-Z]{16}(?![A-Za-z0-9])"),
+    ("a token of GitHub", b"gh", rb"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{36,}"),
+    ("a token of GitHub", b"github_pat_", rb"github_pat_[A-Za-z0-9_]{60,}"),
+    ("a token of GitLab", b"glpat-", rb"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{20,}"),
+    ("a token of Slack", b"xox", rb"(?<![A-Za-z0-9])xox[abeoprs]-[0-9A-Za-z-]{20,}"),
+    ("a key of Google", b"AIza", rb"(?<![A-Za-z0-9_-])AIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])"),
+    (
+        "a key of OpenAI or Anthropic",
+        b"sk-",
+        rb"(?<![A-Za-z0-9_-])sk-(?:proj|svcacct|admin|ant)-[\w-]{40,}",
+    ),
+    ("a key of OpenAI", b"sk-", rb"(?<![A-Za-z0-9_-])sk-[A-Za-z0-9]{48}(?![A-Za-z0-9])"),
+    ("a key of Stripe", b"k_live_", rb"(?<![A-Za-z0-9])[rs]k_live_[0-9A-Za-z]{20,}"),
+    ("a token of npm", b"npm_", rb"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
+    ("a token of PyPI", b"pypi-", rb"pypi-AgE[A-Za-z0-9_-]{50,}"),
+    ("a key of Azure storage", b"AccountKey=", rb"AccountKey=[A-Za-z0-9+/]{86}=="),
+    (
+        "a password of Telegram bots",
+        b":AA",
+        rb"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])",
+    ),
 )
+"""What gives a secret away: what it is, bytes that every one holds, by which other files are passed quickly, and its
+form."""
 
 
 def explain_secret(content: bytes) -> str | None:
     """Return what secret a file seems to hold, and where, without quoting it; None if it seems to hold none."""
     found = [
-        (match.start(), sign.what)
-        for sign in _SIGNS
-        if sign.mark in content and (match := sign.form.search(content)) is not None
+        (match.start(), what)
+        for what, mark, form in _SIGNS
+        if mark in content and (match := re.search(form, content)) is not None
     ]
     if not found:
         return None

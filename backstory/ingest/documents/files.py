@@ -8,29 +8,24 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final
 from zipfile import ZipInfo
 
 import polars as pl
 
 from backstory.base.errors import ReadError
-from backstory.base.files.patterns import Patterns, matches_glob
-from backstory.ingest.documents.file_rules import (
-    IGNORE_FILE,
-    FileRules,
-    explain_ignored,
-    parse_patterns,
-    read_ignore_file,
-)
+from backstory.base.files.patterns import Patterns
+from backstory.ingest.documents.file_rules import IGNORE_FILE, FileRules, parse_patterns, read_ignore_file
 from backstory.ingest.documents.opening import Archive, is_archive, open_inside
 from backstory.ingest.zips import leads_out
 
-_DOCUMENT_SUFFIXES: Final = frozenset([".md", ".markdown"])
-_HIDDEN_FILE: Final = "hidden file: its name begins with a dot"
-_HIDDEN_FOLDER: Final = "hidden folder: its name begins with a dot"
-_EMPTY_ARCHIVE: Final = "the archive holds no file"
-_FOLDER_NAMED_AS_FILE: Final = (
-    "a folder, although its name is that of a file; each of its files is read separately"
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from backstory.ingest.documents.parsed_document import DocumentFormat
+
+_OUTSIDE: Final = (
+    "this is a link to a folder outside the folder of documents; copy the folder into it, or remove the link"
 )
 
 
@@ -81,15 +76,20 @@ class DocumentFile:
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """A file or a folder that is skipped; a folder's uri ends with ``/``, the folder itself is ``""``.
+class Outcome:
+    """What became of a file, or of a folder whose files are not listed one by one, and why it is not fully read.
 
-    ``hides_files``: its files are unknown, so that what was read of them earlier is kept.
+    A folder's uri ends with ``/``, the folder of documents itself is ``""``. ``hides_files``: its files are unknown, so
+    that what was read of them earlier is kept.
     """
 
     uri: str
-    status: Literal["ignored", "failed"]
-    reason: str
+    status: str
+    reason: str | None
+    reader: DocumentFormat | None = None
+    date: datetime | None = None
+    encoding: str | None = None
+    language: str | None = None
     hides_files: bool = False
 
 
@@ -99,7 +99,7 @@ class FolderListing:
 
     present: bool
     files: tuple[DocumentFile, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[Outcome, ...]
 
     @property
     def unlisted(self) -> tuple[str, ...]:
@@ -107,189 +107,148 @@ class FolderListing:
         return tuple(entry.uri for entry in self.left_out if entry.hides_files)
 
 
-def list_files(
-    folder: Path, pattern: str, apart: Collection[Path] = (), rules: FileRules | None = None
-) -> FolderListing:
+def list_files(folder: Path, rules: FileRules | None = None, apart: Collection[Path] = ()) -> FolderListing:
     """List a folder and its subfolders, except linked and hidden folders.
 
-    ``pattern``: names with ``*``, ``?`` and ``[]``; a part ``**`` stands for any number of folders. ``rules``: what
-    else is left out; None for nothing but what files ``.backstoryignore`` name. It returns every other file, either as
-    its own entry or covered by a skipped folder above it.
+    ``rules``: what is left out; None for nothing but what files ``.backstoryignore`` name. It returns every other file,
+    either as its own entry or covered by a skipped folder above it.
     """
     root = folder.resolve()
     elsewhere = {path.resolve() for path in apart} - {root}
-    chosen = _Choice(root, pattern, rules or FileRules())
+    walk = _Walk(root, rules or FileRules())
     refused: list[OSError] = []
-    files: list[DocumentFile] = []
-    left_out: list[LeftOut] = []
     for place, folders, names in os.walk(root, onerror=refused.append):
         here = Path(place)
-        relative = here.relative_to(root)
-        unusable = chosen.read_patterns(relative)
-        if unusable is not None:
-            left_out.append(unusable)
+        if not walk.enter(here):
             folders.clear()
-            continue
-        folders[:] = [name for name in folders if here / name not in elsewhere]
-        closed = {name: rule for name in folders if (rule := chosen.rule_for_folder(relative / name))}
-        left_out += [LeftOut(f"{_uri(relative / name)}/", *rule) for name, rule in closed.items()]
-        left_out += [
-            LeftOut(f"{_uri(relative / name)}/", "ignored", _FOLDER_NAMED_AS_FILE)
-            for name in folders
-            if name not in closed and PurePosixPath(name).suffix.lower() in _DOCUMENT_SUFFIXES
-        ]
-        folders[:] = [name for name in folders if name not in closed]
-        for name in names:
-            if here / name not in elsewhere:
-                found, others = chosen.take(relative / name)
-                files += found
-                left_out += others
-    left_out += [
-        _describe_refusal(error, root) for error in refused if not isinstance(error, FileNotFoundError)
-    ]
-    return FolderListing(
-        present=root.exists(),
-        files=tuple(sorted(files, key=lambda file: file.uri)),
-        left_out=tuple(sorted(left_out, key=lambda entry: entry.uri)),
-    )
+        else:
+            folders[:] = [
+                name for name in folders if here / name not in elsewhere and walk.is_open(here / name)
+            ]
+            for name in names:
+                if here / name not in elsewhere:
+                    walk.take(here / name)
+    for error in refused:
+        if not isinstance(error, FileNotFoundError):
+            why = f"Backstory cannot list this folder ({error.strerror}) and reads nothing in it; make it readable"
+            walk.close(walk.name(Path(error.filename), "/"), f"{why}, or move it")
+    return walk.list_found(present=root.exists())
 
 
 def list_file(path: Path, rules: FileRules) -> FolderListing:
     """List a single file as if it were the only file in its folder."""
-    files, left_out = _Choice(path.parent.resolve(), "*", rules).take(Path(path.name))
-    return FolderListing(present=True, files=tuple(files), left_out=tuple(left_out))
+    walk = _Walk(path.parent.resolve(), rules)
+    walk.take(walk.root / path.name)
+    return walk.list_found(present=True)
 
 
-def explain_path(path: str, rules: FileRules) -> str | None:
-    """Return which rule leaves out a file that does not exist yet; None if none does.
-
-    ``path``: its path below the root, with ``/``.
-    """
-    return _Choice(Path("/"), "**/*", rules).rule_for_member(path, "")
-
-
-def _list_archive(path: Path, root: Path, chosen: _Choice) -> tuple[list[DocumentFile], list[LeftOut]]:
-    """List the members of an archive as if it were a folder."""
-    below = f"{_uri(path.relative_to(root))}/"
-    try:
-        archive = Archive(root, path)
-        members = sorted(archive.list_members(), key=lambda member: member[0])
-        for name, info, problem in members:
-            if PurePosixPath(name).name == IGNORE_FILE and problem is None:
-                chosen.add_patterns(f"{below}{name}", archive.read(info))
-    except FileNotFoundError:
-        return [], []
-    except ReadError as error:
-        reason = f"{error}; until then Backstory reads nothing in it"
-        return [], [LeftOut(below, "failed", reason, hides_files=True)]
-    files: list[DocumentFile] = []
-    left_out: list[LeftOut] = []
-    for name, info, problem in members:
-        inner = f"{below}{name}"
-        rule = None if leads_out(name) else chosen.rule_for_member(inner, below)
-        if rule is not None:
-            left_out.append(LeftOut(inner, "ignored", rule))
-        elif problem is not None:
-            left_out.append(LeftOut(inner, "failed", problem))
-        else:
-            vetted = chosen.is_vetted(inner)
-            files.append(DocumentFile(inner, path, root, is_vetted=vetted, archive=archive, member=info))
-    if not members:
-        left_out.append(LeftOut(below, "ignored", _EMPTY_ARCHIVE))
-    return files, left_out
-
-
-class _Choice:
+class _Walk:
     """Chooses the files of a folder while it is walked from above, and reads its files of patterns on the way."""
 
-    def __init__(self, root: Path, pattern: str, rules: FileRules) -> None:
-        self._root = root
-        self._pattern = pattern
-        self._wanted = PurePosixPath(pattern).parts
+    def __init__(self, root: Path, rules: FileRules) -> None:
+        self.root = root
         self._rules = rules
         self._ignored: dict[str, Patterns] = {}
+        self._files: list[DocumentFile] = []
+        self._left_out: list[Outcome] = []
 
-    def take(self, path: Path) -> tuple[list[DocumentFile], list[LeftOut]]:
-        """Take a file, the members of an archive, or the reason why a rule leaves it out."""
-        reason, uri = self.rule_for_file(path), _uri(path)
-        if reason is not None:
-            return [], [LeftOut(uri, "ignored", reason)]
-        if is_archive(path.name):
-            return _list_archive(self._root / path, self._root, self)
-        return [DocumentFile(uri, self._root / path, self._root, is_vetted=self.is_vetted(uri))], []
+    def list_found(self, *, present: bool) -> FolderListing:
+        files = sorted(self._files, key=lambda file: file.uri)
+        left_out = sorted(self._left_out, key=lambda entry: entry.uri)
+        return FolderListing(present, tuple(files), tuple(left_out))
 
-    def read_patterns(self, folder: Path) -> LeftOut | None:
-        """Read the patterns of a folder; give its entry if they cannot be used, so that nothing in it may be read."""
-        uri = "" if folder == Path() else f"{_uri(folder)}/"
+    def name(self, path: Path, end: str = "") -> str:
+        """Return the uri of what lies below the root; the root itself is empty."""
+        if path == self.root:
+            return ""
+        return f"{os.fsencode(path.relative_to(self.root)).decode('utf-8', 'backslashreplace')}{end}"
+
+    def close(self, uri: str, reason: str) -> None:
+        """Note that nothing is known of what a folder or an archive holds."""
+        self._left_out.append(Outcome(uri, "failed", reason, hides_files=True))
+
+    def enter(self, folder: Path) -> bool:
+        """Read the patterns of a folder; return whether they can be used, else nothing in it may be read."""
+        uri = self.name(folder, "/")
         try:
-            patterns = read_ignore_file(self._root / folder, self._root)
+            patterns = read_ignore_file(folder, self.root)
         except ReadError as error:
-            reason = (
-                f"{error}; until then Backstory reads nothing in this folder, as the file may exclude parts"
-            )
-            return LeftOut(uri, "failed", reason, hides_files=True)
+            why = "until then Backstory reads nothing in this folder, as the file may exclude parts"
+            self.close(uri, f"{error}; {why}")
+            return False
         if patterns is not None:
             self._ignored[uri] = patterns
-        return None
+        return True
 
-    def add_patterns(self, uri: str, content: bytes) -> None:
-        """Add the patterns of a file of them that lies in an archive.
+    def is_open(self, folder: Path) -> bool:
+        """Return whether a folder is to be walked."""
+        uri = self.name(folder, "/")
+        status, reason = "ignored", self._rules.explain(uri, self._ignored)
+        if reason is None and folder.is_symlink():
+            reason = "link to a folder that is read at its own place"
+            if not Path(os.path.realpath(folder)).is_relative_to(self.root):
+                status, reason = "failed", _OUTSIDE
+        if reason is not None:
+            self._left_out.append(Outcome(uri, status, reason))
+        return reason is None
 
-        It raises ``ReadError`` if they cannot be used.
-        """
-        self._ignored[f"{uri.rpartition('/')[0]}/"] = parse_patterns(content, uri)
-
-    def rule_for_member(self, uri: str, archive: str) -> str | None:
-        """Return why a member of an archive is left out, as a file or for one of its folders; None if it is not."""
-        folders = [uri[: place + 1] for place in range(len(archive), len(uri)) if uri[place] == "/"]
-        for folder in folders:
-            reason = self._rules.explain_secret(folder) or self._rules.explain_folder(folder)
-            reason = reason or explain_ignored(folder, self._ignored)
-            if reason is None and PurePosixPath(folder).name.startswith("."):
-                reason = _HIDDEN_FOLDER
-            if reason is not None:
-                return reason
-        return self.rule_for_file(Path(uri), is_member=bool(archive))
-
-    def is_vetted(self, uri: str) -> bool:
-        return self._rules.is_vetted(uri)
-
-    def rule_for_folder(self, path: Path) -> tuple[Literal["ignored", "failed"], str] | None:
-        uri = f"{_uri(path)}/"
-        rule = self._rules.explain_secret(uri) or _rule_for_folder(self._root / path, self._root)
-        reason = rule or self._rules.explain_folder(uri) or explain_ignored(uri, self._ignored)
-        return ("ignored", reason) if isinstance(reason, str) else reason
-
-    def rule_for_file(self, path: Path, *, is_member: bool = False) -> str | None:
-        """Return why a file is left out. Of an archive, which is like a folder, the members are chosen."""
-        uri = _uri(path)
-        reason = self._rules.explain_secret(uri)
-        if reason is None and path.name.startswith("."):
-            reason = _HIDDEN_FILE
-        if is_archive(path.name) and not is_member:
-            reason = reason or self._rules.explain_folder(uri)
+    def take(self, path: Path) -> None:
+        """Take a file, the members of an archive, or the reason why a rule leaves it out."""
+        uri = self.name(path)
+        reason = self._rules.explain(uri, self._ignored)
+        if reason is not None:
+            self._left_out.append(Outcome(uri, "ignored", reason))
+        elif is_archive(path.name):
+            self._take_members(path, f"{uri}/")
         else:
-            reason = reason or self._refuse_by_pattern(path) or self._rules.explain_file(uri)
-        return reason or explain_ignored(uri, self._ignored)
+            self._files.append(DocumentFile(uri, path, self.root, is_vetted=self._rules.is_vetted(uri)))
 
-    def _refuse_by_pattern(self, path: Path) -> str | None:
-        if matches_glob(path.parts, self._wanted):
-            return None
-        return f"`documents: {{pattern: {self._pattern}}}` leaves it out"
+    def _take_members(self, path: Path, below: str) -> None:
+        try:
+            archive = Archive(self.root, path)
+            members = list(archive.list_members())
+            for name, info, problem in members:
+                if PurePosixPath(name).name == IGNORE_FILE and problem is None:
+                    folder = f"{below}{name}".rpartition("/")[0]
+                    self._ignored[f"{folder}/"] = parse_patterns(archive.read(info), f"{below}{name}")
+        except FileNotFoundError:
+            return
+        except ReadError as error:
+            self.close(below, f"{error}; until then Backstory reads nothing in it")
+            return
+        if not members:
+            self._left_out.append(Outcome(below, "ignored", "the archive holds no file"))
+        for name, info, problem in members:
+            uri = f"{below}{name}"
+            rule = None
+            if not leads_out(name):
+                rule = self._rules.explain_with_folders(uri, self._ignored, archive=below)
+            if rule is not None:
+                self._left_out.append(Outcome(uri, "ignored", rule))
+            elif problem is not None:
+                self._left_out.append(Outcome(uri, "failed", problem))
+            else:
+                vetted = self._rules.is_vetted(uri)
+                self._files.append(
+                    DocumentFile(uri, path, self.root, is_vetted=vetted, archive=archive, member=info)
+                )
 
 
-def put_below(listing: FolderListing, prefix: str) -> FolderListing:
-    """Put a text before the uri of every entry of a listing."""
-    return FolderListing(
-        present=listing.present,
-        files=tuple(replace(file, uri=f"{prefix}{file.uri}") for file in listing.files),
+def put_below(
+    listing: FolderListing, prefix: str, kind: str | None = None, tenant: str | None = None
+) -> FolderListing:
+    """Put a text before the uri of every entry of a listing, and give its files a kind and a tenant."""
+    return replace(
+        listing,
+        files=tuple(
+            replace(file, uri=f"{prefix}{file.uri}", kind=kind, tenant=tenant) for file in listing.files
+        ),
         left_out=tuple(replace(entry, uri=f"{prefix}{entry.uri}") for entry in listing.left_out),
     )
 
 
-def join_listings(first: FolderListing, *others: FolderListing) -> FolderListing:
+def join_listings(*listings: FolderListing) -> FolderListing:
     """Join the files of several folders, which are present if one of them is."""
-    listings = (first, *others)
     return FolderListing(
         present=any(listing.present for listing in listings),
         files=tuple(file for listing in listings for file in listing.files),
@@ -297,41 +256,8 @@ def join_listings(first: FolderListing, *others: FolderListing) -> FolderListing
     )
 
 
-def _uri(path: Path) -> str:
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def _rule_for_folder(path: Path, root: Path) -> tuple[Literal["ignored", "failed"], str] | None:
-    if path.name.startswith("."):
-        return "ignored", _HIDDEN_FOLDER
-    if not path.is_symlink():
-        return None
-    if Path(os.path.realpath(path)).is_relative_to(root):
-        return "ignored", "link to a folder that is read at its own place"
-    return (
-        "failed",
-        "this is a link to a folder outside the folder of documents; copy the folder into it, or remove the link",
-    )
-
-
-def _describe_refusal(error: OSError, root: Path) -> LeftOut:
-    path = Path(error.filename).relative_to(root)
-    uri = "" if path == Path() else f"{_uri(path)}/"
-    reason = (
-        f"Backstory cannot list this folder ({error.strerror}) and reads nothing in it; make it readable, or "
-        "move it"
-    )
-    return LeftOut(uri, "failed", reason, hides_files=True)
-
-
 def list_foreign(documents: pl.DataFrame, tenant: str | None) -> frozenset[str]:
-    """List the uris of documents that state another tenant, of which one who serves a tenant tells nothing.
-
-    A file whose document states no tenant, or that never could be read, is not among them.
-
-    ``documents``: their ``uri`` and ``tenant``. ``tenant``: the tenant of the setting ``rag.tenant``; None for all of
-    them, to which no document is foreign.
-    """
+    """List the uris of documents that state another tenant than that of ``rag.tenant``; None serves all of them."""
     if tenant is None:
         return frozenset()
     own = documents.filter(pl.col("tenant") == tenant)["uri"]

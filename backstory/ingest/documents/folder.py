@@ -23,7 +23,7 @@ from backstory.base.telemetry import log_event
 from backstory.ingest.documents.dates import parse_date, split_dated_name
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.file_rules import explain_secret, make_rules
-from backstory.ingest.documents.files import DocumentFile, FolderListing, list_files
+from backstory.ingest.documents.files import DocumentFile, FolderListing, Outcome, list_files
 from backstory.ingest.documents.formats.texts import UNREADABLE_DRAFT
 from backstory.ingest.documents.front_matter import is_in_drafts
 from backstory.ingest.documents.opening import Archive
@@ -33,7 +33,6 @@ from backstory.ingest.documents.reader import READERS, find_reader, read_documen
 from backstory.ingest.documents.recognition import name_recognition
 from backstory.ingest.documents.rows import (
     DRAFT,
-    DocumentSource,
     Row,
     describe_served,
     list_sources,
@@ -82,7 +81,7 @@ def read_documents(
 ) -> DocumentRead:
     """Read every document of a folder, which counts as empty if it is missing; see :func:`read_listed_documents`."""
     return read_listed_documents(
-        list_files(folder, settings.pattern, apart, make_rules(settings)),
+        list_files(folder, make_rules(settings), apart),
         settings,
         previous,
         previous_reading=previous_reading,
@@ -122,7 +121,7 @@ def read_listed_documents(
         for row in known.filter(is_latest).sort("status", descending=True).iter_rows(named=True)
     }
     served = dict(known.filter(status="ok").select("uri", "revision").iter_rows())
-    sources = [DocumentSource(entry.uri, entry.status, entry.reason) for entry in listing.left_out]
+    sources = list(listing.left_out)
     rows: list[Row] = []
     kept: set[str] = set()
     for number, file in enumerate(listing.files):
@@ -165,7 +164,7 @@ def name_reading(
     return digest([_REVISION_OF_READING, timezone, *stated, *parsers, *formats])
 
 
-def _mention_served(source: DocumentSource, served: str | None, current: Row | None) -> DocumentSource:
+def _mention_served(source: Outcome, served: str | None, current: Row | None) -> Outcome:
     """Add a note to an unreadable file that windows still get its last readable revision.
 
     They do not if the file is unchanged, and could be read only by a program or a setting that is gone.
@@ -196,7 +195,7 @@ class _Reader:
             for path, archive in {file.path: file.archive for file in files if file.archive}.items():
                 self.hashes.use(os.fspath(path), _hash_archive(path, archive, self.hashes))
 
-    def read(self, file: DocumentFile, latest: Row | None) -> tuple[Row | None, DocumentSource]:
+    def read(self, file: DocumentFile, latest: Row | None) -> tuple[Row | None, Outcome]:
         """Return the current revision of a file, or None if it is not a document, and the file's status.
 
         ``latest``: the revision that an earlier reading of the same kind gave.
@@ -207,7 +206,7 @@ class _Reader:
         if latest is not None and _is_whole(latest) and self._is_unchanged(file, latest["content_hash"]):
             self.use(file, latest["content_hash"])
             return latest, describe_served(latest, format_)
-        draft = DocumentSource(file.uri, "ignored", DRAFT, format_)
+        draft = Outcome(file.uri, "ignored", DRAFT, format_)
         if is_in_drafts(file.uri) and not self.settings.drafts:
             return None, draft
         content: bytes | None = None
@@ -228,7 +227,7 @@ class _Reader:
                 None if file.is_vetted else explain_secret(content) or explain_secret(same["text"].encode())
             )
             if secret is not None:
-                return None, DocumentSource(file.uri, "ignored", secret, format_)
+                return None, Outcome(file.uri, "ignored", secret, format_)
         except ReadError as error:
             if error.code == UNREADABLE_DRAFT and not self.settings.drafts:
                 return None, draft
@@ -242,28 +241,28 @@ class _Reader:
             and self.hashes.find(os.fspath(file.path)) == content_hash
         )
 
-    def _describe_foreign(self, file: DocumentFile) -> DocumentSource:
+    def _describe_foreign(self, file: DocumentFile) -> Outcome:
         try:
             kind = name_kind(file.uri, file.read(HEAD_BYTES))
         except ReadError as error:
-            return DocumentSource(file.uri, "failed", str(error))
+            return Outcome(file.uri, "failed", str(error))
         listed = list_titles(self.readers)
         reason = f"this is {kind}; to have it read, rename it or save its text as one of these: {listed}"
-        return DocumentSource(file.uri, "unsupported", reason)
+        return Outcome(file.uri, "unsupported", reason)
 
     def _describe_failure(
         self, file: DocumentFile, content: bytes | None, format_: DocumentFormat, error: ReadError
-    ) -> tuple[Row, DocumentSource]:
+    ) -> tuple[Row, Outcome]:
         """Build the row of a file that could not be read, with the slug from its name."""
         unread = self._describe(file, content, format_, None) | {"status": "error", "error": str(error)}
         kind = name_binary_kind(content or b"") if format_.find_encoding is not None else None
         if error.code in ("empty_document", "needs_ocr"):
             status = "empty" if error.code == "empty_document" else error.code
-            return unread, DocumentSource(file.uri, status, str(error), format_)
+            return unread, Outcome(file.uri, status, str(error), format_)
         if kind is not None:
             reason = f"this is {kind}, although its name says otherwise; give it the ending of its kind"
-            return unread, DocumentSource(file.uri, "unsupported", reason)
-        return unread, DocumentSource(file.uri, "failed", str(error), format_)
+            return unread, Outcome(file.uri, "unsupported", reason)
+        return unread, Outcome(file.uri, "failed", str(error), format_)
 
     def _describe(
         self,

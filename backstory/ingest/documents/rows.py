@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 import polars as pl
 
+from backstory.ingest.documents.files import Outcome
 from backstory.ingest.documents.parsed_document import DocumentFormat
 from backstory.ingest.documents.written import name_source
 from backstory.storage.tables.schemas import Sources
@@ -54,29 +53,14 @@ UNDATED = "it states no date; `rag: {undated: hide}` keeps such documents from a
 DRAFT = "draft; `documents: {drafts: true}` serves drafts, too"
 
 
-@dataclass(frozen=True)
-class DocumentSource:
-    """The status of one file, or of a folder whose files are not listed one by one, and why it is not fully read."""
-
-    uri: str
-    status: str
-    reason: str | None
-    reader: DocumentFormat | None = None
-    date: datetime | None = None
-    encoding: str | None = None
-    language: str | None = None
-
-
-def describe_served(row: Row, reader: DocumentFormat) -> DocumentSource:
+def describe_served(row: Row, reader: DocumentFormat) -> Outcome:
     """Describe a file that was read."""
     reason = _join_reasons(row["unread"], describe_encoding(row["encoding"]))
     date, encoding, language = row["published_at"], row["encoding"], row["language"]
-    return DocumentSource(row["uri"], "read", reason, reader, date, encoding, language)
+    return Outcome(row["uri"], "read", reason, reader, date, encoding, language)
 
 
-def list_sources(
-    found: Iterable[DocumentSource], folder: str, *, mentions_undated: bool = True
-) -> pl.DataFrame:
+def list_sources(found: Iterable[Outcome], folder: str, *, mentions_undated: bool = True) -> pl.DataFrame:
     """Build the rows of the documents in the table ``sources``.
 
     It returns table :class:`~backstory.storage.tables.schemas.Sources`, by ``source``. A folder's ends with ``/``.
@@ -102,7 +86,7 @@ def list_sources(
     return pl.DataFrame(rows, schema=Sources.schema).sort("source")
 
 
-def _lacks_date(entry: DocumentSource) -> bool:
+def _lacks_date(entry: Outcome) -> bool:
     return entry.status == "read" and entry.date is None
 
 

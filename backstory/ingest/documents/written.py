@@ -11,7 +11,8 @@ from typing import Final
 import polars as pl
 
 from backstory.base.ids import WRITTEN_PREFIX, is_written
-from backstory.ingest.documents.files import FolderListing, LeftOut, list_files, put_below
+from backstory.ingest.documents.file_rules import FileRules
+from backstory.ingest.documents.files import FolderListing, Outcome, list_files, put_below
 
 DRAFT_SUFFIX: Final = ".draft.md"
 """End of the name of a draft that lies beside a post which a person has edited."""
@@ -25,7 +26,6 @@ No path of a file holds it, so that no two sources have the same uri.
 JUST_AFTER: Final = timedelta(microseconds=1)
 """How long after the end of its window a post is out. A window of one moment must not find its own post."""
 
-_PATTERN: Final = "*.md"
 _DRAFT_BESIDE: Final = "a draft beside a post that a person has edited; merge the two and remove it"
 
 
@@ -57,12 +57,12 @@ def name_source(folder: str, uri: str) -> str:
 
 def list_written(folder: Path, name: str) -> FolderListing:
     """List the written posts of a workspace."""
-    listing = put_below(list_files(folder, _PATTERN), f"{WRITTEN_PREFIX}{name}/")
+    listing = put_below(list_files(folder, FileRules(pattern="*.md")), f"{WRITTEN_PREFIX}{name}/")
     drafts = sorted(file.uri for file in listing.files if file.uri.endswith(DRAFT_SUFFIX))
     return replace(
         listing,
         files=tuple(file for file in listing.files if not file.uri.endswith(DRAFT_SUFFIX)),
-        left_out=(*listing.left_out, *(LeftOut(uri, "ignored", _DRAFT_BESIDE) for uri in drafts)),
+        left_out=(*listing.left_out, *(Outcome(uri, "ignored", _DRAFT_BESIDE) for uri in drafts)),
     )
 
 

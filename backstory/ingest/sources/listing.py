@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -18,9 +17,8 @@ from backstory.base.telemetry import log_event
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.file_rules import make_rules
 from backstory.ingest.documents.files import (
-    DocumentFile,
     FolderListing,
-    LeftOut,
+    Outcome,
     join_listings,
     list_file,
     list_files,
@@ -32,7 +30,7 @@ from backstory.ingest.sources.drive import DriveRemote
 from backstory.ingest.sources.drive_calls import DriveCalls
 from backstory.ingest.sources.mirror import Remote, last_update, list_mirror, update_mirror
 from backstory.ingest.sources.roots import Source, list_sources
-from backstory.settings.inputs import DocumentSettings, SourceSettings
+from backstory.settings.inputs import DocumentSettings
 from backstory.settings.paths import WorkspacePaths
 
 SYNC_SECONDS: Final = 3600
@@ -46,64 +44,50 @@ def list_documents(workspace: WorkspacePaths, apart: Collection[Path]) -> Folder
     A source whose root lies in another one, or in the folder of documents, is read by itself alone.
     """
     sources = list_sources(workspace)
-    roots = [source.root for source in sources]
-    settings = workspace.settings.documents
-    folder = list_files(workspace.documents_dir, settings.pattern, [*apart, *roots], make_rules(settings))
-    others = [list_source(source, settings, [*apart, workspace.documents_dir, *roots]) for source in sources]
-    return join_listings(folder, *others)
+    settings, folder = workspace.settings.documents, workspace.documents_dir
+    elsewhere = [*apart, *(source.root for source in sources)]
+    others = [_list_source(source, settings, [*elsewhere, folder]) for source in sources]
+    return join_listings(list_files(folder, make_rules(settings), elsewhere), *others)
 
 
 def hash_listing(listing: FolderListing, hashes: FileHashes) -> str:
-    """Hash every listed file by its content, and every skipped entry by what is said of it."""
-    return digest(sorted(_hash_entries(listing, hashes)))
+    """Hash every listed file by its content, a member by that of its archive, and all others by what is said of them.
+
+    An unreadable file counts by the reason.
+    """
+    entries = [f"{entry.uri} {entry.status} {entry.reason}" for entry in listing.left_out]
+    contents: dict[Path, str] = {}
+    for file in listing.files:
+        if file.path not in contents:
+            try:
+                contents[file.path] = hashes.hash(os.fspath(file.path), file.open)
+            except FileNotFoundError:
+                contents[file.path] = "gone"
+            except ReadError as error:
+                contents[file.path] = str(error)  # reading the documents reports this file
+        entries.append(f"{file.uri} {contents[file.path]}")
+    return digest(sorted(entries))
 
 
-def list_source(source: Source, documents: DocumentSettings, apart: Collection[Path]) -> FolderListing:
+def _list_source(source: Source, documents: DocumentSettings, apart: Collection[Path]) -> FolderListing:
     """List the files of one source; one that cannot be reached is a failed entry, and its files are unknown."""
-    prefix = f"{source.name}{SOURCE_MARK}"
     settings = source.settings
     rules = make_rules(documents, settings)
-    if settings.is_remote:
-        return _take_defaults(put_below(list_mirror(source.root, source.name, rules), prefix), settings)
     try:
-        is_folder = source.root.is_dir()
-        if not is_folder:
+        if settings.is_remote:
+            found = list_mirror(source.root, source.name, rules)
+        elif source.root.is_dir():
+            found = list_files(source.root, rules, apart)
+        else:
             source.root.stat()
+            found = list_file(source.root, rules)
     except OSError as error:
         reason = (
-            f"{source.settings.path} cannot be reached ({error.strerror}); its earlier documents are kept. "
+            f"{settings.path or source.root} cannot be reached ({error.strerror}); its earlier documents are kept. "
             "Make it available, or remove the source"
         )
-        return FolderListing(False, (), (LeftOut(prefix, "failed", reason, hides_files=True),))
-    found = list_files(source.root, "**/*", apart, rules) if is_folder else list_file(source.root, rules)
-    return _take_defaults(put_below(found, prefix), settings)
-
-
-def _take_defaults(listing: FolderListing, settings: SourceSettings) -> FolderListing:
-    files = tuple(replace(file, kind=settings.kind, tenant=settings.tenant) for file in listing.files)
-    return replace(listing, files=files)
-
-
-def _hash_entries(listing: FolderListing, hashes: FileHashes) -> Iterator[str]:
-    for entry in listing.left_out:
-        yield f"{entry.uri} {entry.status} {entry.reason}"
-    archives: dict[Path, str] = {}
-    for file in listing.files:
-        if file.archive is None:
-            yield f"{file.uri} {_hash_file(file, hashes)}"
-        else:  # which changes with any of its members
-            if file.path not in archives:
-                archives[file.path] = _hash_file(file, hashes)
-            yield f"{file.uri} {archives[file.path]}"
-
-
-def _hash_file(file: DocumentFile, hashes: FileHashes) -> str:
-    try:
-        return hashes.hash(os.fspath(file.path), file.open)
-    except FileNotFoundError:
-        return "gone"
-    except ReadError as error:
-        return str(error)  # reading the documents reports this file
+        found = FolderListing(False, (), (Outcome("", "failed", reason, hides_files=True),))
+    return put_below(found, f"{source.name}{SOURCE_MARK}", settings.kind, settings.tenant)
 
 
 def require_packages(workspace: WorkspacePaths) -> None:

@@ -17,7 +17,7 @@ from backstory.base.errors import ReadError
 from backstory.base.files.atomic import exclusive_temporary, flush, write_file
 from backstory.base.progress import announce, announce_name
 from backstory.ingest.documents.file_rules import IGNORE_FILE, FileRules
-from backstory.ingest.documents.files import FolderListing, LeftOut, explain_path, list_files
+from backstory.ingest.documents.files import FolderListing, Outcome, list_files
 from backstory.ingest.documents.opening import require_size
 from backstory.ingest.sources.roots import COPIES
 
@@ -109,8 +109,8 @@ def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
             f"the source {name} cannot be reached: {state.problem}. Its earlier documents are kept; make it "
             "available, or remove the source"
         )
-        return FolderListing(False, (), (LeftOut("", "failed", reason, hides_files=True),))
-    found = list_files(folder / COPIES, "**/*", (), rules)
+        return FolderListing(False, (), (Outcome("", "failed", reason, hides_files=True),))
+    found = list_files(folder / COPIES, rules)
     listed = {entry.uri for entry in found.left_out}
     return FolderListing(
         present=True,
@@ -120,8 +120,8 @@ def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
         ),
         left_out=(
             *found.left_out,
-            *(LeftOut(path, "ignored", why) for path, why in state.ignored.items() if path not in listed),
-            *(LeftOut(path, "failed", why, hides_files=True) for path, why in state.failed.items()),
+            *(Outcome(path, "ignored", why) for path, why in state.ignored.items() if path not in listed),
+            *(Outcome(path, "failed", why, hides_files=True) for path, why in state.failed.items()),
         ),
     )
 
@@ -162,7 +162,7 @@ def _fetch(
     )
     wanted: dict[str, RemoteFile] = {}
     for path, file in sorted(listing.files.items()):
-        why = None if PurePosixPath(path).name == IGNORE_FILE else explain_path(path, rules)
+        why = None if PurePosixPath(path).name == IGNORE_FILE else rules.explain_with_folders(path)
         if why is None:
             wanted[path] = file
         else:

@@ -16,7 +16,6 @@ from backstory.base.files.atomic import exclusive_temporary, flush, publish, tem
 from backstory.base.ids import document_id_of
 from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.documents.file_rules import make_rules
-from backstory.ingest.documents.files import explain_path
 from backstory.ingest.documents.opening import is_archive
 from backstory.ingest.documents.parsed_document import list_titles
 from backstory.ingest.documents.reader import READERS, find_reader
@@ -138,7 +137,7 @@ def _check(workspace: Workspace, upload: Upload) -> str:
             f"{name} is of no format that is read; save its text as one of these: {known}",
             code="unsupported_format",
         )
-    reason = explain_path(f"{UPLOADS_FOLDER}/{name}", make_rules(settings))
+    reason = make_rules(settings).explain_with_folders(f"{UPLOADS_FOLDER}/{name}")
     if reason is not None:
         raise InputError(f"{name} would not be read: {reason}", code="bad_file_name")
     return name

@@ -257,7 +257,7 @@ def _read_place(folder: Path, members: Sequence[Path] | None, settings: Settings
     rules = make_rules(documents)
     if members is None:
         read = read_exports(folder, chats)
-        listing = list_files(folder, documents.pattern, rules=rules)
+        listing = list_files(folder, rules)
     else:
         read = read_listed_exports([describe_file(path, path.name) for path in members], chats)
         listing = join_listings(*(list_file(path, rules) for path in members))
