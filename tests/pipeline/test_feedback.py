@@ -19,6 +19,7 @@ from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.incremental.visible_documents import find_outdated
 from backstory.pipeline.run.plan import STAGES, find_wanted
 from backstory.pipeline.run.run import Run, ignore_progress
+from backstory.pipeline.run.runner import execute_run
 from backstory.pipeline.stages import corpus
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -203,6 +204,22 @@ def test_a_person_edits_adds_and_removes_files(chains: Workspace, tmp_path: Path
     assert shown.height
     assert list_pending(workspace) == set()
     assert sum(report.computed for report in run_pipeline(open_workspace(workspace.root))) == 0
+
+
+def test_days_that_keep_their_contexts_are_searched_again_where_their_own_posts_change(
+    chains: Workspace, tmp_path: Path
+) -> None:
+    workspace = copy(chains, tmp_path / "kept")
+    policy = "partitions: {after_posts: none}\nwriters: {provider: digest, min_characters: 19000,"
+    set_setting(workspace, "writers: {provider: digest,", policy)
+    document = workspace.documents_dir / "tomato-blight.md"
+    document.write_text(document.read_text(encoding="utf-8") + "And more.\n", encoding="utf-8")
+    for is_fresh in (False, True):
+        opened = open_workspace(workspace.root)
+        wanted = Run(find_wanted(opened, None, None), keeps_contexts=True)
+        outcome = execute_run(opened, wanted, skips_unchanged=True)
+        assert (outcome.fresh, outcome.kept) == (is_fresh, frozenset())
+    assert set(workspace.tables.read("posts")["status"]) == {"rejected"}
 
 
 def test_posts_that_are_written_no_more_are_named(chains: Workspace, tmp_path: Path) -> None:

@@ -330,6 +330,7 @@ class Builder:
         self._make([AddedPostsStage])
         while posts and posts.counts.get(WAITING, 0) not in (0, waiting) and self._may_go_on():
             waiting = posts.counts[WAITING]
+            self._keep_contexts(partitions[-1:])
             posts = self._make(ANSWERS, partitions[-1:])
             self._make([AddedPostsStage])
         self._done += len(partitions)
