@@ -21,6 +21,7 @@ from backstory.ingest.documents.folder import DocumentRead
 from backstory.ingest.documents.written import name_source
 from backstory.ingest.privacy.names import normalize_name
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, make_pseudonym
+from backstory.text.people import is_pseudonym
 
 Kind: TypeAlias = Literal["conversation", "member", "document"]
 _Entry: TypeAlias = Literal[Kind, "content"]
@@ -158,7 +159,8 @@ def hide_members(
 ) -> pl.DataFrame:
     """Replace names of forgotten members in messages of others, and in names of files and conversations.
 
-    They are found in any case, but not inside a longer word: no "Ann" in a channel.
+    They are found in any case, but no name inside a longer word: no "Ann" in a channel. Pseudonyms are found anywhere,
+    since they also stand for names inside of words.
     """
     tokens = {name: forgotten.token(name) for name in _list_present_pseudonyms(frame, columns, forgotten)}
     for name in members:
@@ -167,8 +169,10 @@ def hide_members(
     if not tokens:
         return frame
     names = sorted(tokens, key=lambda name: -len(name))
-    words = "|".join(f"({re.escape(name)})" for name in names)
-    pattern = re.compile(rf"(?<![^\W_])(?:{words})(?![^\W_])", re.IGNORECASE)
+    words = (
+        f"({name})" if is_pseudonym(name) else rf"(?<![^\W_])({re.escape(name)})(?![^\W_])" for name in names
+    )
+    pattern = re.compile("|".join(words), re.IGNORECASE)
 
     def write(found: re.Match[str]) -> str:
         return tokens[names[(found.lastindex or 1) - 1]]

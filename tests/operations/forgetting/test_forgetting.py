@@ -177,6 +177,19 @@ def test_a_name_inside_a_longer_word_is_not_that_of_the_forgotten_member(tmp_pat
     assert "Ann" not in set(messages["author"])
 
 
+def test_a_pseudonym_inside_a_longer_word_is_that_of_the_forgotten_member(tmp_path: Path) -> None:
+    workspace = write_workspace(tmp_path / "workspace")
+    chat = (
+        "16/03/2025, 09:00 - Dora Quill: I bring a tent\n16/03/2025, 09:01 - Ben Okri: Thanks @DoraQuill2\n"
+    )
+    (workspace.chats_dir / "TripDoraQuillOslo.txt").write_text(chat, "utf-8")
+    forget(workspace, "member", "Dora Quill")
+    run_pipeline(reopen(workspace))
+    token = read_forgotten(workspace.forgotten).token("Dora Quill")
+    messages = workspace.tables.read("messages").filter(conversation_id=f"Trip{token}Oslo")
+    assert messages["text"].to_list() == [f"Thanks @{token}2"]
+
+
 def test_the_list_of_the_forgotten_names_nobody(made: Workspace) -> None:
     forget(reopen(made), "member", "Dora Quill")
     text = made.forgotten.read_text(encoding="utf-8")
