@@ -97,18 +97,3 @@ def test_two_copies_of_a_transcript_are_read_once(tmp_path: Path) -> None:
     write(tmp_path, "bread/GMT20240501-100000_Recording.vtt", "WEBVTT\n" + cues)
     write(tmp_path, "bread/2024-05-01 12-00-00 from Ben.vtt", "WEBVTT\n" + cues)
     assert len(assign_message_ids(read_exports(tmp_path, SETTINGS).messages)) == 15
-
-
-def test_what_is_cut_off_a_cue_or_a_message_is_said(tmp_path: Path) -> None:
-    cue = "00:00:01.000 --> 00:00:02.000\nAnn Oak: " + "rye\n" * 1_002
-    write(tmp_path, "GMT20240501-100000.vtt", f"WEBVTT\n\n{cue}\n")
-    lines = f"\t{'x' * 1_000}\n" * 1_100
-    write(tmp_path, "2024-05-01 chat.txt", f"10:00:01 From Ann Oak to Everyone:\n{lines}{ZOOM_CHAT}")
-    found = read_exports(tmp_path, SETTINGS)
-    assert found.sources.select("status", "unread").rows() == [("read", 1), ("read", 1)]
-    assert found.quarantine["reason"].to_list() == [
-        "line 1049: the message has more than 1,048,576 characters; the rest is left out",
-        "line 1004: the cue has more than 1,000 lines; the rest is left out",
-    ]
-    assert max(len(text.split("\n")) for _, _, text in said(tmp_path) if text.startswith("rye")) == 1_000
-    assert max(len(text) for _, _, text in said(tmp_path)) == 1_047 * 1_001 - 1

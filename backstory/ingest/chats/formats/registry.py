@@ -11,14 +11,13 @@ from backstory.ingest.chats.formats.discord import DISCORD
 from backstory.ingest.chats.formats.irc import IRC
 from backstory.ingest.chats.formats.mail import MAIL
 from backstory.ingest.chats.formats.matrix import MATRIX
+from backstory.ingest.chats.formats.meetings import TRANSCRIPT, ZOOM_CHAT
 from backstory.ingest.chats.formats.meta import META
 from backstory.ingest.chats.formats.signal_cli import SIGNAL
 from backstory.ingest.chats.formats.slack import SLACK
 from backstory.ingest.chats.formats.tables import CSV, JSON_LINES, PARQUET
 from backstory.ingest.chats.formats.telegram import TELEGRAM
-from backstory.ingest.chats.formats.transcripts import TRANSCRIPT
 from backstory.ingest.chats.formats.whatsapp import WHATSAPP, WHATSAPP_ZIP
-from backstory.ingest.chats.formats.zoom_chat import ZOOM_CHAT
 from backstory.ingest.chats.opened import ChatFormat, Opened
 from backstory.ingest.file_kinds import describe_foreign
 
