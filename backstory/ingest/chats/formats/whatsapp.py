@@ -9,8 +9,7 @@ import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.export import ROW_SCHEMA, Export, unread_frame
-from backstory.ingest.chats.formats.whatsapp_header import find_headers, time_of_day
-from backstory.ingest.chats.formats.whatsapp_locales import BIDI_MARKS
+from backstory.ingest.chats.formats.whatsapp_header import BIDI_MARKS, find_headers, time_of_day
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages, find_told
 from backstory.ingest.chats.opened import ChatFormat, Opened
 from backstory.ingest.chats.times import (

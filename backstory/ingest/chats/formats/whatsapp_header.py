@@ -3,32 +3,67 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Final, Literal
 
 import polars as pl
 
-from backstory.ingest.chats.formats.whatsapp_locales import (
-    ASCII_DIGITS,
-    BEFORE_CLOCK,
-    BIDI_MARKS,
-    CLOCK_WORDS,
-    DIGITS,
-    HEADER_FORMS,
-    MARKS,
-    PERIODS,
-    SPACE,
+BIDI_MARKS: Final = "\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
+_DIGITS: Final = "0-9٠-٩۰-۹०-९০-৯"
+_ASCII_DIGITS: Final = {chr(ord(zero) + value): str(value) for zero in "٠۰०০" for value in range(10)}
+_MARKS: Final = f"[{BIDI_MARKS}]*"
+_SPACE: Final = f"[ \t\u00a0\u2009\u202f{BIDI_MARKS}]"
+
+_BEFORE_CLOCK: Final = r"à|às|um|at|alle|a las|om|klo|kl\.?|u|o|в|о"
+"""Words between date and clock time."""
+
+_CLOCK_WORDS: Final = "uhr|h|ч|น"
+"""Words after a clock time that are no mark of a half day."""
+
+_BEFORE_NOON: Final = "am a vorm vormittags πμ ص 上午 午前 오전 öö de fm sa قظ ptg ap проб পূর্বাহ্ণ পূর্বাহ্ন पूर्वाह्न"
+_AFTER_NOON: Final = (
+    "pm p nachm nachmittags μμ م 下午 午後 오후 ös du em ch بظ ptgh ip слоб অপরাহ্ণ অপরাহ্ন अपराह्न"
 )
 
-_AFTER_YEAR = f"(?:{SPACE}?(?:г\\.?|BE|AD))?"
+_PERIODS: Final[Mapping[str, Literal["am", "pm"]]] = {
+    **dict.fromkeys(_BEFORE_NOON.split(), "am"),
+    **dict.fromkeys(_AFTER_NOON.split(), "pm"),
+}
+"""Spellings of AM and PM, in lower case without spaces and full stops."""
+
+_START: Final = rf"^({_MARKS}\[?{_MARKS})"
+_SHORT: Final = f"[{_DIGITS}]{{1,2}}"
+_TWO: Final = f"[{_DIGITS}]{{2}}"
+_YEAR: Final = f"[{_DIGITS}]{{4}}"
+_ISO_DATE: Final = f"{_YEAR}-{_SHORT}-{_SHORT},?{_SPACE}+"
+_FRENCH_CLOCK: Final = f"({_SHORT}){_SPACE}h{_SPACE}({_TWO})"
+_WORDED_DATE: Final = f"({_YEAR})[년年]{_SPACE}?({_SHORT})[월月]{_SPACE}?({_SHORT})[일日]{_SPACE}?"
+_CLOCK: Final = f"({_SHORT}:{_TWO}(?::{_TWO})?(?:{_SPACE}(?:SA|CH))?)"
+_DATE: Final = f"({_SHORT}[/-]{_SHORT}[/-](?:{_YEAR}|{_TWO}))"
+
+_OTHER_FORMS: Final = {
+    # fr-CA: 2024-01-15 21 h 05 min 09 s
+    f"{_START}({_ISO_DATE}){_FRENCH_CLOCK}{_SPACE}min{_SPACE}({_TWO}){_SPACE}s": "${1}${2}${3}:${4}:${5}",
+    # fr-CA: 2024-01-15 21 h 05
+    f"{_START}({_ISO_DATE}){_FRENCH_CLOCK}": "${1}${2}${3}:${4}",
+    # ko, ja, zh: 2024년 1월 15일 오후 9:05
+    f"{_START}{_WORDED_DATE}": "${1}${2}. ${3}. ${4}. ",
+    # vi: 21:05, 15/01/2024
+    f"{_START}{_CLOCK}(,?){_SPACE}{_DATE}": "${1}${4}${3} ${2}",
+}
+"""Beginnings of lines that differ from date, then clock time, with marks between their numbers; and the usual form."""
+
+_AFTER_YEAR = f"(?:{_SPACE}?(?:г\\.?|BE|AD))?"
 _HEADER = (
-    f"^(?P<open>{MARKS}\\[)?{MARKS}"
-    f"(?P<first>[{DIGITS}]{{4}}|[{DIGITS}]{{1,2}}){MARKS}(?P<separator>[./-]){SPACE}?{MARKS}"
-    f"[{DIGITS}]{{1,2}}{MARKS}(?P<again>[./-])(?P<space>{SPACE})?{MARKS}"
-    f"(?P<third>[{DIGITS}]{{4}}|[{DIGITS}]{{1,2}})\\.?{_AFTER_YEAR}{MARKS}"
-    f"(?P<joint>[,،]?){SPACE}+(?:(?P<at>{BEFORE_CLOCK}){SPACE}+)?"
-    f"(?P<before>\\p{{L}}{{0,4}}){SPACE}*"
-    f"[{DIGITS}]{{1,2}}(?P<colon>[:.])[{DIGITS}]{{2}}(?P<seconds>[:.][{DIGITS}]{{2}})?"
-    f"(?P<after>[^{DIGITS}\\[\\]:,–—-]{{0,14}}?)"
-    f"(?:(?P<close>\\])|{SPACE}[-‐‑‒–—−])(?:{SPACE}|$)"
+    f"^(?P<open>{_MARKS}\\[)?{_MARKS}"
+    f"(?P<first>[{_DIGITS}]{{4}}|[{_DIGITS}]{{1,2}}){_MARKS}(?P<separator>[./-]){_SPACE}?{_MARKS}"
+    f"[{_DIGITS}]{{1,2}}{_MARKS}(?P<again>[./-])(?P<space>{_SPACE})?{_MARKS}"
+    f"(?P<third>[{_DIGITS}]{{4}}|[{_DIGITS}]{{1,2}})\\.?{_AFTER_YEAR}{_MARKS}"
+    f"(?P<joint>[,،]?){_SPACE}+(?:(?P<at>{_BEFORE_CLOCK}){_SPACE}+)?"
+    f"(?P<before>\\p{{L}}{{0,4}}){_SPACE}*"
+    f"[{_DIGITS}]{{1,2}}(?P<colon>[:.])[{_DIGITS}]{{2}}(?P<seconds>[:.][{_DIGITS}]{{2}})?"
+    f"(?P<after>[^{_DIGITS}\\[\\]:,–—-]{{0,14}}?)"
+    f"(?:(?P<close>\\])|{_SPACE}[-‐‑‒–—−])(?:{_SPACE}|$)"
 )
 _HEADER_WITHOUT_GROUPS = re.sub(r"\?P<\w+>", "?:", _HEADER)
 _NUMBERS = ("first", "second", "third", "hour", "minute", "seconds")
@@ -59,7 +94,7 @@ def find_headers(lines: pl.Series) -> pl.DataFrame:
         .with_columns(pl.col("text").str.strip_suffix(pl.col("rest")).alias("header"))
     )
     if not found["header"].str.contains("^[\x00-\x7f]*$").all():
-        found = found.with_columns(pl.col("header").str.replace_many(ASCII_DIGITS))
+        found = found.with_columns(pl.col("header").str.replace_many(_ASCII_DIGITS))
     shape = pl.col("header").str.replace_many([str(digit) for digit in range(1, 10)], ["0"] * 9)
     found = found.with_columns(shape.alias("shape"))
     found = found.join(_describe_shapes(found["shape"]), on="shape", how="inner", maintain_order="left")
@@ -105,15 +140,15 @@ def time_of_day() -> pl.Expr:
 def _write_usually(lines: pl.Series) -> pl.DataFrame:
     """Return the lines as ``text``, each header in a special form rewritten to the usual one, and ``is_rewritten``."""
     rewritten = lines
-    for form in HEADER_FORMS:
-        rewritten = rewritten.str.replace(form.pattern, form.usual)
+    for form, usual in _OTHER_FORMS.items():
+        rewritten = rewritten.str.replace(form, usual)
     return pl.DataFrame({"text": rewritten, "is_rewritten": rewritten != lines})
 
 
 def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
     """Extract the style and the AM/PM mark of header shapes (headers with every digit replaced by 0)."""
     mark = (pl.col("before") + pl.col("after")).str.replace_all(_PERIOD_NOISE, "").str.to_lowercase()
-    clock_word = mark.str.extract(f"^({CLOCK_WORDS})$").fill_null("")
+    clock_word = mark.str.extract(f"^({_CLOCK_WORDS})$").fill_null("")
     is_spaced = pl.col("space").str.strip_chars(BIDI_MARKS) != ""
     style = (
         pl.col("open").is_not_null(),
@@ -133,7 +168,7 @@ def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
         .with_columns(pl.col("shape").str.extract_groups(_HEADER).alias("groups"))
         .unnest("groups")
         .with_columns(clock_word=clock_word, mark=pl.when(clock_word == "").then(mark).otherwise(pl.lit("")))
-        .with_columns(period=pl.col("mark").replace_strict(PERIODS, default=None, return_dtype=pl.String))
+        .with_columns(period=pl.col("mark").replace_strict(_PERIODS, default=None, return_dtype=pl.String))
         .filter(
             pl.col("open").is_not_null() == pl.col("close").is_not_null(),
             pl.col("separator") == pl.col("again"),

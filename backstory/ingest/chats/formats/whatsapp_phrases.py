@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.ingest.chats.formats.whatsapp_locales import BIDI_MARKS
+from backstory.ingest.chats.formats.whatsapp_header import BIDI_MARKS
 
 APP_MARK: Final = "\u200e"
 """Left-to-right mark, which the app on iOS writes before its own texts."""
