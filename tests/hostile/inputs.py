@@ -215,7 +215,7 @@ HOSTILE = (
             parquet(pl.Series([-99999999999]))),
     Hostile("chats", "micros.parquet", "Parquet, microseconds beyond all calendars", "failed", "out of range",
             parquet(pl.Series([-(2**63)]).cast(pl.Datetime("us", "UTC"))), is_long=True),
-    Hostile("chats", "days.parquet", "Parquet, days beyond all calendars", "failed", "out of range",
+    Hostile("chats", "days.parquet", "Parquet, days beyond all calendars", "failed", "the year of the timestamp is not between",
             parquet(pl.Series([-(2**31)], dtype=pl.Int32).cast(pl.Date))),
     Hostile("chats", "page.parquet", "Parquet, one byte of a page changed", "failed", "damaged",
             damaged_parquet(96)),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import MAXYEAR, MINYEAR, date, datetime, time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, time
 from pathlib import PurePosixPath
 from typing import Final
 
 from backstory.base.errors import ReadError
+from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, Unread, name_chat
 from backstory.ingest.chats.opened import ChatFormat, Opened
 from backstory.ingest.chats.times import find_day, without_day
@@ -112,23 +113,6 @@ class _Line:
     text: str = ""
 
 
-@dataclass
-class _Log:
-    """What the lines so far say about those that follow.
-
-    Attributes:
-        chat: Key of the channel.
-        day: Day of the next line; None if it is not known.
-        people: First nick of the people who changed it, by the nick that they have.
-        unknown_day: Why the day is not known.
-    """
-
-    chat: str
-    day: date | None
-    people: dict[str, str] = field(default_factory=dict)
-    unknown_day: str = "no line before it states the day"
-
-
 def _find(opened: Opened) -> list[str]:
     """Return a log: most lines are those of a program, and one of them tells what somebody said or did."""
     lines = list(filter(None, opened.head_lines()))[:_LINES_TRIED] if opened.is_single else []
@@ -144,10 +128,11 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
 
     It raises ``ReadError`` if neither a line nor the path says the day.
     """
-    name = name_conversation(opened.source)
-    log = _Log(f"irc/{name}", find_day(opened.source))
-    knows_day = log.day is not None
-    yield Chat(log.chat, name_chat(name, ""))
+    name, day = name_conversation(opened.source), find_day(opened.source)
+    knows_day, unknown_day = day is not None, "no line before it states the day"
+    people: dict[str, str] = {}
+    chat = Chat(f"irc/{name}", name_chat(name, ""))
+    yield chat
     with opened.open(found[0]) as file:
         for number, text in read_lines(file):
             line = None if text is None else _read_line(text)
@@ -156,20 +141,20 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
             if line is None:
                 problem = "it is longer than 1 MiB" if text is None else "no known program writes such a line"
                 yield Unread(f"line {number}: {problem}")
-            elif line.what == "day":
-                log.day = line.day
-                knows_day = knows_day or line.day is not None
-                log.unknown_day = "the line before it that states the day is not in English"
-            else:
-                knows_day = knows_day or line.day is not None
-                yield from _list_people(line, log)
-                day = line.day or log.day
-                if day is None or not MINYEAR < day.year < MAXYEAR:
-                    problem = log.unknown_day if day is None else "the date is out of range"
-                    yield Unread(f"line {number}: {problem}")
-                else:
-                    yield _read_message(line, datetime.combine(day, line.clock), log)
-                _follow(line, log)
+                continue
+            knows_day = knows_day or line.day is not None
+            if line.what == "day":
+                day, unknown_day = line.day, "the line before it that states the day is not in English"
+                continue
+            yield from _list_people(line, people)
+            try:
+                if (sent_on := line.day or day) is None:
+                    raise ValueError(unknown_day)
+                sent = read_timestamp(datetime.combine(sent_on, line.clock))
+                yield _read_message(line, sent, chat.key, people)
+            except ValueError as error:
+                yield Unread(f"line {number}: {error}")
+            _follow(line, people)
     if not knows_day:
         raise ReadError(_NO_DAY, frozenset(), code="no_day")
 
@@ -224,31 +209,31 @@ def _read_day(written: str) -> date | None:
         return None
 
 
-def _read_message(line: _Line, sent: datetime, log: _Log) -> ChatMessage:
+def _read_message(line: _Line, sent: datetime, chat: str, people: Mapping[str, str]) -> ChatMessage:
     if line.what in _NOTES:
         told = _NOTES[line.what].format(nick=line.nick, other=line.other, text=line.text)
-        return ChatMessage(sent, None, told, "system", chat=log.chat)
+        return ChatMessage(sent, None, told, "system", chat=chat)
     text = f"/me {line.text}" if line.what == "done" else line.text
     text = f"@{text}" if _ADDRESSED.match(text) else text
-    return ChatMessage(sent, log.people.get(line.nick, line.nick) or None, text or None, chat=log.chat)
+    return ChatMessage(sent, people.get(line.nick, line.nick) or None, text or None, chat=chat)
 
 
-def _list_people(line: _Line, log: _Log) -> Iterator[Person]:
+def _list_people(line: _Line, people: Mapping[str, str]) -> Iterator[Person]:
     """Yield the people of a line; a person with several nicks has the first as name."""
-    first = log.people.get(line.nick, line.nick)
+    first = people.get(line.nick, line.nick)
     if line.what == "renamed" and first:  # a nick may consist of nothing but marks of rank
         yield Person(first, (line.nick, line.other))
     else:
         for nick in filter(None, (line.nick, line.other)):
-            yield Person(log.people.get(nick, nick), (nick,))
+            yield Person(people.get(nick, nick), (nick,))
 
 
-def _follow(line: _Line, log: _Log) -> None:
-    """Note who has which nick after a line: a nick that was left may be taken by somebody else."""
+def _follow(line: _Line, people: dict[str, str]) -> None:
+    """Note the first nick of whoever has one after a line: a nick that was left may be taken by somebody else."""
     if line.what == "renamed" and line.nick and line.other:
-        log.people[line.other] = log.people.pop(line.nick, line.nick)
+        people[line.other] = people.pop(line.nick, line.nick)
     elif line.what in ("left", "kicked"):
-        log.people.pop(line.other or line.nick, None)
+        people.pop(line.other or line.nick, None)
 
 
 IRC: Final = ChatFormat("irc", _find, _read)

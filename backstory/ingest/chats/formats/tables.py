@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import date, datetime
 from typing import Any, Final, TypeAlias
 
 import polars as pl
@@ -28,14 +27,18 @@ from backstory.ingest.text_lines import decode_lines
 from backstory.settings.inputs import ConversationSettings
 
 _SUFFIXES: Final = (".csv", ".tsv")
-_USUAL_NAMES: Final = re.compile(
-    "date|time|datetime|timestamp|created_at|sent_at|author|sender|from|user|username|name|message|text|body|content"
-    "|id|type|channel|chat|conversation",
-    re.IGNORECASE,
-)
-_OUT_OF_RANGE: Final = float("inf")
+_COLUMNS: Final[list[tuple[str, pl.DataType]]] = [
+    ("timestamp", pl.Datetime("us", "UTC")),
+    ("local", pl.Datetime("us")),
+    ("author", pl.String()),
+    ("text", pl.String()),
+]
+"""What is read of a record, whose time is known either by itself or on the clock of the export."""
+
 _YEARS: Final = (1, 9998)
 """Years of the times that Python can represent in any zone."""
+_NO_YEAR_OF_MESSAGES: Final = date(1900, 1, 1)
+"""Stands for a time that Python cannot represent."""
 _Record: TypeAlias = tuple[int, object, object, object]
 """Line or record number from 1, timestamp, author, message."""
 
@@ -141,19 +144,15 @@ def _find_parquet(opened: Opened) -> list[str]:
 def _read_parquet(opened: Opened, found: list[str]) -> Export:
     table, schema, _ = open_parquet(opened.read(found[0]))
     columns = _require_columns(schema.names(), opened.settings)
-    times, is_known = pl.col(columns[0]), pl.lit(value=True)
-    if isinstance(schema[columns[0]], pl.Date | pl.Datetime):
-        is_known = times.is_null() | times.dt.year().is_between(*_YEARS).fill_null(value=False)
-    known = pl.when(is_known).then(times)
+    times, author, message = map(pl.col, columns)
+    if isinstance(times_type := schema[columns[0]], pl.Date | pl.Datetime):
+        is_known, stand_in = times.dt.year().is_between(*_YEARS), pl.lit(_NO_YEAR_OF_MESSAGES)
+        times = pl.when(is_known).then(times).when(times.is_not_null()).then(stand_in.cast(times_type))
     try:
-        said = (pl.col(columns[1]).alias("author"), pl.col(columns[2]).alias("text"))
-        rows = table.select(is_known.alias("is_known"), known.alias("time"), *said).collect()
+        rows = table.select(times.alias("time"), author.alias("author"), message.alias("text")).collect()
     except DAMAGED_PARQUET as error:
         raise make_parquet_error() from error
-    records = (
-        (number, moment if known else _OUT_OF_RANGE, author, text)
-        for number, (known, moment, author, text) in enumerate(rows.iter_rows(), start=1)
-    )
+    records = ((number, *row) for number, row in enumerate(rows.iter_rows(), start=1))
     return _parse_records(records, {}, opened.settings)
 
 
@@ -165,62 +164,44 @@ def _parse_records(
     encoding: str | None = None,
 ) -> Export:
     """Convert a table's records to messages."""
-    zoned: list[datetime | None] = []
-    naive: list[datetime | None] = []
-    authors: list[str | None] = []
-    texts: list[str | None] = []
+    said: list[tuple[datetime | None, datetime | None, str | None, str | None]] = []
     for line, timestamp, author, message in records:
         try:
             moment = read_timestamp(timestamp)
-            name = read_text(author, settings.author_column)
+            name = (read_text(author, settings.author_column) or "").strip()
             text = read_text(message, settings.message_column)
+            if text is None and not name:
+                raise ValueError("there is neither an author nor a message")
         except ValueError as error:
             unread[line] = str(error)
             continue
-        if text is None and not name:
-            unread[line] = "there is neither an author nor a message"
-            continue
-        zoned.append(moment if moment.tzinfo else None)
-        naive.append(None if moment.tzinfo else moment)
-        authors.append((name or "").strip() or None)
-        texts.append(text)
-    local = pl.Series("local", naive, dtype=pl.Datetime("us"))
-    utc = local_to_utc(local, settings.timezone, in_order=False)
-    rows = pl.DataFrame(
-        {
-            "timestamp": pl.Series(zoned, dtype=pl.Datetime("us", "UTC")).fill_null(utc),
-            "seq": pl.int_range(len(texts), dtype=pl.Int64, eager=True),
-            "author": pl.Series(authors, dtype=pl.String),
-            "text": pl.Series(texts, dtype=pl.String),
-        }
-    )
+        said.append(
+            (moment, None, name or None, text) if moment.tzinfo else (None, moment, name or None, text)
+        )
+    rows = pl.DataFrame(said, _COLUMNS, orient="row")
+    utc = local_to_utc(rows["local"], settings.timezone, in_order=False)
+    rows = rows.with_columns(pl.col("timestamp").fill_null(utc), seq=pl.int_range(pl.len(), dtype=pl.Int64))
     return Export(
         rows=classify_messages(rows).select(ROW_SCHEMA.names()),
         unread=unread_frame(unread),
         encoding=encoding,
-        timezone=settings.timezone if any(naive) else None,
+        timezone=settings.timezone if rows["local"].count() else None,
     )
 
 
-def _require_columns(found: Iterable[str], settings: ConversationSettings) -> list[str]:
+def _require_columns(found: Collection[str], settings: ConversationSettings) -> list[str]:
     """Return the columns of timestamp, author and message, by the settings.
 
-    It raises ``ReadError`` if one is missing; the message names the settings and the columns found.
+    It raises ``ReadError`` if one is missing. The message names none of those that the file has: without a header
+    line, these are an author and a message.
     """
-    present = list(found)
     names = ("timestamp_column", "author_column", "message_column")
-    wanted = {name: getattr(settings, name) for name in names}
-    absent = [
-        f"`conversations.{name}` ({column})" for name, column in wanted.items() if column not in present
-    ]
+    wanted = {name: str(getattr(settings, name)) for name in names}
+    absent = [f"`conversations.{name}` ({column})" for name, column in wanted.items() if column not in found]
     if absent:
-        # Without a header line, the "columns" are an author and a message.
-        shown = [name for name in present if _USUAL_NAMES.fullmatch(name.strip())]
-        if others := len(present) - len(shown):
-            shown.append(f"{others} not named here, since they may be a message")
         raise ReadError(
-            f"the table has no column for {', '.join(absent)}; found {', '.join(shown)}. "
-            "Set these, or move the file out of the folder if it is no chat",
+            f"the table has no column for {', '.join(absent)}; set these to the names of its columns, or move the "
+            "file out of the folder if it is no chat",
             frozenset(),
             code="absent_column",
         )
