@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Final
 
 from backstory.base.errors import ReadError
 from backstory.base.files.patterns import Patterns, compile_patterns, matches_glob
-from backstory.ingest.documents.opening import is_archive, open_inside
+from backstory.ingest.documents.opening import is_archive
 from backstory.settings.inputs import DocumentSettings, SourceSettings
 
 IGNORE_FILE: Final = ".backstoryignore"
@@ -99,42 +99,19 @@ def make_rules(settings: DocumentSettings, source: SourceSettings | None = None)
     return FileRules(include=include, exclude=exclude, secrets=secrets, name=f"source {source.label}")
 
 
-def read_ignore_file(folder: Path, root: Path) -> Patterns | None:
-    """Read the patterns of a folder; None if it has no file of them.
-
-    It raises ``ReadError`` if the file is there and cannot be used, and with it the list of what must not be read.
-    """
-    path = folder / IGNORE_FILE
-    if not path.is_symlink() and not path.exists():
-        return None
-    name = str(PurePosixPath(path.relative_to(root)))
-    try:
-        with open_inside(root, path) as file:
-            content = file.read(MOST_PATTERN_BYTES + 1)
-    except FileNotFoundError:
-        return None
-    except ReadError as error:
-        raise ReadError(f"{name}: {error}", code=error.code) from error
-    return parse_patterns(content, name)
-
-
-def parse_patterns(content: bytes, name: str) -> Patterns:
-    """Read the patterns of a file.
-
-    It raises ``ReadError`` if it is too large, not UTF-8, or a line is no pattern.
-    """
+def parse_patterns(content: bytes) -> Patterns:
+    """Read a file of patterns; raise ``ReadError`` if it is too large, not UTF-8, or a line is no pattern."""
     if len(content) > MOST_PATTERN_BYTES:
         raise ReadError(
-            f"{name}: a file of patterns has at most {MOST_PATTERN_BYTES:,} bytes; shorten it",
-            code="too_large",
+            f"a file of patterns has at most {MOST_PATTERN_BYTES:,} bytes; shorten it", code="too_large"
         )
     try:
         patterns = Patterns(tuple(content.decode("utf-8-sig").splitlines()))
         compile_patterns(patterns.lines)
     except UnicodeDecodeError as error:
-        raise ReadError(f"{name} is not UTF-8 text; save it as such", code="not_utf8") from error
+        raise ReadError("a file of patterns is UTF-8 text; save it as such", code="not_utf8") from error
     except ValueError as error:
-        raise ReadError(f"{name}: {error}") from error
+        raise ReadError(str(error)) from error
     return patterns
 
 

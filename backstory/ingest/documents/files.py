@@ -15,7 +15,7 @@ import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.base.files.patterns import Patterns
-from backstory.ingest.documents.file_rules import IGNORE_FILE, FileRules, parse_patterns, read_ignore_file
+from backstory.ingest.documents.file_rules import IGNORE_FILE, MOST_PATTERN_BYTES, FileRules, parse_patterns
 from backstory.ingest.documents.opening import Archive, is_archive, open_inside
 from backstory.ingest.zips import leads_out
 
@@ -171,13 +171,14 @@ class _Walk:
         """Read the patterns of a folder; return whether they can be used, else nothing in it may be read."""
         uri = self.name(folder, "/")
         try:
-            patterns = read_ignore_file(folder, self.root)
+            with open_inside(self.root, folder / IGNORE_FILE) as file:
+                self._ignored[uri] = parse_patterns(file.read(MOST_PATTERN_BYTES + 1))
+        except FileNotFoundError:
+            return True
         except ReadError as error:
-            why = "until then Backstory reads nothing in this folder, as the file may exclude parts"
+            why = f"until then Backstory reads nothing in this folder, as its {IGNORE_FILE} may exclude parts"
             self.close(uri, f"{error}; {why}")
             return False
-        if patterns is not None:
-            self._ignored[uri] = patterns
         return True
 
     def is_open(self, folder: Path) -> bool:
@@ -209,8 +210,8 @@ class _Walk:
             members = list(archive.list_members())
             for name, info, problem in members:
                 if PurePosixPath(name).name == IGNORE_FILE and problem is None:
-                    folder = f"{below}{name}".rpartition("/")[0]
-                    self._ignored[f"{folder}/"] = parse_patterns(archive.read(info), f"{below}{name}")
+                    folder = f"{below}{name}".removesuffix(IGNORE_FILE)
+                    self._ignored[folder] = parse_patterns(archive.read(info))
         except FileNotFoundError:
             return
         except ReadError as error:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-from backstory.base.environment import BUCKET_VARIABLE, Keys
+from backstory.base.environment import BUCKET_VARIABLE
 from backstory.base.errors import ReadError
 from backstory.base.ids import digest
 from backstory.base.sandbox import ReadingLimits
@@ -95,9 +95,7 @@ def require_packages(workspace: WorkspacePaths) -> None:
 
     It raises ``MissingExtraError`` if a package is absent; the message names the extra.
     """
-    for source in list_sources(workspace):
-        if source.settings.is_remote and workspace.writes:
-            _make_remote(source, workspace.keys)
+    list(_open_remotes(workspace))
 
 
 def fetch_sources(workspace: WorkspacePaths) -> None:
@@ -107,11 +105,8 @@ def fetch_sources(workspace: WorkspacePaths) -> None:
     """
     documents = workspace.settings.documents
     limits = ReadingLimits(documents.read_seconds, documents.read_megabytes)
-    for source in list_sources(workspace):
-        if not source.settings.is_remote or not workspace.writes:
-            continue
+    for source, remote in _open_remotes(workspace):
         rules = make_rules(documents, source.settings)
-        remote = _make_remote(source, workspace.keys)
         state = update_mirror(source.root, source.settings.origin, remote, rules, limits.most_bytes)
         log_event(
             logger,
@@ -123,16 +118,20 @@ def fetch_sources(workspace: WorkspacePaths) -> None:
         )
 
 
-def _make_remote(source: Source, keys: Keys | None) -> Remote:
-    settings = source.settings
-    if settings.drive is not None:
-        return DriveRemote(settings.drive.files, settings.drive.folder, DriveCalls(keys=keys))
-    if settings.url is not None:
-        stored = None if keys is None else keys.get(BUCKET_VARIABLE)
-        own = {} if stored is None else json.loads(stored.get_secret_value())
-        # Without keys of its own, fsspec finds others.
-        return AddressRemote(settings.url, None if keys is None else own)
-    return PagesRemote(settings.urls, settings.url_list)
+def _open_remotes(workspace: WorkspacePaths) -> Iterator[tuple[Source, Remote]]:
+    """Make what reads each source that lies elsewhere; none where nothing may be written."""
+    keys = workspace.keys
+    for source in list_sources(workspace) if workspace.writes else ():
+        settings = source.settings
+        if settings.drive is not None:
+            yield source, DriveRemote(settings.drive.files, settings.drive.folder, DriveCalls(keys=keys))
+        elif settings.url is not None:
+            stored = None if keys is None else keys.get(BUCKET_VARIABLE)
+            own = {} if stored is None else json.loads(stored.get_secret_value())
+            # Without keys of its own, fsspec finds others.
+            yield source, AddressRemote(settings.url, None if keys is None else own)
+        elif settings.is_remote:
+            yield source, PagesRemote(settings.urls, settings.url_list)
 
 
 def find_next_sync(workspace: WorkspacePaths) -> float | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-from pydantic import ValidationError
 
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import InputError, SettingsError, WorkspaceError
@@ -31,6 +30,13 @@ class Source:
     settings: SourceSettings
     is_added: bool
 
+    @property
+    def folder(self) -> Path:
+        """The folder of its files; of a mirror, that of the copies."""
+        if self.settings.is_remote:
+            return self.root / COPIES
+        return self.root.parent if self.root.is_file() else self.root
+
 
 def list_sources(workspace: WorkspacePaths) -> tuple[Source, ...]:
     """List all further sources: those of the settings, then those that were added by command.
@@ -38,43 +44,35 @@ def list_sources(workspace: WorkspacePaths) -> tuple[Source, ...]:
     It raises ``SettingsError`` if two sources have the same name, or one lies where the workspace keeps something
     else.
     """
-    stated = [
-        _place(workspace, settings, is_added=False) for settings in workspace.settings.documents.sources
-    ]
-    added = [_place(workspace, settings, is_added=True) for settings in read_record(workspace.added_sources)]
-    names = {source.name for source in stated}
     file = workspace.root / SETTINGS_FILE
-    twice = next((source for source in added if source.name in names), None)
-    if twice is not None:
-        raise SettingsError(
-            f"{file}: documents.sources has a source {twice.name}, and a source added by command has the same name "
-            f"({twice.settings.path}). Give the first another `name`, or remove the second",
-            code="duplicate_source",
-        )
-    for source in (*stated, *added):
-        if source.settings.is_remote:
-            continue
-        try:
-            require_apart(workspace, source.root)
-        except InputError as error:
-            raise SettingsError(f"{file}: documents.sources: {error}", code=error.code) from error
-    return (*stated, *added)
+    sources: dict[str, Source] = {}
+    for is_added, group in (
+        (False, workspace.settings.documents.sources),
+        (True, read_record(workspace.added_sources)),
+    ):
+        for settings in group:
+            name, path = settings.label, settings.path
+            if name in sources:
+                raise SettingsError(
+                    f"{file}: documents.sources has a source {name}, and a source added by command has the same "
+                    f"name ({path}). Give the first another `name`, or remove the second",
+                    code="duplicate_source",
+                )
+            root = workspace.mirrors / name if path is None else workspace.root / Path(path).expanduser()
+            sources[name] = Source(name, root, settings, is_added)
+            if path is not None:
+                try:
+                    require_apart(workspace, root)
+                except InputError as error:
+                    raise SettingsError(f"{file}: documents.sources: {error}", code=error.code) from error
+    return tuple(sources.values())
 
 
 def locate_document(workspace: WorkspacePaths, uri: str) -> Path | None:
-    """Find the file of a document of a further source.
-
-    It returns its path; None if the document is of no source, or its file is gone.
-    """
+    """Find the file of a document of a further source; None if the document is of no source, or its file is gone."""
     name, mark, below = uri.partition(SOURCE_MARK)
-    source = next((each for each in list_sources(workspace) if mark and each.name == name), None)
-    if source is None:
-        return None
-    if source.settings.is_remote:
-        path = source.root / COPIES / below
-    else:
-        path = source.root / below if source.root.is_dir() else source.root.with_name(below)
-    return path if path.is_file() else None
+    places = [source.folder / below for source in list_sources(workspace) if mark and source.name == name]
+    return next((path for path in places if path.is_file()), None)
 
 
 def require_apart(workspace: WorkspacePaths, root: Path) -> None:
@@ -101,38 +99,22 @@ def require_apart(workspace: WorkspacePaths, root: Path) -> None:
 
 
 def find_covering(workspace: WorkspacePaths, path: Path) -> str | None:
-    """Find what already holds a path.
-
-    It returns the name of the source whose root is the path or a folder above it; the empty text for the folder of
-    documents; None if nothing holds the path.
-    """
+    """Find what already holds a path: the innermost source; the empty text for the folder of documents; or None."""
     place = path.resolve()
     if place.is_relative_to(workspace.documents_dir.resolve()):
         return ""
-    around = [source for source in list_sources(workspace) if place.is_relative_to(source.root.resolve())]
-    return max(around, key=lambda source: len(source.root.resolve().parts)).name if around else None
+    roots = {source.root.resolve(): source.name for source in list_sources(workspace)}
+    return next((roots[folder] for folder in (place, *place.parents) if folder in roots), None)
 
 
-def _place(workspace: WorkspacePaths, settings: SourceSettings, *, is_added: bool) -> Source:
-    root = (
-        workspace.mirrors / settings.label
-        if settings.path is None
-        else workspace.root / Path(settings.path).expanduser()
-    )
-    return Source(settings.label, root, settings, is_added)
-
-
-Recorded = tuple[SourceSettings, ...]
-
-
-def read_record(path: Path) -> Recorded:
-    """Read the list of a workspace; empty if no source was ever added."""
+def read_record(path: Path) -> tuple[SourceSettings, ...]:
+    """Read the list of added sources of a workspace; empty if none was ever added."""
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))["sources"]
         return tuple(SourceSettings.model_validate(entry) for entry in entries)
     except FileNotFoundError:
         return ()
-    except (ValidationError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise WorkspaceError(
             f"{path} is damaged, and it lists the added sources. Restore it from a backup, or delete it and add the "
             "sources again; no file is lost",
@@ -140,13 +122,13 @@ def read_record(path: Path) -> Recorded:
         ) from error
 
 
-def change_record(path: Path, change: Callable[[Recorded], Sequence[SourceSettings]]) -> None:
-    """Replace the list of a workspace, and flush it to disk. Other processes wait meanwhile."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def _changing(path: Path) -> Iterator[list[SourceSettings]]:
+    """Give the list of a workspace to be changed, and write it in the end. Other processes wait meanwhile."""
     with exclusive_temporary(path) as file:
-        entries = [
-            source.model_dump(mode="json", exclude_defaults=True) for source in change(read_record(path))
-        ]
+        sources = list(read_record(path))
+        yield sources
+        entries = [source.model_dump(mode="json", exclude_defaults=True) for source in sources]
         os.fchmod(file.fileno(), 0o600)
         file.write(f"{json.dumps({'sources': entries}, indent=1)}\n".encode())
         file.flush()
@@ -180,16 +162,11 @@ def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] 
     if covering is not None:
         what = f"of the source {covering}" if covering else "of the folder of documents"
         raise InputError(f"{path} is already part {what}, and needs no entry of its own", code="read_already")
-    stated = [source.label for source in workspace.settings.documents.sources]
-    found: list[SourceSettings] = []
-
-    def append(recorded: Recorded) -> Recorded:
-        taken = [*stated, *(source.label for source in recorded)]
-        found.append(wanted.model_copy(update={"name": make_source_name(stored, taken)}))
-        return (*recorded, *found)
-
-    change_record(workspace.added_sources, append)
-    return found[0]
+    with _changing(workspace.added_sources) as recorded:
+        taken = [source.label for source in (*workspace.settings.documents.sources, *recorded)]
+        added = wanted.model_copy(update={"name": make_source_name(stored, taken)})
+        recorded.append(added)
+    return added
 
 
 def remove_source(workspace: WorkspacePaths, name: str | Path) -> SourceSettings:
@@ -202,12 +179,9 @@ def remove_source(workspace: WorkspacePaths, name: str | Path) -> SourceSettings
     named = [source for source in sources if source.name == str(name)]
     placed = named or [source for source in sources if source.root.resolve() == place]
     if not placed:
-        known = ", ".join(source.name for source in sources if source.is_added)
+        known = ", ".join(source.name for source in sources if source.is_added) or "none"
         raise InputError(
-            f"no source has the name or path {name}; sources added by command: {known}"
-            if known
-            else f"no source has the name or path {name}, and none was added by command",
-            code="unknown_source",
+            f"no source has the name or path {name}; sources added by command: {known}", code="unknown_source"
         )
     found = placed[0]
     if not found.is_added:
@@ -216,9 +190,8 @@ def remove_source(workspace: WorkspacePaths, name: str | Path) -> SourceSettings
             "`documents.sources` there",
             code="source_of_settings",
         )
-    change_record(
-        workspace.added_sources, lambda recorded: [each for each in recorded if each.label != found.name]
-    )
+    with _changing(workspace.added_sources) as recorded:
+        recorded[:] = [each for each in recorded if each.label != found.name]
     return found.settings
 
 
@@ -226,9 +199,8 @@ def change_exclude(
     workspace: WorkspacePaths, name: str, change: Callable[[Sequence[str]], Sequence[str]]
 ) -> None:
     """Change what an added source leaves out; the next run follows it."""
-
-    def change_one(source: SourceSettings) -> SourceSettings:
-        exclude = tuple(change(source.exclude))
-        return source.model_copy(update={"exclude": exclude}) if source.label == name else source
-
-    change_record(workspace.added_sources, lambda recorded: list(map(change_one, recorded)))
+    with _changing(workspace.added_sources) as recorded:
+        recorded[:] = [
+            each.model_copy(update={"exclude": tuple(change(each.exclude))}) if each.label == name else each
+            for each in recorded
+        ]

@@ -14,7 +14,7 @@ from backstory.ingest.documents.formats.texts import decode_text
 from backstory.ingest.documents.front_matter import split_front_matter
 from backstory.ingest.documents.written import SOURCE_MARK, locate
 from backstory.ingest.sources.mirror import RemoteFile, read_state
-from backstory.ingest.sources.roots import COPIES, Source, list_sources, locate_document
+from backstory.ingest.sources.roots import Source, list_sources
 from backstory.settings.paths import WorkspacePaths
 
 _FIELDS: Final = ("url", "canonical_url", "canonical", "canonicalURL")
@@ -27,10 +27,8 @@ class WebAddresses:
     """Finds where documents live in the web. What a source knows of its copies is read once."""
 
     def __init__(self, workspace: WorkspacePaths) -> None:
-        self._workspace = workspace
-        self._remote = {
-            source.name: source for source in list_sources(workspace) if source.settings.is_remote
-        }
+        self._folder = workspace.documents_dir
+        self._sources = {source.name: source for source in list_sources(workspace)}
         self._copies: dict[str, Mapping[str, RemoteFile]] = {}
 
     def find(self, uri: str) -> str | None:
@@ -39,27 +37,21 @@ class WebAddresses:
         It returns the address that its file states (``url`` in front matter, the canonical link of a page), else the
         one from which its source has fetched it; None if neither is known.
         """
-        path = (
-            locate_document(self._workspace, uri)
-            if SOURCE_MARK in uri
-            else self._workspace.documents_dir / uri
-        )
-        stated = None if path is None or not path.is_file() else _read_stated(path)
-        return stated or self._find_fetched(uri)
-
-    def _find_fetched(self, uri: str) -> str | None:
         name, mark, below = uri.partition(SOURCE_MARK)
-        source = self._remote.get(name) if mark else None
-        if source is None:
+        if not mark:
+            return _read_stated(self._folder / uri)
+        if name not in self._sources:
             return None
+        source = self._sources[name]
+        stated = _read_stated(source.folder / below)
+        if stated is not None or not source.settings.is_remote:
+            return stated
         if name not in self._copies:
             self._copies[name] = read_state(source.root).copies
         copy = self._copies[name].get(below)
-        if copy is None:
-            return None
-        if source.settings.drive is not None:
+        if copy is not None and source.settings.drive is not None:
             return f"{_DRIVE}{copy.key}"
-        return copy.key if is_web_address(copy.key) else None
+        return copy.key if copy is not None and is_web_address(copy.key) else None
 
 
 def make_linker(workspace: WorkspacePaths) -> Callable[[str], str]:
@@ -95,24 +87,21 @@ def list_link_places(workspace: WorkspacePaths) -> list[str]:
 
 def _place_files(workspace: WorkspacePaths, source: Source) -> str:
     """Return the folder of a source's files, relative to the workspace."""
-    root = source.root / COPIES if source.settings.is_remote else source.root
-    folder = root.parent if root.is_file() else root
-    return PurePosixPath(os.path.relpath(folder.resolve(), workspace.root.resolve())).as_posix()
+    return PurePosixPath(os.path.relpath(source.folder.resolve(), workspace.root.resolve())).as_posix()
 
 
 def _read_stated(path: Path) -> str | None:
     suffix = path.suffix.lower()
+    values: list[str | None] = []
     try:
-        if suffix in _MARKDOWN:
+        if suffix in _MARKDOWN and path.is_file():
             front, _ = split_front_matter(decode_text(path.read_bytes()))
             values = [front.text(name) for name in _FIELDS]
-        elif suffix in _HTML:
+        elif suffix in _HTML and path.is_file():
             content = path.read_bytes()
             head = HtmlHead()
             head.feed(decode_text(content, find_html_encoding(content)))
             values = [head.address]
-        else:
-            return None
     except (ReadError, AssertionError):
         return None  # the table documents holds an earlier revision, and says why the file cannot be read
     return next((value for value in values if value and is_web_address(value)), None)
