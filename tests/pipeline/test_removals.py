@@ -87,6 +87,18 @@ def test_a_shorter_export_stops_the_run_before_it_writes_and_names_what_would_go
         rerun_all(workspace)
 
 
+def test_a_folder_that_lacks_messages_is_not_told_as_gone(workspace: Workspace) -> None:
+    said = [{"type": "message", "user": "U1", "text": f"Moth {n}", "ts": f"174190320{n}.0"} for n in range(3)]
+    write_chat(workspace, json.dumps([{"id": "U1", "name": "Ada Lind"}]), "team/users.json")
+    write_chat(workspace, json.dumps([{"id": "C1", "name": "general"}]), "team/channels.json")
+    write_chat(workspace, json.dumps(said), "team/general/2025-03-13.json")
+    rerun(workspace)
+    write_chat(workspace, json.dumps(said[1:]), "team/general/2025-03-13.json")
+    with pytest.raises(RemovalError) as caught:
+        rerun(workspace)
+    assert "chats/team no longer holds 1 of them" in str(caught.value)
+
+
 def test_what_was_accepted_leaves_no_row_in_any_table(workspace: Workspace, tmp_path: Path) -> None:
     rerun_all(workspace)
     write_chat(workspace, CHAT[CHAT.index("15/03/2025") :])

@@ -232,19 +232,17 @@ def refuse_removals(workspace: Workspace, reading: Reading, partitions: Sequence
 
 def _describe(missing: pl.DataFrame, reading: Reading, folder: str) -> str:
     states = {
-        source.removesuffix("/"): f"cannot be used ({status}): {reason}"
+        source.removesuffix("/"): "" if status == "read" else f"cannot be used ({status}): {reason}"
         for source, status, reason in reading.sources.select("source", "status", "reason").iter_rows()
-        if status != "read"
     }
     lines = []
     for (name,), rows in missing.sort("conversation_id").group_by("conversation_id", maintain_order=True):
         reasons = []
         for source, lost in rows["source"].value_counts().sort("source").iter_rows():
             path = PurePosixPath(folder) / source
-            is_there = str(path) in reading.sources["source"]
-            told = f"no longer holds {lost:,} of them" if is_there else "is gone"
-            told = next((states[str(place)] for place in (path, *path.parents) if str(place) in states), told)
-            reasons.append(f"{path} {told}")
+            places = map(str, (path, *path.parents))
+            told = next((states[place] for place in places if place in states), "is gone")
+            reasons.append(f"{path} {told or f'no longer holds {lost:,} of them'}")
         days = rows["local_time"].dt.date().unique().sort().cast(pl.String)
         lines.append(
             f"- {name}: {count(len(rows), 'message')} of {count(len(days), 'day')} "
