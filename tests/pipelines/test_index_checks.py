@@ -43,9 +43,7 @@ def test_a_low_recall_is_found_by_check_status_and_doctor(make_workspace: Callab
     manifest = json.loads(path.read_text(encoding="utf-8"))
     manifest["recall_at_5"] = 0.95
     path.write_text(json.dumps(manifest), encoding="utf-8")
-    [(recall, remedy)] = find("low_recall", workspace)
-    assert recall == 0.95
-    assert "index.ef_search" in str(remedy)
+    assert find("low_recall", workspace) == [(0.95,)]
     assert read_status(workspace).index_recall == 0.95
     examined = {examination.name: examination for examination in examine(workspace.root)}
     assert not examined["search index"].passed
