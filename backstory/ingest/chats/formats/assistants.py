@@ -147,10 +147,8 @@ def _read_claude_message(record: Mapping[str, Any], chat: str) -> Iterator[ChatM
     text = "\n".join(filter(str.strip, said)) if parts else read_content(record, "text").strip()
     has_files = any(list_objects(record, field) for field in ("attachments", "files", "files_v2"))
     kind = "media" if has_files else "message" if text else "system"
-    author, sent = (
-        None if kind == "system" else _CLAUDE_AUTHORS[sender],
-        read_timestamp(record.get("created_at")),
-    )
+    author = None if kind == "system" else _CLAUDE_AUTHORS[sender]
+    sent = read_timestamp(record.get("created_at"))
     yield ChatMessage(sent, author, text or None, kind, chat=chat, key=key)
 
 

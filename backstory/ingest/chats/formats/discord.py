@@ -52,17 +52,12 @@ def _read_message(record: Mapping[str, Any], chat: str | None) -> Iterator[Item]
         name, shown, identifier = (find_text(described, key) for key in ("name", "nickname", "id"))
         if name is not None:
             yield Person(name, (shown,) if shown else (), identifier)
-    key, author, edited = (
-        find_text(record, "id"),
-        find_text(record, "author/name"),
-        record.get("timestampEdited"),
-    )
+    key, author = find_text(record, "id"), find_text(record, "author/name")
     if key is None or author is None:
         raise ValueError("there is no author" if key else "the message has no id")
     text, by_person = _read_text(record), find_text(record, "type") in _BY_PEOPLE
-    answered = (
-        None if find_text(record, "reference/type") == "Forward" else find_text(record, "reference/messageId")
-    )
+    answers = by_person and find_text(record, "reference/type") != "Forward"
+    edited = record.get("timestampEdited")
     files = ("attachments", "stickers", "forwardedMessage/attachments", "forwardedMessage/stickers")
     has_files = any(list_objects(record, path) for path in files)
     yield ChatMessage(
@@ -73,7 +68,7 @@ def _read_message(record: Mapping[str, Any], chat: str | None) -> Iterator[Item]
         kind="system" if not by_person else "media" if has_files or not text else "message",
         chat=chat,
         key=key,
-        reply_to=answered if by_person else None,
+        reply_to=find_text(record, "reference/messageId") if answers else None,
         reactions=count_reactions(record, _name_emoji),
         is_edited=edited is not None,
         edited=None if edited is None else read_timestamp(edited),
@@ -94,12 +89,10 @@ def _read_text(record: Mapping[str, Any]) -> str:
     said = [written if written.strip() else "", *_read_poll(find_object(record, "poll"))]
     if not any(said) or find_object(record, "author").get("isBot") is True:
         for embed in list_objects(record, "embeds") + list_objects(record, "forwardedMessage/embeds"):
-            pairs = (
-                (find_text(field, "name"), find_text(field, "value"))
-                for field in list_objects(embed, "fields")
-            )
             said += [find_text(embed, "title") or "", find_text(embed, "description") or ""]
-            said += [": ".join(filter(None, pair)) for pair in pairs]
+            for field in list_objects(embed, "fields"):
+                pair = (find_text(field, "name"), find_text(field, "value"))
+                said.append(": ".join(filter(None, pair)))
     names = {
         find_text(person, "id"): find_text(person, "nickname", "name")
         for person in list_objects(record, "mentions")

@@ -128,10 +128,7 @@ def _read_said(
     if sender is None:
         raise ValueError("there is no author")
     edited = find_object(event, "unsigned/m.relations/m.replace").get("origin_server_ts")
-    answered, rel_type = (
-        find_text(event, f"{_RELATION}/m.in_reply_to/event_id"),
-        find_text(event, f"{_RELATION}/rel_type"),
-    )
+    answered = find_text(event, f"{_RELATION}/m.in_reply_to/event_id")
     text = _read_text(content, is_answer="m.in_reply_to" in find_object(event, _RELATION))
     has_file = event.get("type") == "m.sticker" or find_text(content, "msgtype") in {*_MEDIA, "m.location"}
     # Within a thread, an answer is to the message that began it, unless another one is meant.
@@ -144,7 +141,7 @@ def _read_said(
         chat=chat,
         key=key,
         reply_to=find_text(event, f"{_RELATION}/event_id")
-        if rel_type == "m.thread" and falls_back
+        if find_text(event, f"{_RELATION}/rel_type") == "m.thread" and falls_back
         else answered,
         reactions=count_reactions(
             event, lambda one: find_text(one, "key"), "unsigned/m.relations/m.annotation/chunk"

@@ -60,10 +60,8 @@ def _read(files: Iterator[IO[bytes]]) -> Iterator[Item]:
         for _, line in _read_lines(file):
             envelope = find_object(line, "params/envelope") or find_object(line, "envelope")
             with suppress(ValueError):  # reading the line says why
-                sender, name = (
-                    _identify(envelope, "source"),
-                    find_text(envelope, "sourceName", "sourceNumber"),
-                )
+                sender = _identify(envelope, "source")
+                name = find_text(envelope, "sourceName", "sourceNumber")
                 if sender and name:
                     log.names[sender] = name
         file.seek(0)

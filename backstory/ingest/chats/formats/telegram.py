@@ -45,13 +45,7 @@ _MEDIA: Final = (
 
 
 class _ChatState:
-    """The chat whose messages are being read.
-
-    Attributes:
-        head: Name, type and id of the chat, as far as they were read.
-        keys: Keys of its messages by their number, for chats in which an answer must look them up.
-        counts: Number of messages per author and second in such a chat.
-    """
+    """The chat whose messages are being read, with the keys and counts by which its messages are numbered."""
 
     def __init__(self) -> None:
         self.head: dict[str, Any] = {}
@@ -157,14 +151,8 @@ def _read_text(record: Mapping[str, Any]) -> str:
         lines.append(_read_part(find(record, f"{place}/{title}") or ""))
         points = list_objects(record, f"{place}/answers")
         lines += [f"- {_read_part(point.get('text', ''))}" for point in points]
-    named = (
-        "place_name",
-        "address",
-        "game_title",
-        "invoice_information/title",
-        "invoice_information/description",
-    )
-    fields = [find_text(record, path) for path in named]
+    invoice = ("invoice_information/title", "invoice_information/description")
+    fields = [find_text(record, path) for path in ("place_name", "address", "game_title", *invoice)]
     fields.insert(2, _name_contact(record))
     return "\n".join(filter(None, [*lines, *fields]))
 

@@ -33,13 +33,9 @@ _AUTHOR = f"^(.{{1,{_MAX_AUTHOR_LENGTH}}}?):(?:[ \u00a0\u202f]|$)"
 def parse_whatsapp(
     lines: TextLines, settings: ConversationSettings, *, latest_year: int = KNOWN_YEAR
 ) -> Export:
-    """Read the lines of a WhatsApp export.
+    """Read the lines of a WhatsApp export: a message extends from its header to the next one in the same style.
 
-    A message extends from its header to the next header. A header must have the style of the whole file, so a message
-    may contain lines that begin with a date. A line with a header but without an author is a system line.
-
-    It raises ``ReadError`` if the date order must be set, or the dates belong to another calendar. It raises
-    ``ReadError`` if the file contains no message.
+    It raises ``ReadError`` if the date order must be set, the dates belong to another calendar, or nobody speaks.
     """
     written = lines.lines
     headers = find_headers(written)
@@ -49,10 +45,10 @@ def parse_whatsapp(
             code="unknown_format",
         )
     headers = _with_author(headers)
-    runs = _join_equal_dates(headers)
+    runs = headers.select(pl.struct(_DATE_PARTS)).to_series().rle()
     try:
         order = decide_date_order(
-            [((first, second, third), count) for first, second, third, count in runs.rows()],
+            [(tuple(run["value"].values()), run["len"]) for run in runs],
             settings.date_order,
             latest_year=latest_year,
             separator=headers["separator"][0],
@@ -91,12 +87,6 @@ def parse_whatsapp(
     )
 
 
-def _join_equal_dates(headers: pl.DataFrame) -> pl.DataFrame:
-    """Return the dates in file order with their number of lines; equal neighbours are merged."""
-    runs = headers.group_by(pl.struct(_DATE_PARTS).rle_id().alias("run"), maintain_order=True)
-    return runs.agg(pl.col(_DATE_PARTS).first(), pl.len().alias("lines")).drop("run")
-
-
 def _with_local_time(headers: pl.DataFrame, order: DateOrder, latest_year: int) -> pl.DataFrame:
     """Add ``local``, the time of each header, and ``reason`` where that time is impossible."""
     dates = headers.select(_DATE_PARTS).unique(maintain_order=True)
@@ -114,12 +104,11 @@ def _with_local_time(headers: pl.DataFrame, order: DateOrder, latest_year: int) 
     found = headers.join(dates, on=_DATE_PARTS, how="left", maintain_order="left")
     return found.with_columns(time=time_of_day()).with_columns(
         local=pl.col("day").cast(pl.Datetime("us")) + pl.col("time"),
-        reason=pl.when(pl.col("day").is_null())
-        .then(no_day)
-        .when(~pl.col("plausible"))
-        .then(no_year)
-        .when(pl.col("time").is_null())
-        .then(no_time),
+        reason=pl.coalesce(
+            pl.when(pl.col("day").is_null()).then(no_day),
+            pl.when(~pl.col("plausible")).then(no_year),
+            pl.when(pl.col("time").is_null()).then(no_time),
+        ),
     )
 
 
@@ -149,12 +138,13 @@ def _split_into_blocks(
         )
         .with_columns(broken=broken.forward_fill())
         .with_columns(
-            reason=pl.when(reason.is_not_null())
-            .then("reason")
-            .when(pl.col("block") == 0)
-            .then(pl.lit("stands before the first message"))
-            .when(pl.col("broken") > 0)
-            .then(pl.format("belongs to line {}, which cannot be read", "broken"))
+            reason=pl.coalesce(
+                "reason",
+                pl.when(pl.col("block") == 0).then(pl.lit("stands before the first message")),
+                pl.when(pl.col("broken") > 0).then(
+                    pl.format("belongs to line {}, which cannot be read", "broken")
+                ),
+            )
         )
     )
     is_blank_outside = reason.is_not_null() & ~is_header & (pl.col("text").str.strip_chars() == "")

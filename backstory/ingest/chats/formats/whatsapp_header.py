@@ -76,15 +76,11 @@ _WIDE_YEAR = 4
 def find_headers(lines: pl.Series) -> pl.DataFrame:
     """Find the lines that begin as messages of this export do.
 
-    An export uses one style throughout: brackets, separators, comma, width of the year, seconds, AM/PM marks and
-    words around the clock time. A line in another style is quoted text inside a message. The style is taken from the
-    first line that looks like a header with a possible date and time. If another style has more than ten times as
-    many lines, that style is used.
+    An export uses one style throughout, so that a line in another is quoted text inside a message: that of the first
+    line with a possible date and time, unless another style has more than ten times as many lines.
 
-    It returns ``line`` (position from 0); the numbers ``first``, ``second`` and ``third`` (of the date), ``hour``,
-    ``minute`` and ``seconds`` (null where the style has none); ``period`` ("am", "pm" or null); ``separator`` (between
-    the numbers of the date, with the space after it if there is one); and ``rest`` (the line after the header); in the
-    order of the file.
+    It returns ``line`` (from 0), the columns of ``_NUMBERS`` (null where the style has none), ``period`` ("am", "pm"
+    or null), ``separator`` (of the date, with the space after it), and ``rest`` (the line after the header).
     """
     found = (
         _write_usually(lines)
@@ -112,12 +108,9 @@ def find_headers(lines: pl.Series) -> pl.DataFrame:
 
 
 def time_of_day() -> pl.Expr:
-    """Compute the time of day from the columns of :func:`find_headers`.
+    """Compute the time of day from the columns of :func:`find_headers`; null where it is impossible.
 
-    The hour is 0 to 23, or 1 to 12 with an AM/PM mark. With a mark, midnight and noon may also be written as 0,
-    and an hour over 12 may have the PM mark.
-
-    It returns an expression of type ``Duration("us")``, null where the time is impossible.
+    With an AM/PM mark, midnight and noon may also be written as 0, and an hour over 12 may have the PM mark.
     """
     hour, period = pl.col("hour"), pl.col("period")
     hour_of_day = (

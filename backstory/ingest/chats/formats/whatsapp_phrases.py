@@ -72,12 +72,10 @@ def find_captions(texts: pl.Series) -> dict[str, str]:
 
 
 def split_caption(text: str) -> str | None:
-    """Remove the placeholder from a message.
+    """Return the caption beside the placeholder in a message, empty if there is none; None without a placeholder.
 
-    Android writes the placeholder into the first line. iOS writes it at the end of the first or last line, after a
-    left-to-right mark. The document name that iOS writes before the placeholder is not a caption.
-
-    It returns the caption, empty if there is none; None if the message has no placeholder.
+    Android writes the placeholder into the first line, iOS at the end of the first or last line, after a left-to-right
+    mark. The document name that iOS writes before it is no caption.
     """
     lines = text.split("\n")
     if _is_placeholder(lines[0]):
@@ -128,17 +126,12 @@ _ACT: Final = re.compile(rf"\S.*? {match_any('acts')} (?:.* )?{match_any('things
 
 
 def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
-    """Separate the messages of people from the texts of the app.
+    """Add ``kind`` and ``edited`` to ``author`` and ``text`` in the order of a chat, and take off what the app writes.
 
-    ``rows``: ``author`` (null for a line without one) and ``text``, in any table, in the order of the chat. It returns
-    the rows with ``kind``: ``system`` for lines of the app and for deleted messages (which keep their author),
-    ``media`` for placeholders of a picture, a voice message or a file, else ``message``. The text of media is the
-    caption, null if there is none. ``edited`` says whether the app marks the message as edited. This mark is removed,
-    and so is the direction mark that the app puts before its own texts. The app on iOS writes its lines under the name
-    of the group, or of whom they are about, after its mark. A marked text is its own if it begins with the name of its
-    author or with words for the owner of the phone or a call. All texts of a name are, if each of them is marked, none
-    stands for a file, and one of them begins the chat, tells of the encryption, or tells of another person: that is
-    the name of the group.
+    The app on iOS writes its lines under the name of the group, or of whom they are about, after its mark. A marked
+    text is its own if it begins with the name of its author or with words for the owner of the phone or a call. All
+    texts of a name are, if each of them is marked, none stands for a file, and one of them begins the chat, tells of
+    the encryption, or tells of another person: that is the name of the group.
     """
     captions = find_captions(rows["text"])
     text, author = pl.col("text"), pl.col("author")
@@ -163,15 +156,13 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     ).any()
     by_app = ~pl.col("unsigned") & ~about_file & (event | (pl.col("marked") & is_group.over("author")))
     found = found.with_columns(by_app.alias("by_app"))
+    by_nobody = pl.col("unsigned") | pl.col("by_app")
     kind = found.select(
-        pl.when(pl.col("unsigned") | pl.col("by_app"))
-        .then(pl.lit("system"))
-        .when("media")
+        kind=pl.when(~by_nobody & pl.col("media"))
         .then(pl.lit("media"))
-        .when("deleted")
+        .when(by_nobody | pl.col("deleted"))
         .then(pl.lit("system"))
         .otherwise(pl.lit("message"))
-        .alias("kind")
     )["kind"]
     caption = pl.col("text").replace_strict(
         {text: caption or None for text, caption in captions.items()}, default=None, return_dtype=pl.String
