@@ -225,5 +225,8 @@ def _plain_name(name: str) -> str:
 
 
 def _join_words(value: object) -> str | None:
-    """Write a value on one line, with ? for halves of surrogate pairs, which no file can hold."""
-    return None if value is None else " ".join(str(value).encode(errors="replace").decode().split()) or None
+    """Write a value on one line, with � for half a surrogate pair, which no file can hold."""
+    if value is None:
+        return None
+    text = str(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return " ".join(text.split()) or None
