@@ -47,11 +47,7 @@ class DocumentFile:
     member: ZipInfo | None = field(default=None, compare=False)
 
     def read(self, size: int = -1, *, most_bytes: int | None = None) -> bytes:
-        """Read the file.
-
-        It raises ``ReadError`` if the file cannot or must not be read. It raises ``FileNotFoundError`` if the file no
-        longer exists.
-        """
+        """Read the file; it raises as :meth:`open`."""
         if self.archive is not None and self.member is not None:
             self._require_name()
             return self.archive.read(self.member, size, most_bytes=most_bytes)
@@ -63,8 +59,7 @@ class DocumentFile:
     def open(self, *, most_bytes: int | None = None) -> AbstractContextManager[BufferedReader]:
         """Open the file, or the archive that it is a member of.
 
-        It raises ``ReadError`` if the file cannot or must not be read. It raises ``FileNotFoundError`` if the file no
-        longer exists.
+        It raises ``ReadError`` if the file cannot or must not be read, ``FileNotFoundError`` if it no longer exists.
         """
         self._require_name()
         return open_inside(self.folder, self.path, most_bytes=most_bytes)
@@ -119,7 +114,7 @@ def list_files(folder: Path, rules: FileRules | None = None, apart: Collection[P
     refused: list[OSError] = []
     for place, folders, names in os.walk(root, onerror=refused.append):
         here = Path(place)
-        if not walk.enter(here):
+        if IGNORE_FILE in (*folders, *names) and not walk.can_use_patterns(here):
             folders.clear()
         else:
             folders[:] = [
@@ -167,13 +162,13 @@ class _Walk:
         """Note that nothing is known of what a folder or an archive holds."""
         self._left_out.append(Outcome(uri, "failed", reason, hides_files=True))
 
-    def enter(self, folder: Path) -> bool:
+    def can_use_patterns(self, folder: Path) -> bool:
         """Read the patterns of a folder; return whether they can be used, else nothing in it may be read."""
         uri = self.name(folder, "/")
         try:
             with open_inside(self.root, folder / IGNORE_FILE) as file:
                 self._ignored[uri] = parse_patterns(file.read(MOST_PATTERN_BYTES + 1))
-        except FileNotFoundError:
+        except FileNotFoundError:  # it was removed after the folder was listed
             return True
         except ReadError as error:
             why = f"until then Backstory reads nothing in this folder, as its {IGNORE_FILE} may exclude parts"

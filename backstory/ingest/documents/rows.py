@@ -72,7 +72,8 @@ def list_sources(found: Iterable[Outcome], folder: str, *, mentions_undated: boo
             "status": entry.status,
             "format": entry.reader.name if entry.reader else None,
             "reason": _join_reasons(
-                entry.reason, UNDATED if mentions_undated and _lacks_date(entry) else None
+                entry.reason,
+                UNDATED if mentions_undated and entry.status == "read" and entry.date is None else None,
             ),
             "rows": int(entry.status == "read"),
             "unread": 0,
@@ -84,10 +85,6 @@ def list_sources(found: Iterable[Outcome], folder: str, *, mentions_undated: boo
         for entry in found
     ]
     return pl.DataFrame(rows, schema=Sources.schema).sort("source")
-
-
-def _lacks_date(entry: Outcome) -> bool:
-    return entry.status == "read" and entry.date is None
 
 
 def _join_reasons(*reasons: str | None) -> str | None:

@@ -27,6 +27,12 @@ _STAMPS: Final = (
     *("ETag", "etag", "e_tag", "md5Hash", "Content-MD5", "content_md5", "Digest", "generation"),
     *("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "modified", "created"),
 )
+_ENDINGS: Final = {
+    "text/html": ".html",
+    "text/markdown": ".md",
+    "text/plain": ".txt",
+    "application/pdf": ".pdf",
+}
 _ERRORS: Final[Mapping[str, tuple[str, ...]]] = {
     "aiohttp": ("ClientError",),
     "azure.core.exceptions": ("AzureError",),
@@ -38,13 +44,9 @@ _ERRORS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class AddressRemote:
-    """A bucket, a folder or an archive that fsspec can list."""
+    """A bucket, a folder or an archive that fsspec can list. It sends no request before its files are listed."""
 
     def __init__(self, address: str, credentials: Mapping[str, Mapping[str, object]] | None = None) -> None:
-        """Set the address; it sends no request yet.
-
-        It raises ``MissingExtraError`` if fsspec is not installed.
-        """
         require_extra("remote", "a source by `url`", "name a local `path`")
         self._address = address
         self._credentials = credentials
@@ -72,9 +74,8 @@ class AddressRemote:
         for key, info in found.items():
             path = key.removeprefix(root).strip("/") or PurePosixPath(key).name
             if leads_out(path):
-                refused[digest([path], length=16)] = (
-                    "its name points elsewhere or cannot be displayed; rename it"
-                )
+                why = "its name points elsewhere or cannot be displayed; rename it"
+                refused[digest([path], length=16)] = why
             else:
                 files[path] = _describe(key, info)
         return RemoteListing(files=files, refused=refused)
@@ -84,18 +85,18 @@ class AddressRemote:
 
         It raises ``ReadError`` if a part needs credentials, and there are none for it.
         """
-        if self._credentials is None:
-            return {}
-        kinds = [part.partition("://")[0] for part in self._address.split("::")]
-        needed = [kind for kind in kinds if kind not in _OPEN_KINDS]
-        absent = next((kind for kind in needed if kind not in self._credentials), None)
-        if absent is not None:
-            raise ReadError(
-                f"this tenant has no credentials for {absent}:// addresses; store them by "
-                f"`backstory serve key set TENANT {BUCKET_VARIABLE}`"
-            )
-        # Not kept by fsspec for whoever names the same place with other credentials.
-        return {kind: {**self._credentials[kind], "skip_instance_cache": True} for kind in needed}
+        options: dict[str, dict[str, object]] = {}
+        for kind in [part.partition("://")[0] for part in self._address.split("::")]:
+            if self._credentials is None or kind in _OPEN_KINDS:
+                continue
+            if kind not in self._credentials:
+                raise ReadError(
+                    f"this tenant has no credentials for {kind}:// addresses; store them by "
+                    f"`backstory serve key set TENANT {BUCKET_VARIABLE}`"
+                )
+            # Not kept by fsspec for whoever names the same place with other credentials.
+            options[kind] = {**self._credentials[kind], "skip_instance_cache": True}
+        return options
 
     def read(self, file: RemoteFile) -> Iterator[bytes]:
         """Read the content of a file."""
@@ -106,10 +107,6 @@ class PagesRemote:
     """Single files of the web, each by its address."""
 
     def __init__(self, addresses: Sequence[str], list_address: str | None = None) -> None:
-        """Set the addresses; it sends no request yet.
-
-        It raises ``MissingExtraError`` if fsspec or aiohttp is not installed.
-        """
         require_extra("remote", "a source by `urls` or `url_list`", "name a local `path`")
         import aiohttp
         import fsspec
@@ -134,11 +131,10 @@ class PagesRemote:
                 continue
             path = name_page(address, str(info.get("mimetype", "")))
             if path in files:
-                refused[f"{path}-{digest([address], length=8)}"] = (
-                    "another address of the source is kept under the same name; name one of the two"
-                )
-                continue
-            files[path] = _describe(address, info)
+                why = "another address of the source is kept under the same name; name one of the two"
+                refused[f"{path}-{digest([address], length=8)}"] = why
+            else:
+                files[path] = _describe(address, info)
         return RemoteListing(files=files, refused=refused)
 
     def read(self, file: RemoteFile) -> Iterator[bytes]:
@@ -156,9 +152,8 @@ class PagesRemote:
         lines = [line.strip() for line in text.decode("utf-8", "replace").splitlines()]
         addresses = [line for line in lines if line and not line.startswith("#")]
         if len(text) > _MOST_LIST_BYTES or len(addresses) > _MOST_ADDRESSES:
-            raise ReadError(
-                f"the list of addresses has more than {_MOST_ADDRESSES:,} lines or 1 MiB; shorten it"
-            )
+            problem = f"has more than {_MOST_ADDRESSES:,} lines or 1 MiB; shorten it"
+            raise ReadError(f"the list of addresses {problem}")
         for number, line in enumerate(addresses, 1):
             if urlsplit(line).scheme not in ("http", "https") or find_credential(line):
                 raise ReadError(
@@ -175,16 +170,8 @@ def name_page(address: str, kind: str) -> str:
     path = PurePosixPath(parts.netloc.replace(":", "-") or "-", *filter(None, clean))
     if parts.path.endswith("/") or not clean:
         path /= "index"
-    ending = {
-        "text/html": ".html",
-        "text/markdown": ".md",
-        "text/plain": ".txt",
-        "application/pdf": ".pdf",
-    }.get(kind)
-    suffix = path.suffix if len(path.parts) > 1 else ""
-    stem = path.name.removesuffix(suffix) if suffix else path.name
     query = f"-{digest([parts.query], length=8)}" if parts.query else ""
-    return str(path.with_name(f"{stem}{query}{suffix or ending or ''}"))
+    return str(path.with_name(f"{path.stem}{query}{path.suffix or _ENDINGS.get(kind, '')}"))
 
 
 def _describe(key: str, info: Mapping[str, Any]) -> RemoteFile:

@@ -33,10 +33,6 @@ class DriveRemote:
     """Picked files, or all files of a folder and its subfolders. The folders are listed at each fetch."""
 
     def __init__(self, files: Sequence[str], folder: str | None, calls: DriveCalls) -> None:
-        """Set what is wanted; it sends no request yet.
-
-        It raises ``MissingExtraError`` if the packages are not installed.
-        """
         require_extra("drive", "a source of Google Drive", "download the files and name a local `path`")
         self._files = files
         self._folder = folder

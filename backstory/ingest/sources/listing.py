@@ -91,18 +91,12 @@ def _list_source(source: Source, documents: DocumentSettings, apart: Collection[
 
 
 def require_packages(workspace: WorkspacePaths) -> None:
-    """Raise if a source that lies elsewhere needs packages that are not installed; it contacts no source.
-
-    It raises ``MissingExtraError`` if a package is absent; the message names the extra.
-    """
+    """Raise ``MissingExtraError`` if a source needs packages that are not installed; it contacts no source."""
     list(_open_remotes(workspace))
 
 
 def fetch_sources(workspace: WorkspacePaths) -> None:
-    """Fetch what has changed in the sources that lie elsewhere. The next listing reports what cannot be fetched.
-
-    It raises ``MissingExtraError`` if a source needs packages that are not installed.
-    """
+    """Fetch what has changed in the sources that lie elsewhere. The next listing reports what cannot be fetched."""
     documents = workspace.settings.documents
     limits = ReadingLimits(documents.read_seconds, documents.read_megabytes)
     for source, remote in _open_remotes(workspace):

@@ -83,14 +83,8 @@ def require_apart(workspace: WorkspacePaths, root: Path) -> None:
     place = root.resolve()
     if place == workspace.documents_dir.resolve():
         raise InputError(f"{root} is the folder of documents, which every run reads", code="read_already")
-    made = (
-        workspace.posts_dir,
-        workspace.tables_dir,
-        workspace.index,
-        workspace.secret.parent,
-        workspace.dagster_home,
-    )
-    for folder in (workspace.chats_dir, *made):
+    made = (workspace.posts_dir, workspace.tables_dir, workspace.index, workspace.secret.parent)
+    for folder in (workspace.chats_dir, *made, workspace.dagster_home):
         if place.is_relative_to(folder.resolve()):
             raise InputError(
                 f"{root} lies in {folder}, which this workspace uses for other files; name another path",

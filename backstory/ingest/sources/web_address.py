@@ -55,11 +55,10 @@ class WebAddresses:
 
 
 def make_linker(workspace: WorkspacePaths) -> Callable[[str], str]:
-    """Build a function that tells where a link of a post to a document leads.
+    """Build a function that tells where a link of a post to a document leads, by the document's uri.
 
-    It returns a function of the document's uri. It returns the path of its file, relative to the workspace and perhaps
-    outside of it; of a document that was fetched, its web address, or the path of its copy if it has none; and the
-    empty text for a document of a source that the workspace does not have any more.
+    That is its file, relative to the workspace and perhaps outside of it; of a document that was fetched, its web
+    address, if it has one; and the empty text for a document of a source that the workspace does not have any more.
     """
     sources = {source.name: source for source in list_sources(workspace)}
     places = {name: _place_files(workspace, source) for name, source in sources.items()}
