@@ -171,8 +171,8 @@ class _Walk:
         except FileNotFoundError:  # it was removed after the folder was listed
             return True
         except ReadError as error:
-            why = f"until then Backstory reads nothing in this folder, as its {IGNORE_FILE} may exclude parts"
-            self.close(uri, f"{error}; {why}")
+            why = "until then Backstory reads nothing in this folder, as the file may exclude parts"
+            self.close(uri, f"{IGNORE_FILE}: {error}; {why}")
             return False
         return True
 
