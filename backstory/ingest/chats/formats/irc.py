@@ -100,10 +100,7 @@ _NOTES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """What a line of a log says: its kind, its time, who said or did it, the new nick or who was kicked, the text.
-
-    Its kinds are those of ``_FORMS``, ``day`` for a line that states the day of the following ones, and ``end``.
-    """
+    """What a line says: a kind of ``_FORMS``, ``day`` (that of the following lines) or ``end``; who, of whom, when."""
 
     what: str
     day: date | None = None
@@ -160,11 +157,9 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
 
 
 def name_conversation(source: str) -> str:
-    """Name the conversation of a log by its path: network and channel, as far as the path tells them.
+    """Name the conversation of a log by network and channel, as far as its path tells them.
 
-    ``libera/#python/2024-05-01.log``, ``libera/#python_20240501.log``, ``libera/#python.log`` and
-    ``irc.libera.#python.weechatlog`` are all ``libera/#python``. In a folder, the name of a file counts if it is that
-    of a channel.
+    In a folder, the name of a file counts if it is that of a channel.
     """
     folder, _, _ = source.rpartition("/")
     path = PurePosixPath(source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email import message_from_bytes
@@ -47,7 +47,6 @@ _MOST_HEADER: Final = 1 << 16
 _WINDOWS: Final = "cp1252"
 _ASCII: Final = ("us-ascii", "ascii")
 """What mails state that hold other letters, too."""
-_TOO_LARGE: Final = f"it has more than {MOST_MAIL_BYTES >> 20} MiB"
 
 
 def _find(opened: Opened) -> list[str]:
@@ -68,10 +67,7 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
     for name in found:
         try:
             for content in _split(opened, name):
-                items: Iterable[Item] = (
-                    [Unread(_TOO_LARGE)] if content is None else _read_mail(content, opened.conversation)
-                )
-                for item in items:
+                for item in _read_mail(content, opened.conversation):
                     if isinstance(item, Unread) and opened.is_maildir:
                         item = Unread(f"{name}: {item.reason}")
                     yield item
@@ -92,9 +88,11 @@ def _split(opened: Opened, name: str) -> Iterator[bytes | None]:
             yield content if len(content) <= MOST_MAIL_BYTES else None
 
 
-def _read_mail(content: bytes, mailbox: str) -> Iterator[Item]:
+def _read_mail(content: bytes | None, mailbox: str) -> Iterator[Item]:
     """Read one mail: the list or mailbox, the people, and the message."""
     try:
+        if content is None:
+            raise ValueError(f"it has more than {MOST_MAIL_BYTES >> 20} MiB")
         with _naming("the parser cannot read this mail"):
             mail = message_from_bytes(content)
         headers = _read_headers(mail)

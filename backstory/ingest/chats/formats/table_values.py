@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 
 from backstory.base.errors import InputError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE]\+?\d{1,2})?")
-_DIGITS_AND_ZONE = re.compile(r"(\d{8,14})(Z|[+-]\d{2}:?\d{2})")
-_COMPACT = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-"""Forms of a date that is written as one number, by their lengths."""
+_COMPACT = re.compile(r"(\d{8})(?:(\d{4}|\d{6})(Z|[+-]\d{2}:?\d{2})?)?")
+"""A date, with or without a time, that is written as one number."""
 
 _LONG_NUMBER_LENGTH = 21
 _UNITS = ((1e8, 4.1e9, 1e6), (1e11, 4.1e12, 1e3), (1e14, 4.1e15, 1.0), (1e17, 4.1e18, 1e-3))
@@ -80,13 +80,12 @@ def _from_text(text: str) -> datetime | float:
     if not text:
         raise InputError("there is no timestamp", code="no_timestamp")
     try:
-        if digits := _DIGITS_AND_ZONE.fullmatch(text):
-            form = f"{_COMPACT[len(digits[1])]}%z"
-            return datetime.strptime(text, form)
-        if text[:9].isdigit():  # Python takes the ninth digit for what parts date and time
+        if digits := _COMPACT.fullmatch(text):
+            text = f"{digits[1]}T{digits[2]}{digits[3]}"
+        elif text[:9].isdigit():  # Python takes the ninth digit for what parts date and time
             raise ValueError
         return datetime.fromisoformat(text)
-    except (ValueError, KeyError) as error:
+    except ValueError as error:
         raise InputError(
             "the timestamp is neither ISO 8601 nor a number of seconds since 1970", code="no_timestamp"
         ) from error
@@ -94,11 +93,9 @@ def _from_text(text: str) -> datetime | float:
 
 def _from_number(number: float) -> datetime:
     digits = str(number) if isinstance(number, int) and number < 10**14 else ""
-    if digits[:2] in ("19", "20") and len(digits) in _COMPACT:
-        try:
-            return datetime.strptime(digits, _COMPACT[len(digits)])
-        except ValueError:
-            pass
+    if digits[:2] in ("19", "20") and (parts := _COMPACT.fullmatch(digits)):
+        with suppress(ValueError):
+            return datetime.fromisoformat("T".join(filter(None, parts.groups())))
     if _SHEET_DAYS[0] <= number < _SHEET_DAYS[1]:
         return _FIRST_SHEET_DAY + timedelta(seconds=round(number * 86_400))
     for least, most, unit in _UNITS:
