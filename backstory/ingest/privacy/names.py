@@ -217,7 +217,7 @@ class NameFinder:
     @cached_property
     def _unspeakable(self) -> list[str]:
         """Names without a letter, digit or emoji."""
-        names = (name for name in {*self._names, *self._members} if not fold(name))
+        names = (name for name in {*self._names, *self._members} if not fold(name).strip("@"))
         return sorted(names, key=len, reverse=True)
 
     @cached_property
