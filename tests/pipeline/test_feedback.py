@@ -247,7 +247,8 @@ def test_one_day_is_made_without_the_posts_that_are_not_there_yet_and_made_again
     opened = open_workspace(workspace.root)
     days = find_wanted(opened, None, None)
     run_workspace(opened, days[:1])
-    run_workspace(open_workspace(workspace.root), days[2:3])
+    outcome = run_workspace(open_workspace(workspace.root), days[2:3])
+    assert days[1] in str(outcome.made["posts"].counts["notice"])
     assert workspace.tables.read("posts", days[2:3]).height == 2
     run_pipeline(open_workspace(workspace.root))
     tables = read_all(chains)

@@ -95,7 +95,8 @@ def test_the_language_of_every_document_is_told_and_doctor_counts_them(mixed: Wo
     (mixed.documents_dir / "gato.md").write_text(PORTUGUESE, encoding="utf-8")
     (mixed.documents_dir / "numbers.md").write_text("12 345 678\n", encoding="utf-8")
     (mixed.documents_dir / "rascunho.md").write_text(f"---\ndraft: true\n---\n{PORTUGUESE}", encoding="utf-8")
-    run_pipeline(mixed)
+    [index] = [report for report in run_pipeline(mixed) if report.table == "search_index"]
+    assert index.counts["stemmers"] == "english (7 chunks), portuguese (1 chunks)"
     found = languages_of_posts(mixed)
     assert {found.pop(name) for name in POSTS} == {"en"}
     assert found == {"gato.md": "pt", "numbers.md": None, "rascunho.md": None}

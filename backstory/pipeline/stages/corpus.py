@@ -310,7 +310,9 @@ class SearchIndexStage(Stage):
         if self.failures or not (current := current_version(self.workspace.index)):
             return
         manifest = read_manifest(self.workspace.index / current)
-        self.counts |= {"version": manifest.version, "embedder": manifest.embedder_id}
+        stemmers = sorted(manifest.languages, key=lambda each: (-each.rows, each.stemmer))
+        named = ", ".join(f"{each.stemmer} ({each.rows} chunks)" for each in stemmers)
+        self.counts |= {"version": manifest.version, "embedder": manifest.embedder_id, "stemmers": named}
         if manifest.recall_at_5 is not None:
             self.counts["recall_at_5"] = manifest.recall_at_5
 

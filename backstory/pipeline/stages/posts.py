@@ -21,6 +21,7 @@ from backstory.pipeline.chats.leaks import make_discretion
 from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
 from backstory.pipeline.history.spending import estimate_cost, find_price
 from backstory.pipeline.incremental.report import add_counts
+from backstory.pipeline.stages.messages import list_known_partitions
 from backstory.pipeline.stages.stage import Stage
 from backstory.pipeline.stages.writer_material import (
     TABLES_READ,
@@ -148,6 +149,15 @@ class PostsStage(Stage):
             if unknown := name_some(sorted(named.keys() - known), _NAMED):
                 there = name_some(sorted(known), _NAMED)
                 self._note(f"writers.grains names {unknown}, of which there is no window; there is {there}.")
+        written = workspace.catalog.read(POSTS)
+        if is_made_in_turn(workspace) and written and self.partitions:
+            days, first = list_known_partitions(workspace), min(written)
+            absent = [key for key in days if first < key < self.partitions[0] and key not in written]
+            if told := name_some(absent, _NAMED):
+                self._note(
+                    f"{told} has no posts yet, so this run writes later windows without them, and a later run writes "
+                    "these windows again. `backstory run` writes all of them in the order of time."
+                )
         if workspace.writer is None and (left := len(workspace.catalog.read(FILES))):
             use = "stay documents of later windows" if workspace.feeds_back else "stay as they are"
             self._note(
