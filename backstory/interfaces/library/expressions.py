@@ -11,7 +11,7 @@ import math
 import time
 import unicodedata
 from collections.abc import Iterable
-from itertools import chain, islice
+from itertools import accumulate, groupby
 from typing import Any, Final, Literal, NamedTuple
 
 import regex
@@ -24,8 +24,8 @@ SECONDS: Final = 10.0
 """Processor time that an expression may take over all documents."""
 _MEGABYTES: Final = 512
 """Memory (MiB) that a search may take in addition to the code and the first texts."""
-_TEXTS: Final = 64
-"""Texts that the process holds at a time."""
+_BATCH_CHARACTERS: Final = 8_000_000
+"""Characters of the texts that the process holds at a time, beside a longer text."""
 _SHOWN: Final = 80
 _UNSEEN: Final = regex.compile("[\u00ad\u200b\u2060\ufeff]")
 _UNUSUAL: Final = regex.compile("[\u00ad\u200b\u2060\ufeff\ufb00-\ufb06\uff01-\uff5e]")
@@ -87,8 +87,10 @@ def find_limited(
 ) -> FoundPlaces:
     """Find the matches of an expression in the process with limits; see :func:`find_places`."""
     found, first, seconds = FoundPlaces([], 0, 0), -1, SECONDS
-    left = chain([""], texts)  # an expression is read even where there is no text
-    while batch := list(islice(left, _TEXTS)):
+    # An expression is read even where there is no text.
+    sized = accumulate(texts, lambda before, text: (before[0] + len(text), text), initial=(0, ""))
+    for _, group in groupby(sized, lambda one: one[0] // _BATCH_CHARACTERS):
+        batch = [text for _, text in group]
         wanted = {
             "pattern": pattern,
             "texts": batch,

@@ -172,9 +172,15 @@ def test_an_expression_counts_over_all_batches_of_texts(monkeypatch: pytest.Monk
     find = partial(find_limited, "pears?", texts, ignore_case=True)
     whole = find(limit=9, offset=0)
     assert (whole.total, whole.texts, whole.places[-1]) == (4, 3, (4, 2, 6))
-    monkeypatch.setattr(expressions, "_TEXTS", 2)
+    monkeypatch.setattr(expressions, "_BATCH_CHARACTERS", 9)
     assert find(limit=9, offset=0) == whole
     assert find(limit=2, offset=1).places == whole.places[1:3]
+
+
+def test_many_long_texts_are_searched_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expressions, "_MEGABYTES", 90)
+    texts = ["\u044f" * 500_000] * 60
+    assert find_limited("z", texts, ignore_case=False, limit=1, offset=0).total == 0
 
 
 @pytest.mark.parametrize("pattern", ["Br\u00fccke", "Bru\u0308cke", "Auflage", "Kitchen"])
