@@ -77,8 +77,8 @@ def find_window(workspace: Workspace, reference: str) -> dict[str, Any]:
             f"{count(row['message_count'], 'message')} of {row['conversation_id']})"
             for row in map(localize_window, found.to_dicts())
         ]
-        listed = name_some(named, _MOST_NAMED, separator="; ")
-        what = f"{len(found)} windows match {reference!r}; name one of them by its id: {listed}"
+        # What follows the last semicolon is the remedy.
+        what = f"{len(found)} windows match {reference!r}; name one of them by its id: {name_some(named, _MOST_NAMED)}"
         raise InputError(what, code="ambiguous_reference")
     return localize_window(found.drop("short_id").row(0, named=True))
 

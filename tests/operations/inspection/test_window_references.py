@@ -42,6 +42,9 @@ def test_a_day_of_several_windows_lists_them_with_ids_that_can_be_pasted(made: W
     listed = re.findall(
         r"(\w+) \(2025-03-13 \d\d:\d\d to \d\d:\d\d UTC, (\d+) messages of garden\)", str(error.value)
     )
+    assert str(error.value).rpartition("; ")[2].count("messages of garden") == 2, (
+        "a tool tells the rest as its hint"
+    )
     found = [find_window(made, window_id) for window_id, _ in listed]
     assert [window["partition"] for window in found] == ["2025-03-13"] * 2
     assert [str(window["message_count"]) for window in found] == [count for _, count in listed]
