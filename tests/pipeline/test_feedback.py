@@ -116,6 +116,14 @@ def list_pending(workspace: Workspace) -> set[str]:
     return {key for stage in STAGES if stage.partitioned for key in stage.find_stale(opened, keys)}
 
 
+def test_what_is_said_of_the_documents_holds_at_the_end_of_a_run(tmp_path: Path) -> None:
+    workspace = write_workspace(tmp_path / "workspace")
+    shutil.rmtree(workspace.documents_dir)
+    write_chat(workspace.chats_dir, 2, windows=2)
+    counts = run(workspace)["documents"].counts
+    assert (counts["status_ok"], counts.get("notice")) == (4, None)
+
+
 def edit_first_post(workspace: Workspace) -> Path:
     """Do what a person does with the post of the first window."""
     path = min(workspace.posts_dir.glob("*.md"))

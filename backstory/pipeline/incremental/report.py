@@ -11,6 +11,7 @@ import polars as pl
 
 from backstory.base.telemetry import PRINTED, log_event
 from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.tables import WHOLE
 
 UNREAD_STATUSES: Final = ("set_aside", "failed")
 """Statuses of files that need a person's attention."""
@@ -18,8 +19,8 @@ UNREAD_STATUSES: Final = ("set_aside", "failed")
 CLEARED: Final = "cleared"
 """Count that holds a sentence: which copies of dropped rows were deleted, and which are left."""
 
-_SPENT: Final = ("embedding_", "rerank", "writing_", "api_cost", "notice", CLEARED)
-"""Beginnings of the names of the counts of work and of the notes, not of rows."""
+_SPENT: Final = ("embedding_", "rerank", "writing_", "api_cost", CLEARED)
+"""Beginnings of the names of the counts of work, not of rows."""
 
 Counts: TypeAlias = Mapping[str, int | float | str]
 
@@ -61,9 +62,11 @@ def join_rounds(rounds: Sequence[StageResult], entries: Mapping[str, Entry]) -> 
     counts, spent = dict[str, int | float | str](), dict[str, int | float | str]()
     for made in rebuilt.values() or rounds[-1:]:
         add_counts(counts, made.counts)
-    for made in rounds:
-        add_counts(spent, {name: value for name, value in made.counts.items() if name.startswith(_SPENT)})
     keys = sorted({key for made in rounds for key in made.keys})
+    # Of a table without partitions, the last round says what holds.
+    added = _SPENT if WHOLE in keys else (*_SPENT, "notice")
+    for made in rounds:
+        add_counts(spent, {name: value for name, value in made.counts.items() if name.startswith(added)})
     return replace(
         rounds[-1],
         rows=sum(entries[key].rows for key in keys),
