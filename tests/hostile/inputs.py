@@ -385,7 +385,6 @@ HOSTILE = (
             write(b"\x7fELF\x02\x01" + bytes(range(256)) * 8)),
     Hostile("posts", "fifo.md", "named pipe", "failed", "not a file", os.mkfifo),
     Hostile("posts", "socket.md", "socket", "failed", "not a file", bind_socket),
-    Hostile("posts", "folder.md/", "folder with the name of a file", "ignored", "that of a file", Path.mkdir),
     Hostile("posts", "gone.md", "link that leads nowhere", "failed", "not a file",
             lambda path: path.symlink_to(path.parent / "nothing")),
     Hostile("posts", "loop.md", "link to itself", "failed", "not a file", lambda path: path.symlink_to(path)),

@@ -244,7 +244,7 @@ PACKED: Final = (
             link_twice),
     Hostile("posts", "sparse.txt", "file of 1 TB of nothing", "failed", "too many to read", make_sparse),
     Hostile("posts", "ruled/.backstoryignore", "rules of what to ignore, 70 kB of them", "failed",
-            "at most 65,536 bytes",
+            "more than 65,536 bytes",
             write_rules, row="ruled/"),
 )  # fmt: skip
 """Documents of other kinds than text, and files that lead elsewhere or hold secrets."""

@@ -103,13 +103,13 @@ def parse_patterns(content: bytes) -> Patterns:
     """Read a file of patterns; raise ``ReadError`` if it is too large, not UTF-8, or a line is no pattern."""
     if len(content) > MOST_PATTERN_BYTES:
         raise ReadError(
-            f"{IGNORE_FILE} has more than {MOST_PATTERN_BYTES:,} bytes; shorten it", code="too_large"
+            f"the patterns have more than {MOST_PATTERN_BYTES:,} bytes; shorten them", code="too_large"
         )
     try:
         patterns = Patterns(tuple(content.decode("utf-8-sig").splitlines()))
         compile_patterns(patterns.lines)
     except UnicodeDecodeError as error:
-        raise ReadError(f"{IGNORE_FILE} is not UTF-8 text; save it as such", code="not_utf8") from error
+        raise ReadError("the patterns are not UTF-8 text; save them as such", code="not_utf8") from error
     except ValueError as error:
         raise ReadError(str(error)) from error
     return patterns
