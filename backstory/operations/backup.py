@@ -317,10 +317,9 @@ def restore_backup(path: Path, into: Path | None = None, *, replace: bool = Fals
         building.mkdir(mode=0o700, parents=True)
         try:
             contents = _extract(tar, building)
-            aside = (
-                root.with_name(f"{root.name}.before-{datetime.now(UTC).strftime(_TIME)}") if is_full else None
-            )
-            if aside is not None:
+            aside = None
+            if is_full:
+                aside = root.with_name(f"{root.name}.before-{datetime.now(UTC):%Y-%m-%dT%H-%M-%S-%fZ}")
                 root.rename(aside)
             building.rename(root)
             flush(root.parent)
