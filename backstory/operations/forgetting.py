@@ -18,7 +18,7 @@ from backstory.index.snapshot import current_version, prune
 from backstory.ingest.chats.archive import read_archive, write_archive
 from backstory.ingest.chats.message_ids import NAMED_SCHEMA
 from backstory.ingest.chats.opened import conversation_of
-from backstory.ingest.documents.files import list_foreign
+from backstory.ingest.documents.rows import list_foreign
 from backstory.ingest.documents.written import locate
 from backstory.ingest.privacy.erasure_list import (
     Forgotten,

@@ -97,6 +97,7 @@ def test_the_language_of_every_document_is_told_and_doctor_counts_them(mixed: Wo
     (mixed.documents_dir / "rascunho.md").write_text(f"---\ndraft: true\n---\n{PORTUGUESE}", encoding="utf-8")
     [index] = [report for report in run_pipeline(mixed) if report.table == "search_index"]
     assert index.counts["stemmers"] == "english (7 chunks), portuguese (1 chunks)"
+    assert "temperature" in str(index.counts["calibration"])
     found = languages_of_posts(mixed)
     assert {found.pop(name) for name in POSTS} == {"en"}
     assert found == {"gato.md": "pt", "numbers.md": None, "rascunho.md": None}

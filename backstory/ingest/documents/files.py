@@ -11,8 +11,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 from zipfile import ZipInfo
 
-import polars as pl
-
 from backstory.base.errors import ReadError
 from backstory.base.files.patterns import Patterns
 from backstory.ingest.documents.file_rules import IGNORE_FILE, MOST_PATTERN_BYTES, FileRules, parse_patterns
@@ -250,11 +248,3 @@ def join_listings(*listings: FolderListing) -> FolderListing:
         files=tuple(file for listing in listings for file in listing.files),
         left_out=tuple(entry for listing in listings for entry in listing.left_out),
     )
-
-
-def list_foreign(documents: pl.DataFrame, tenant: str | None) -> frozenset[str]:
-    """List the uris of documents that state another tenant than that of ``rag.tenant``; None serves all of them."""
-    if tenant is None:
-        return frozenset()
-    own = documents.filter(pl.col("tenant") == tenant)["uri"]
-    return frozenset(documents.filter(pl.col("tenant") != "")["uri"]) - frozenset(own)

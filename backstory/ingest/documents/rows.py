@@ -89,3 +89,11 @@ def list_sources(found: Iterable[Outcome], folder: str, *, mentions_undated: boo
 
 def _join_reasons(*reasons: str | None) -> str | None:
     return "; ".join(filter(None, reasons)) or None
+
+
+def list_foreign(documents: pl.DataFrame, tenant: str | None) -> frozenset[str]:
+    """List the uris of documents that state another tenant than that of ``rag.tenant``; None serves all of them."""
+    if tenant is None:
+        return frozenset()
+    own = documents.filter(pl.col("tenant") == tenant)["uri"]
+    return frozenset(documents.filter(pl.col("tenant") != "")["uri"]) - frozenset(own)

@@ -131,35 +131,10 @@ _PHRASES: Final = tuple(
 _OPEN: Final = re.compile("([…*])")
 _BETWEEN_NAMES: Final = re.compile(r",\s+|\s(?:and|und|e|y|et)\s")
 _NO_NAMES: Final = frozenset(
-    [
-        "",
-        "you",
-        "your",
-        "du",
-        "dich",
-        "sie",
-        "você",
-        "tú",
-        "tu",
-        "te",
-        "ti",
-        "vous",
-        "hai",
-        "someone",
-        "admin",
-    ]
+    ["", *re.findall(r"\w+", "you your du dich sie você tú tu te ti vous hai someone admin")]
 )
-_NO_NAME_BEGINNINGS: Final = (
-    "this ",
-    "the ",
-    "your ",
-    "diese ",
-    "die ",
-    "este ",
-    "esta ",
-    "ce ",
-    "questo ",
-    "an ",
+_NO_NAME_BEGINNINGS: Final = tuple(
+    f"{word} " for word in re.findall(r"\w+", "this the your diese die este esta ce questo an")
 )
 
 

@@ -17,7 +17,7 @@ from backstory.base.files.atomic import write_file
 from backstory.base.ids import document_id_of, is_written
 from backstory.base.sandbox import ReadingLimits
 from backstory.index.snapshot import current_version, find_moment
-from backstory.ingest.documents.files import list_foreign
+from backstory.ingest.documents.rows import list_foreign
 from backstory.ingest.documents.written import name_source
 from backstory.interfaces.library.corpus import Corpus, CorpusReader, place_text
 from backstory.interfaces.library.explain import explain_window

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.index.snapshot import current_version
-from backstory.ingest.documents.files import list_foreign
+from backstory.ingest.documents.rows import list_foreign
 from backstory.interfaces.library.freshness import explain_absence
 from backstory.interfaces.library.names import ADDED_FOLDER, DocumentNames, make_locator, name_documents
 from backstory.models.embeddings.embed import embed_texts

@@ -27,7 +27,7 @@ from backstory.base.ids import WRITTEN_PREFIX, digest
 from backstory.base.progress import announce
 from backstory.base.wording import count
 from backstory.index.build import arrange, publish_content
-from backstory.index.calibration import calibrate
+from backstory.index.calibration import calibrate, describe_calibration
 from backstory.index.chunks import cut_document_chunks, embedding_texts
 from backstory.index.milvus import is_served
 from backstory.index.posts import with_posts
@@ -313,6 +313,7 @@ class SearchIndexStage(Stage):
         stemmers = sorted(manifest.languages, key=lambda each: (-each.rows, each.stemmer))
         named = ", ".join(f"{each.stemmer} ({each.rows} chunks)" for each in stemmers)
         self.counts |= {"version": manifest.version, "embedder": manifest.embedder_id, "stemmers": named}
+        self.counts["calibration"] = describe_calibration(manifest.calibration)
         if manifest.recall_at_5 is not None:
             self.counts["recall_at_5"] = manifest.recall_at_5
 
