@@ -187,6 +187,7 @@ class Retrieval:
             select_hits,
             temperature=self.index.manifest.calibration.temperature,
             vectors=VectorSources(query_vectors, self.index.vectors_of),
+            texts=dict(found.select("chunk_id", "text").iter_rows()),
             entry_tokens=make_entry_counter(found, self.context),
         )
         posts = self.index.list_posts(found["chunk_id"]) if self.separate_posts else []

@@ -206,8 +206,11 @@ def test_copies_of_a_file_take_one_place_in_a_context_and_are_named_beside_it(wo
     for copy in ("copy of sourdough.md", "a/sourdough (1).md"):
         (workspace.documents_dir / copy).parent.mkdir(exist_ok=True)
         (workspace.documents_dir / copy).write_text(text, encoding="utf-8")
+    other_title = text.replace("title: ", "title: Once more, ")
+    assert other_title != text
+    (workspace.documents_dir / "z.sourdough.md").write_text(other_title, encoding="utf-8")
     run_pipeline(workspace)
     shown = workspace.tables.read("contexts").filter(pl.col("uri").str.contains("sourdough"))
     assert {(uri, *also_in) for uri, also_in in shown.select("uri", "also_in").iter_rows()} == {
-        ("sourdough.md", "a/sourdough (1).md", "copy of sourdough.md")
+        ("sourdough.md", "a/sourdough (1).md", "copy of sourdough.md", "z.sourdough.md")
     }

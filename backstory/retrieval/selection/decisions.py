@@ -62,6 +62,7 @@ def select_hits(
     *,
     temperature: float,
     vectors: VectorSources,
+    texts: Mapping[str, str],
     entry_tokens: EntryTokens,
     max_tokens: int,
     named: pl.Series | None = None,
@@ -81,6 +82,7 @@ def select_hits(
         settings: The ``rag`` settings. A stated ``min_similarity`` drops hits with a lower cosine, too.
         temperature: Difference in score that changes the evidence by the factor e.
         vectors: Gives the vectors of query chunks and of stored chunks.
+        texts: The text of each stored chunk, by its id.
         entry_tokens: Gives the tokens that each stored chunk takes in the text of a context.
         max_tokens: Token budget of one context.
         named: Whether the query chunk of each hit names the title of the document; None if none does.
@@ -106,7 +108,7 @@ def select_hits(
     windows = columns.partition_by("window_id", maintain_order=True, as_dict=True)
     selections = {
         str(window_id): _select(
-            _as_matrix(group, temperature), settings, count, vectors, shown.get(str(window_id), ())
+            _as_matrix(group, temperature), settings, count, vectors, texts, shown.get(str(window_id), ())
         )
         for (window_id,), group in windows.items()
     }
@@ -232,10 +234,15 @@ def append_decisions(hits: pl.DataFrame, first: pl.DataFrame, second: pl.DataFra
 
 
 def _select(
-    window: WindowMatrix, settings: RAGSettings, count: int, vectors: VectorSources, shown: Sequence[str]
+    window: WindowMatrix,
+    settings: RAGSettings,
+    count: int,
+    vectors: VectorSources,
+    texts: Mapping[str, str],
+    shown: Sequence[str],
 ) -> _Selection:
     repeated = _find_repeated(window, settings, vectors, shown)
-    near_duplicate_of = _near_duplicates(window, settings, vectors, repeated)
+    near_duplicate_of = _near_duplicates(window, settings, vectors, texts, repeated)
     for dropped in np.flatnonzero(near_duplicate_of >= 0):
         # A query chunk that found a near-duplicate counts as having found the better chunk.
         better = near_duplicate_of[dropped]
@@ -316,20 +323,24 @@ def _as_matrix(group: pl.DataFrame, temperature: float) -> WindowMatrix:
 
 
 def _near_duplicates(
-    window: WindowMatrix, settings: RAGSettings, vectors: VectorSources, repeated: Collection[str]
+    window: WindowMatrix,
+    settings: RAGSettings,
+    vectors: VectorSources,
+    texts: Mapping[str, str],
+    repeated: Collection[str],
 ) -> NDArray[np.int64]:
     """Return the position of the better candidate that each candidate nearly repeats, or -1.
 
-    Without a setting, it is the one of the same text, and so of the same vector, as in a copy of a file. A candidate
-    that is dropped because the context holds the like already gives way to none, and none to it.
+    Chunks of one text are duplicates under any setting, whatever their documents are called. A candidate that is
+    dropped because the context holds the like already gives way to none, and none to it.
     """
     duplicate_of = np.full(len(window.chunk_ids), -1, dtype=np.int64)
-    found = vectors.of_chunks(window.chunk_ids)
-    if settings.near_duplicate_similarity is None:
-        _, texts = np.unique(found, axis=0, return_inverse=True)
-        alike = texts[:, None] == texts
-    else:
-        alike = found @ found.T >= settings.near_duplicate_similarity
+    words = [" ".join(texts[chunk_id].split()) for chunk_id in window.chunk_ids]
+    _, same = np.unique(words, return_inverse=True)
+    alike = same[:, None] == same
+    if settings.near_duplicate_similarity is not None:
+        found = vectors.of_chunks(window.chunk_ids)
+        alike |= found @ found.T >= settings.near_duplicate_similarity
     stays = np.array([chunk_id not in repeated for chunk_id in window.chunk_ids])
     alike &= stays[:, None] & stays
     for i in range(1, len(window.chunk_ids)):

@@ -136,6 +136,7 @@ def judge(
         rag,
         temperature=0.04,
         vectors=VectorSources(same_direction, same_direction),
+        texts={chunk_id: chunk_id for _, _, chunk_id, _ in rows},
         entry_tokens=ten_tokens,
         max_tokens=max_tokens,
         reranking=reranking,

@@ -21,6 +21,8 @@ from tests.builders.hits import make_hits, ten_tokens, weigh_hits
 from tests.errors import raises
 
 Hit = tuple[str, str, str, float]  # query chunk, chunk, document, similarity
+IDS = {chunk_id: chunk_id for chunk_id in ("a1", "b1", "c1")}
+"""Chunks whose texts differ."""
 
 
 def hits_of(rows: Sequence[Hit], window: str = "w") -> pl.DataFrame:
@@ -57,6 +59,7 @@ def judge(
         settings.model_copy(update={"min_similarity": min_similarity}),
         temperature=0.04,
         vectors=VectorSources(query_vectors or far_apart, one_hot),
+        texts={chunk_id: chunk_id.removesuffix(" copy") for _, chunk_id, *_ in rows},
         entry_tokens=ten_tokens,
         max_tokens=max_tokens,
         named=None if named is None else pl.Series(named),
@@ -77,6 +80,7 @@ def test_the_evidence_of_a_short_message_counts_as_far_as_it_is_probable() -> No
             RAGSettings(top_k=2, min_similarity=0.0),
             temperature=0.04,
             vectors=VectorSources(far_apart, one_hot),
+            texts=IDS,
             entry_tokens=ten_tokens,
             max_tokens=1000,
         )
@@ -238,6 +242,7 @@ def test_windows_are_judged_apart() -> None:
         RAGSettings(),
         temperature=0.04,
         vectors=VectorSources(far_apart, one_hot),
+        texts=IDS,
         entry_tokens=ten_tokens,
         max_tokens=100,
     )
@@ -256,6 +261,7 @@ def test_improbable_hits_are_dropped_with_a_higher_bar_in_short_windows() -> Non
             RAGSettings(),
             temperature=0.04,
             vectors=VectorSources(far_apart, one_hot),
+            texts=IDS,
             entry_tokens=ten_tokens,
             max_tokens=100,
         )
@@ -271,6 +277,7 @@ def test_the_prior_of_a_document_multiplies_its_evidence() -> None:
             RAGSettings(top_k=1),
             temperature=0.04,
             vectors=VectorSources(far_apart, one_hot),
+            texts=IDS,
             entry_tokens=ten_tokens,
             max_tokens=100,
         )
