@@ -263,7 +263,7 @@ def test_html_becomes_text_without_its_quotes() -> None:
         "<blockquote type='cite'>old<blockquote>older</blockquote>old</blockquote><div>end</div>"
         '<div id="divRplyFwdMsg">From: x</div><p>old</p></body></html>'
     )
-    assert read_html(page) == "One\ntwo <3\n\na\n\nend"
+    assert read_html(page) == "One\ntwo <3\n\n- a\n\nend"
 
 
 def test_mails_that_cannot_be_read_cost_nothing_else(tmp_path: Path) -> None:

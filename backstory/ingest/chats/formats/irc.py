@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import PurePosixPath
@@ -28,21 +29,17 @@ _NO_DAY: Final = (
     "such as 2024-05-01.log"
 )
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_ENGLISH_DAY: Final = re.compile(
-    r"\w{2,4}\.?,? (?P<month>\w{3}) +(?P<day>\d{1,2})(?: \d\d:\d\d(?::\d\d)?)?(?: [A-Z]{2,5})? (?P<year>\d{4})"
-)
+_ENGLISH_DAY: Final = re.compile(r"\w{2,4}\.?,? (\w{3}) +(\d{1,2})(?: \d[\d:]{4,7})?(?: [A-Z]{2,5})? (\d{4})")
 _SIGNS: Final = "~&@%+!* "
 """Marks of rank before a nick."""
 
-_DAY_LINE: Final = re.compile(r"--- (?P<what>Log opened|Log closed|Day changed) (?P<moment>.{1,80})")
+_DAY_LINE: Final = re.compile(r"--- (?:Log opened|Log closed|Day changed) (.{1,80})")
 _HEAD: Final = re.compile(
-    r"\[?(?:(?P<day>\d{4}-\d\d-\d\d)[ T])?(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d))?"
+    r"\[?(?:(?P<day>\d{4}-\d\d-\d\d)[ T])?(?P<clock>\d\d:\d\d(?::\d\d)?)"
     r"(?:\]? |(?(day)(?=\t)|(?!)))(?P<rest>.*)",
     re.DOTALL,
 )
 _NICK: Final = r"(?P<nick>[^\s<>]{1,64})"
-_OTHER: Final = r"(?P<other>\S{1,64})"
-_BY: Final = r"(?P<nick>\S{1,64})"
 _FORMS: Final = {
     "said": (
         rf"<[{_SIGNS}]?{_NICK}> ?(?P<text>.*)",
@@ -52,55 +49,27 @@ _FORMS: Final = {
         rf"\t(?!-->|<--|--|=!=| ?\*\t){_NICK}\t(?P<text>.*)",
     ),
     "done": (rf"(?: ?\* |\t ?\*\t){_NICK}(?: (?P<text>.*))?",),
-    "kicked": (
-        rf"-!- {_OTHER} was kicked from \S+ by {_BY}.*",
-        rf"\t<--\t{_BY} has kicked {_OTHER}.*",
-        rf"\*\*\* {_OTHER} was kicked by {_BY}.*",
-    ),
-    "joined": (
-        rf"-!- {_NICK} \[.*\] has joined \S+.*",
-        rf"\t-->\t{_NICK} .*has joined \S+.*",
-        rf"\*\*\* Joins: {_NICK} \(.*\)",
-    ),
-    "left": (
-        rf"-!- {_NICK} \[.*\] has (?:left|quit) .*",
-        rf"\t<--\t{_NICK} .*has (?:left|quit).*",
-        rf"\*\*\* (?:Parts|Quits): {_NICK} \(.*\)",
-    ),
-    "renamed": (rf"(?:-!- |\t--\t|\*\*\* ){_NICK} is now known as {_OTHER}",),
-    "topic": (
-        rf"-!- {_NICK} changed the topic of \S+ to: (?P<text>.*)",
-        rf'\t--\t{_NICK} has changed topic for \S+ (?:from ".*" )?to "(?P<text>.*)"',
-        rf"\*\*\* {_NICK} changes topic to '(?P<text>.*)'",
-    ),
-    "mode": (
-        rf"-!- (?:ServerMode|mode)/\S+ \[.*\] by {_BY}.*",
-        rf"\t--\tMode \S+ \[.*\] by {_BY}",
-        rf"\*\*\* {_NICK} sets mode: .*",
+    "renamed": (rf"(?:-!- |\t--\t|\*\*\* ){_NICK} is now known as (?P<other>\S{{1,64}})",),
+    "moved": (
+        rf"-!- {_NICK} (?:\[.*\] has (?:joined|left|quit)|was kicked from) .*",
+        rf"\t(?:-->|<--)\t(?:\S{{1,64}} has kicked )?{_NICK}(?: .*)?",
+        rf"\*\*\* (?:(?:Joins|Parts|Quits): )?{_NICK} (?:\(|was kicked by ).*",
     ),
     "note": (r"-!- .*", r"\*\*\* .*", r"\t[^\t]{0,80}\t.*"),
 }
 """What follows the time of a line, in the order in which the forms are tried: those of irssi, WeeChat and ZNC.
 
 Only WeeChat, which always writes the day, parts time and rest by a tab. Its forms begin with this tab, so that they
-match no other log.
+match no other log. ``moved``: who joined, left or was removed.
 """
 _PATTERNS: Final = [(what, re.compile(form, re.DOTALL)) for what, forms in _FORMS.items() for form in forms]
-_NOTES: Final = {
-    "joined": "{nick} joined",
-    "left": "{nick} left",
-    "kicked": "{nick} removed {other}",
-    "renamed": "{nick} is now known as {other}",
-    "topic": "{nick} changed the topic: {text}",
-    "mode": "{nick} changed a mode",
-    "note": "a note of the program",
-}
-"""What is told of a line of the program: only who did what, without addresses and reasons."""
+_NOTE: Final = "a note of the program"
+"""What is told of a line of the program, which may hold addresses and names."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """What a line says: a kind of ``_FORMS``, ``day`` (that of the following lines) or ``end``; who, of whom, when."""
+    """What a line says: a kind of ``_FORMS``, or ``day`` (that of the following lines); who, and when."""
 
     what: str
     day: date | None = None
@@ -116,7 +85,7 @@ def _find(opened: Opened) -> list[str]:
     if not lines or _read_line(lines[0]) is None:
         return []
     known = [line for line in map(_read_line, lines) if line is not None]
-    has_content = any(line.what not in ("note", "end") for line in known)
+    has_content = any(line.what != "note" for line in known)
     return list(opened.names) if has_content and len(known) >= _LEAST_KNOWN * len(lines) else []
 
 
@@ -126,33 +95,33 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
     It raises ``ReadError`` if neither a line nor the path says the day.
     """
     name, day = name_conversation(opened.source), find_day(opened.source)
-    knows_day, unknown_day = day is not None, "no line before it states the day"
-    people: dict[str, str] = {}
+    is_dated = day is not None
+    first_nicks: dict[str, str] = {}
     chat = Chat(f"irc/{name}", name_chat(name, ""))
     yield chat
     with opened.open(found[0]) as file:
         for number, text in read_lines(file):
+            if text == "":
+                continue
             line = None if text is None else _read_line(text)
-            if text == "" or (line is not None and line.what == "end"):
-                continue
             if line is None:
-                problem = "it is longer than 1 MiB" if text is None else "no known program writes such a line"
-                yield Unread(f"line {number}: {problem}")
+                yield Unread(f"line {number}: it is longer than 1 MiB, or no known program writes such lines")
                 continue
-            knows_day = knows_day or line.day is not None
+            is_dated = is_dated or line.day is not None
             if line.what == "day":
-                day, unknown_day = line.day, "the line before it that states the day is not in English"
+                day = line.day
                 continue
-            yield from _list_people(line, people)
+            person = _follow(line, first_nicks)
+            if person.name:
+                yield person
             try:
                 if (sent_on := line.day or day) is None:
-                    raise ValueError(unknown_day)
+                    raise ValueError("no line before it states the day in English")
                 sent = read_timestamp(datetime.combine(sent_on, line.clock))
-                yield _read_message(line, sent, chat.key, people)
+                yield _read_message(line, sent, chat.key, person.name)
             except ValueError as error:
                 yield Unread(f"line {number}: {error}")
-            _follow(line, people)
-    if not knows_day:
+    if not is_dated:
         raise ReadError(_NO_DAY, frozenset(), code="no_day")
 
 
@@ -175,13 +144,12 @@ def name_conversation(source: str) -> str:
 def _read_line(line: str) -> _Line | None:
     """Read a line; None if no program writes such lines."""
     if (dated := _DAY_LINE.fullmatch(line)) is not None:
-        is_end = dated["what"] == "Log closed"
-        return _Line("end") if is_end else _Line("day", _read_day(dated["moment"].strip()))
+        return _Line("day", _read_day(dated[1].strip()))
     head = _HEAD.match(line)
     if head is None:
         return None
     try:
-        clock = time(int(head["hour"]), int(head["minute"]), int(head["second"] or 0))
+        clock = time.fromisoformat(head["clock"])
         day = date.fromisoformat(head["day"]) if head["day"] else None
     except ValueError:
         return None
@@ -196,39 +164,29 @@ def _read_line(line: str) -> _Line | None:
 def _read_day(written: str) -> date | None:
     """Read a date with an English month, or in ISO 8601; None for any other."""
     found = _ENGLISH_DAY.fullmatch(written)
-    try:
+    with suppress(ValueError):
         if found is None:
             return date.fromisoformat(written[:10])
-        return date(int(found["year"]), _MONTHS.index(found["month"]) + 1, int(found["day"]))
-    except ValueError:
-        return None
+        return date(int(found[3]), _MONTHS.index(found[1]) + 1, int(found[2]))
+    return None
 
 
-def _read_message(line: _Line, sent: datetime, chat: str, people: Mapping[str, str]) -> ChatMessage:
-    if line.what in _NOTES:
-        told = _NOTES[line.what].format(nick=line.nick, other=line.other, text=line.text)
-        return ChatMessage(sent, None, told, "system", chat=chat)
+def _follow(line: _Line, first_nicks: dict[str, str]) -> Person:
+    """Return whom a line names, by the first nick; a nick that was left may be taken by somebody else."""
+    first = first_nicks.get(line.nick, line.nick)
+    if line.what in ("renamed", "moved"):
+        first_nicks.pop(line.nick, None)
+    if line.other:
+        first_nicks[line.other] = first
+    return Person(first, tuple(filter(None, (line.nick, line.other))))
+
+
+def _read_message(line: _Line, sent: datetime, chat: str, author: str) -> ChatMessage:
+    if line.what not in ("said", "done"):
+        return ChatMessage(sent, None, _NOTE, "system", chat=chat)
     text = f"/me {line.text}" if line.what == "done" else line.text
     text = f"@{text}" if _ADDRESSED.match(text) else text
-    return ChatMessage(sent, people.get(line.nick, line.nick) or None, text or None, chat=chat)
-
-
-def _list_people(line: _Line, people: Mapping[str, str]) -> Iterator[Person]:
-    """Yield the people of a line; a person with several nicks has the first as name."""
-    first = people.get(line.nick, line.nick)
-    if line.what == "renamed" and first:  # a nick may consist of nothing but marks of rank
-        yield Person(first, (line.nick, line.other))
-    else:
-        for nick in filter(None, (line.nick, line.other)):
-            yield Person(people.get(nick, nick), (nick,))
-
-
-def _follow(line: _Line, people: dict[str, str]) -> None:
-    """Note the first nick of whoever has one after a line: a nick that was left may be taken by somebody else."""
-    if line.what == "renamed" and line.nick and line.other:
-        people[line.other] = people.pop(line.nick, line.nick)
-    elif line.what in ("left", "kicked"):
-        people.pop(line.other or line.nick, None)
+    return ChatMessage(sent, author or None, text or None, chat=chat)
 
 
 IRC: Final = ChatFormat("irc", _find, _read)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from html.parser import HTMLParser
+from itertools import islice
 from typing import Final
 
 _LONGEST_LINE: Final = 2_000
@@ -64,6 +64,7 @@ _MOST_ATTRIBUTION: Final = 3
 _MOMENT: Final = re.compile(r"\b(?:19|20)\d\d\b|\b\d{1,2}[:.h]\d\d\b")
 _SIGNATURES: Final = {"-- ": 12, "--": 4, "—": 4}
 """Lines above a signature, and the most lines that it has."""
+_MOST_SIGNATURE: Final = max(_SIGNATURES.values())
 
 _GAPS: Final = re.compile(r"\n{3,}")
 
@@ -93,21 +94,15 @@ def cut_quotes(text: str) -> str:
     return _GAPS.sub("\n\n", "\n".join(own)).strip()
 
 
-def ends_with_attribution(text: str) -> bool:
-    """Return whether the last lines of a text say who wrote what follows."""
-    lines = text.rstrip().split("\n")
-    retained = list(lines)
-    _drop_attribution(retained)
-    return len(retained) < len(lines)
-
-
 def _cut_signature(lines: list[str]) -> list[str]:
-    for number, line in enumerate(lines):
-        if line in _SIGNATURES and any(above.strip() for above in lines[:number]):
-            below = sum(1 for after in lines[number + 1 :] if after.strip())
-            if below <= _SIGNATURES[line]:
-                return lines[:number]
-    return lines
+    below, end = 0, len(lines)
+    for number in reversed(range(len(lines))):
+        if below > _MOST_SIGNATURE:
+            break
+        if below <= _SIGNATURES.get(lines[number], -1):
+            end = number
+        below += bool(lines[number].strip())
+    return lines[:end] if any(map(str.strip, lines[:end])) else lines
 
 
 def _ends_here(lines: Sequence[str], number: int) -> bool:
@@ -119,12 +114,13 @@ def _ends_here(lines: Sequence[str], number: int) -> bool:
     if between is not None and _OTHER_MAIL.search(between["words"]):
         return True
     if between is not None or _UNDERLINE.fullmatch(shown):
-        return _is_footer(lines[number + 1 :]) or _begins_headers(lines, number + 1)
+        return _is_footer(lines, number + 1) or _begins_headers(lines, number + 1)
     return _begins_headers(lines, number)
 
 
-def _is_footer(after: Sequence[str]) -> bool:
-    written = [line for line in after if line.strip()]
+def _is_footer(lines: Sequence[str], number: int) -> bool:
+    after = (line for line in islice(lines, number, None) if line.strip())
+    written = list(islice(after, _MOST_FOOTER + 1))
     return len(written) <= _MOST_FOOTER and any(_FOOTER.search(line[:_LONGEST_LINE]) for line in written)
 
 
@@ -144,20 +140,19 @@ def _begins_headers(lines: Sequence[str], number: int) -> bool:
     return "subject" in block or ("date" in block and _ADDRESS.search(block["from"]) is not None)
 
 
-def _drop_attribution(retained: list[str]) -> None:
-    """Take off the lines that say who wrote what follows; they may be wrapped."""
+def _drop_attribution(retained: list[str]) -> bool:
+    """Take off the lines that say who wrote what follows, which may be wrapped; return whether there are any."""
     while retained and not retained[-1].strip():
         retained.pop()
     for count in range(1, _MOST_ATTRIBUTION + 1):
-        lines = retained[-count:]
-        if len(lines) < count or not all(line.strip() for line in lines):
-            return
-        if _is_attribution(" ".join(lines)):
-            is_wrapped = not _MOMENT.search(" ".join(lines)) and _MOMENT.search(
-                " ".join(retained[-count - 1 : -count])
-            )
+        lines, above = retained[-count:], " ".join(retained[-count - 1 : -count])
+        if not all(map(str.strip, lines)):
+            break
+        if _is_attribution(written := " ".join(lines)):
+            is_wrapped = not _MOMENT.search(written) and _MOMENT.search(above)
             del retained[-count - bool(is_wrapped) :]
-            return
+            return True
+    return False
 
 
 def _is_attribution(line: str) -> bool:
@@ -168,79 +163,51 @@ def _is_attribution(line: str) -> bool:
     return has_source and (_WROTE.search(shown) is not None or _ADDRESS.search(shown) is not None)
 
 
-_UNSEEN: Final = frozenset(["script", "style", "head", "title", "template", "noscript", "svg"])
-_BROKEN_AT: Final = "p div br tr table ul ol li h1 h2 h3 h4 h5 h6 hr pre section blockquote dt dd"
-_BREAKS: Final = frozenset(_BROKEN_AT.split())
-_CELLS: Final = frozenset(["td", "th"])
-_WITHOUT_END: Final = "br hr img meta link input col area base wbr source embed param track"
-_EMPTY: Final = frozenset(_WITHOUT_END.split())
-_QUOTES: Final = frozenset(
-    ["gmail_quote", "gmail_attr", "yahoo_quoted", "moz-cite-prefix", "protonmail_quote"]
+_CONTAINERS: Final = (
+    *("blockquote[cite]", "blockquote[type=cite]", ".gmail_quote", ".gmail_attr"),
+    *(".yahoo_quoted", ".moz-cite-prefix", ".protonmail_quote"),
 )
-_OUTLOOK_REPLY: Final = frozenset(
-    ["divrplyfwdmsg", "appendonsend", "mail-editor-reference-message-container"]
+"""Elements in which programs put the mail that is answered, and who wrote it."""
+
+_OUTLOOK_REPLY: Final = re.compile(
+    r"<[^<>]*\bid\s*=\s*[\"']?(?:divRplyFwdMsg|appendonsend|mail-editor-reference-message-container)\b",
+    re.IGNORECASE,
 )
-_SPACE: Final = re.compile(r"[ \t\r\n\xa0]+")
+"""From this element of Outlook on, nothing is the writer's own."""
+
+_BLOCKQUOTE: Final = re.compile(r"<blockquote\b[^<>]*>|</blockquote\s*>", re.IGNORECASE)
+_OPEN, _CLOSE = "\ue000", "\ue001"
+_INDENTED: Final = re.compile(rf"{_OPEN}([^{_OPEN}{_CLOSE}]*)(?:{_CLOSE}|\Z)")
 
 
 def read_html(written: str) -> str:
     """Return the text of a mail in HTML.
 
     A ``blockquote`` is left out if a program marked it as a quotation, or a line above it says who wrote it. Any other
-    is the writer's own text, indented.
-
-    It raises ``ValueError`` if it holds a declaration that cannot be read.
+    is the writer's own text.
     """
-    parser = _MailParser()
-    try:
-        parser.feed(written)
-        parser.close()
-    except AssertionError as error:  # what the standard library's parser raises for some broken declarations
-        raise ValueError("the HTML cannot be read") from error
-    lines = (_SPACE.sub(" ", line).strip() for line in "".join(parser.parts).split("\n"))
+    from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
+
+    options = ConversionOptions(
+        extract_metadata=False,
+        output_format="plain",
+        skip_images=True,
+        preprocessing=PreprocessingOptions(enabled=False),
+        exclude_selectors=list(_CONTAINERS),
+    )
+    marked = _BLOCKQUOTE.sub(_mark, _OUTLOOK_REPLY.split(written, maxsplit=1)[0])
+    text = convert(marked, options).content or ""
+    while _OPEN in text:
+        text = _INDENTED.sub(_keep_own, text)
+    lines = (" ".join(line.split()) for line in text.replace(_CLOSE, "").split("\n"))
     return _GAPS.sub("\n\n", "\n".join(lines)).strip()
 
 
-class _MailParser(HTMLParser):
-    """Collects texts; what lies in a quote or is not shown is left out."""
+def _mark(tag: re.Match[str]) -> str:
+    return f"{_CLOSE}{tag[0]}" if tag[0].startswith("</") else f"{tag[0]}{_OPEN}"
 
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
-        self._hidden: list[str] = []
-        self._is_over = False
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin an element."""
-        if tag in _EMPTY or self._is_over:
-            self._break(tag)
-            return
-        values = {name: value or "" for name, value in attrs}
-        if values.get("id", "").lower() in _OUTLOOK_REPLY:
-            self._is_over = True
-        elif self._hidden:
-            self._hidden.extend([tag] if tag == self._hidden[0] else [])
-        elif tag in _UNSEEN or self._is_quote(tag, values):
-            self._hidden.append(tag)
-        self._break(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        """End an element; one within what is left out ends it if it began it."""
-        if self._hidden and tag == self._hidden[0]:
-            self._hidden.pop()
-        self._break(tag)
-
-    def handle_data(self, data: str) -> None:
-        """Take a text."""
-        if not self._hidden and not self._is_over:
-            self.parts.append(_SPACE.sub(" ", data))
-
-    def _is_quote(self, tag: str, values: dict[str, str]) -> bool:
-        if not _QUOTES.isdisjoint(values.get("class", "").split()):
-            return True
-        is_marked = "cite" in values or values.get("type", "").lower() == "cite"
-        return tag == "blockquote" and (is_marked or ends_with_attribution("".join(self.parts)))
-
-    def _break(self, tag: str) -> None:
-        if not self._hidden and not self._is_over:
-            self.parts += ["\n"] if tag in _BREAKS else [" "] if tag in _CELLS else []
+def _keep_own(indented: re.Match[str]) -> str:
+    start = indented.start()
+    above = indented.string[max(0, start - _LONGEST_LINE) : start].split("\n")
+    return "" if _drop_attribution(above) else indented[1]
