@@ -47,11 +47,10 @@ _GARBLED_SHARE: Final = 0.3
 
 @dataclass(frozen=True)
 class PagedFile:
-    """What a file of pages holds before text is recognised in its ``pictures``; ``damaged`` pages cannot be read."""
+    """What a file of pages holds before text is recognised in its ``pictures``; ``notes`` say what is not read."""
 
     texts: tuple[str, ...]
     pictures: tuple[int, ...] = ()
-    damaged: tuple[int, ...] = ()
     title: str | None = None
     change: LastChange = NO_CHANGE
     notes: tuple[str, ...] = ()

@@ -18,8 +18,7 @@ from backstory.ingest.documents.recognition import (
     DPI,
     INSTALL,
     RecognisedPage,
-    find_obstacle,
-    find_tesseract,
+    choose_tesseract,
     recognise_pages,
 )
 from backstory.ingest.file_kinds import name_binary_kind
@@ -33,13 +32,10 @@ WORDLESS: Final = (
 """The error of a file whose pages are images in which no text is recognised."""
 _LITTLE_CONFIDENCE: Final = 0.6
 """Below this mean confidence a recognised page is named, because many of its words are wrong."""
-_BLANK: Final = "all its pages are blank; put text into it, or remove the file"
-_DAMAGED: Final = "cannot be read: the file is damaged; write or export it again"
 _MOST_PAGES: Final = 500
 """Pages that are recognised in one file; each takes seconds."""
-_MOST_FAILURES: Final = 3
-"""Pages that may exceed a limit before the rest of the file is given up: each takes minutes."""
-_LIMITS: Final = ("too_slow", "too_large", "broken_reader")
+_BYTES_OF_PICTURE: Final = 10 << 20
+"""What a page adds to the size of a file, by which its time is limited: the picture of it that is drawn."""
 _SCREEN_DPI, _SCREEN_PIXELS = 110, 4_000_000
 """Resolution for a screen, and a page of A2 at it; larger ones are drawn at a lower resolution."""
 _RECOGNISED_PIXELS: Final = 40_000_000
@@ -61,7 +57,7 @@ def read_pages(format_name: str, content: bytes) -> PagedFile:
     if not content.strip(b"\0 \t\r\n"):
         raise ReadError("the file is empty; export it again, or remove it", code="empty_document")
     if format_name == PDF.name:
-        # Loading the libraries takes a third of a second, which only workspaces with a PDF should pay.
+        # Loading the library takes a tenth of a second, which only workspaces with a PDF should pay.
         from backstory.ingest.documents.formats.pdf import read_pdf
 
         return read_pdf(content)
@@ -88,52 +84,47 @@ IMAGE: Final = DocumentFormat(
 def read_paged(
     format_name: str, content: bytes, uri: str, settings: DocumentSettings, limits: ReadingLimits
 ) -> ParsedDocument:
-    """Read a file of pages within the limits, which apply to its text, and then to each image in it."""
+    """Read a file of pages within the limits, which apply to its text, and then to all images in it."""
     paged = call_limited(read_pages, format_name, content, limits=limits)
-    recognition = Recognition()
+    found = Recognition()
     if paged.pictures:
-        recognition = _recognise(paged.pictures, format_name, content, settings, limits)
-        done, failed = len(recognition.pages), len(recognition.failures)
-        log_event(logger, "recognised", pages=done, failed=failed, uri=uri)
-    return compose_document(paged, recognition)
+        tesseract = choose_tesseract(settings)
+        if isinstance(tesseract, str):
+            return compose_document(paged, Recognition(obstacle=tesseract))
+        tried = paged.pictures[:_MOST_PAGES]
+        means = (tesseract.program, settings.ocr_languages, limits)
+        size = len(content) + len(tried) * _BYTES_OF_PICTURE
+        try:
+            found = call_limited(recognise, format_name, content, tried, *means, limits=limits, size=size)
+        except ReadError as error:
+            found.failures = dict.fromkeys(tried, str(error))
+        if len(paged.pictures) > _MOST_PAGES:
+            found.obstacle = f"{_MOST_PAGES} pages of one file are recognised; split the file"
+        log_event(logger, "recognised", pages=len(found.pages), failed=len(found.failures), uri=uri)
+    return compose_document(paged, found)
 
 
-def _recognise(
-    pictures: Sequence[int],
+def recognise(
     format_name: str,
     content: bytes,
-    settings: DocumentSettings,
+    pages: Sequence[int],
+    program: str,
+    languages: Sequence[str],
     limits: ReadingLimits,
 ) -> Recognition:
-    tesseract = find_tesseract()
-    found = Recognition(obstacle=find_obstacle(settings, tesseract))
-    if found.obstacle is not None or tesseract is None:
-        return found
-    means = (tesseract.program, settings.ocr_languages, settings.read_megabytes)
-    if len(pictures) > _MOST_PAGES:
-        found.obstacle = f"{_MOST_PAGES} pages of one file are recognised; split the file"
-    over_limits = 0
-    for page in pictures[:_MOST_PAGES]:
+    """Recognise pages of a PDF, or all pages of an image, in the process with limits."""
+    found = Recognition()
+    for page in pages:
         try:
-            found.pages[page] = call_limited(
-                recognise_page, format_name, content, page, *means, limits=limits
-            )
+            is_drawn = format_name == PDF.name
+            image = draw_picture(content, page, DPI, _RECOGNISED_PIXELS, True) if is_drawn else content
+            found.pages[page] = recognise_pages(image, program, languages, limits)
         except ReadError as error:
             found.failures[page] = str(error)
-            over_limits += error.code in _LIMITS
-        if over_limits == _MOST_FAILURES:
-            found.obstacle = f"{over_limits} other pages exceed the limits, and Backstory did not try these"
-            break
+            if error.code == "too_slow":  # others may, too, each for a minute
+                found.obstacle = f"page {page} exceeds a limit, and Backstory did not try these"
+                break
     return found
-
-
-def recognise_page(
-    format_name: str, content: bytes, page: int, program: str, languages: list[str], megabytes: int
-) -> list[RecognisedPage]:
-    """Recognise one page of a PDF, or all pages of an image, in the process with limits."""
-    if format_name == PDF.name:
-        content = draw_picture(content, page, DPI, _RECOGNISED_PIXELS, True)
-    return recognise_pages(content, program, languages, megabytes)
 
 
 def draw_page(content: bytes, page: int, settings: DocumentSettings) -> bytes:
@@ -149,53 +140,42 @@ def draw_picture(content: bytes, page: int, dpi: int, most_pixels: int, is_grey:
     return draw_pdf(content, page, dpi, most_pixels, is_grey=is_grey)
 
 
-def compose_document(paged: PagedFile, recognition: Recognition) -> ParsedDocument:
+def compose_document(paged: PagedFile, found: Recognition) -> ParsedDocument:
     """Put the pages together; raise ``ReadError`` if none holds text that could be read or recognised here."""
-    texts: list[str] = []
-    confidences: list[float | None] = []
-    for number, text in enumerate(paged.texts, 1):
-        recognised = recognition.pages.get(number, [RecognisedPage(text, None)])
-        texts += [page.text for page in recognised]
-        confidences += [page.confidence for page in recognised]
-    unread = _list_unread(paged, recognition, confidences)
-    if not any(text.strip() for text in texts):
-        code = "damaged_file" if paged.damaged else "empty_document"
-        if recognition.failures or (paged.pictures and recognition.obstacle):
-            code = "read" if recognition.failures else "needs_ocr"
-        wordless = WORDLESS if paged.pictures else _BLANK
-        raise ReadError("; ".join(unread) or wordless, code=code)
+    pages = [
+        page
+        for number, text in enumerate(paged.texts, 1)
+        for page in found.pages.get(number, [RecognisedPage(text, None)])
+    ]
+    texts = [page.text for page in pages]
+    waiting = [page for page in paged.pictures if page not in found.pages and page not in found.failures]
+    unread = list(paged.notes)
+    if waiting:
+        unread.append(
+            f"{list_pages(waiting)} {inflect(len(waiting), 'holds', 'hold')} only images; {found.obstacle}"
+        )
+    for reason in sorted(set(found.failures.values())):
+        failed = [page for page, why in found.failures.items() if why == reason]
+        unread.append(f"the text of {list_pages(failed)} cannot be recognised: {reason}")
+    sure = [1 if page.confidence is None else page.confidence for page in pages]
+    unsure = [place for place, confidence in enumerate(sure, 1) if confidence < _LITTLE_CONFIDENCE]
+    if unsure:
+        unread.append(
+            f"the text of {list_pages(unsure)} was recognised with little confidence (below {_LITTLE_CONFIDENCE}), and "
+            "may be wrong; scan with 300 dpi, or name the languages in `documents.ocr_languages`"
+        )
+    if not "".join(texts).strip():
+        code = "needs_ocr" if waiting and not found.failures else "damaged_file"
+        blank = (
+            WORDLESS if paged.pictures else "all its pages are blank; put text into it, or remove the file"
+        )
+        raise ReadError("; ".join(unread) or blank, code=code if unread else "empty_document")
     return ParsedDocument(
         text=PAGE_BREAK.join(texts),
         title=paged.title,
         change=paged.change,
         page_starts=find_starts(texts),
         chunker="page",
-        confidences=tuple(confidences) if recognition.pages else (),
+        confidences=tuple(page.confidence for page in pages) if found.pages else (),
         unread="; ".join(unread) or None,
     )
-
-
-def _list_unread(
-    paged: PagedFile, recognition: Recognition, confidences: Sequence[float | None]
-) -> list[str]:
-    found = list(paged.notes)
-    waiting = [
-        page for page in paged.pictures if page not in recognition.pages and page not in recognition.failures
-    ]
-    if waiting:
-        verb = inflect(len(waiting), "holds", "hold")
-        found.append(f"{list_pages(waiting)} {verb} only images; {recognition.obstacle}")
-    for reason in sorted(set(recognition.failures.values())):
-        pages = [page for page, why in recognition.failures.items() if why == reason]
-        found.append(f"the text of {list_pages(pages)} cannot be recognised: {reason}")
-    if paged.damaged:
-        found.append(f"{list_pages(paged.damaged)} {_DAMAGED}")
-    unsure = [
-        page for page, sure in enumerate(confidences, 1) if sure is not None and sure < _LITTLE_CONFIDENCE
-    ]
-    if unsure:
-        found.append(
-            f"the text of {list_pages(unsure)} was recognised with little confidence (below {_LITTLE_CONFIDENCE}), and "
-            "may be wrong; scan with 300 dpi, or name the languages in `documents.ocr_languages`"
-        )
-    return found

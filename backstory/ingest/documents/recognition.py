@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from backstory.base.errors import ReadError
+from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.documents.page_texts import clean_page, join_hyphenated
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ INSTALL: Final = (
     "install Tesseract to have their text recognised: `apt install tesseract-ocr` (Debian, Ubuntu) or "
     "`brew install tesseract` (macOS)"
 )
-
 _CODE_BYTES: Final = 512 << 20
 """Address space of Tesseract's own code and models."""
 _ANSWER_SECONDS: Final = 30
@@ -56,20 +56,40 @@ def find_tesseract() -> Tesseract | None:
     return None if program is None else _examine(program, Path(program).stat().st_mtime_ns)
 
 
-def find_obstacle(settings: DocumentSettings, tesseract: Tesseract | None) -> str | None:
-    """Return why no text is recognised in images, and what to do; None if it is."""
+@cache
+def _examine(program: str, _changed: int) -> Tesseract | None:
+    # Imported here: it loads the types of keys, which take a tenth of a second, and most files need no recognition.
+    from backstory.base.environment import reader_environment
+
+    def ask(question: str) -> list[str]:
+        answer = subprocess.run(  # noqa: S603 - found in the PATH
+            [program, question], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=reader_environment(), timeout=_ANSWER_SECONDS, check=True,
+        )  # fmt: skip
+        return answer.stdout.decode("utf-8", "replace").splitlines()
+
+    try:
+        version, languages = ask("--version")[:1], ask("--list-langs")[1:]
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return Tesseract(program, " ".join(version), tuple(sorted(languages)))
+
+
+def choose_tesseract(settings: DocumentSettings) -> Tesseract | str:
+    """Return what recognises text in images, or why none is recognised, and what to do."""
     if settings.ocr == "off":
         return "set `documents: {ocr: auto}` to have their text recognised"
+    tesseract = find_tesseract()
     if tesseract is None:
         return INSTALL
     lacking = [name for name in settings.ocr_languages if name not in tesseract.languages]
-    if lacking:
-        packages = " ".join(f"tesseract-ocr-{name.replace('_', '-').lower()}" for name in lacking)
-        return (
-            f"Tesseract lacks {', '.join(lacking)} (`documents.ocr_languages`); install it by `apt install {packages}` "
-            "(Debian, Ubuntu) or `brew install tesseract-lang` (macOS), or name others"
-        )
-    return None
+    if not lacking:
+        return tesseract
+    packages = " ".join(f"tesseract-ocr-{name.replace('_', '-').lower()}" for name in lacking)
+    return (
+        f"Tesseract lacks {', '.join(lacking)} (`documents.ocr_languages`); install it by `apt install {packages}` "
+        "(Debian, Ubuntu) or `brew install tesseract-lang` (macOS), or name others"
+    )
 
 
 def name_recognition(settings: DocumentSettings) -> str:
@@ -82,23 +102,25 @@ def name_recognition(settings: DocumentSettings) -> str:
 
 
 def recognise_pages(
-    image: bytes, program: str, languages: Sequence[str], megabytes: int
+    image: bytes, program: str, languages: Sequence[str], limits: ReadingLimits
 ) -> list[RecognisedPage]:
     """Recognise the text in an image file, with the words that are cut at the ends of lines joined.
 
-    The caller runs it in the process with limits: Tesseract has the processor time of that process, its own limit of
-    memory (on Linux), and ends with it.
+    The caller runs it in the process with limits, with which Tesseract ends. On Linux it has limits of its own.
     """
+    from backstory.base.environment import reader_environment
+
     # Threads would multiply its time, and not its speed. The program is that of the PATH; no argument is of the file.
-    environment = _make_environment() | {"OMP_THREAD_LIMIT": "1"}
+    environment = reader_environment() | {"OMP_THREAD_LIMIT": "1"}
     command = [program, "stdin", "stdout", "-l", "+".join(languages), "--dpi", str(DPI), "tsv"]
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing, env=environment) as process:  # noqa: S603
-        if sys.platform == "linux":  # it waits for the image, so that the limit comes in time
-            most = _CODE_BYTES + (megabytes << 20)
-            _, hard = resource.prlimit(process.pid, resource.RLIMIT_AS)
-            soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            resource.prlimit(process.pid, resource.RLIMIT_AS, (soft, hard))
+        if sys.platform == "linux":  # it waits for the image, so that the limits come in time
+            memory = _CODE_BYTES + (limits.megabytes << 20)
+            for kind, most in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, limits.seconds)):
+                _, hard = resource.prlimit(process.pid, kind)
+                soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+                resource.prlimit(process.pid, kind, (soft, hard))
         table, _ = process.communicate(image)
     code = process.returncode
     if code == -signal.SIGXCPU:
@@ -115,49 +137,22 @@ def recognise_pages(
 
 
 def parse_pages(table: str) -> list[RecognisedPage]:
-    """Read what Tesseract writes as ``tsv``; a page without words gives a blank text."""
+    """Read what Tesseract writes as ``tsv``; a page without words gives a blank text.
+
+    A row has level, page, block, paragraph, line, ..., confidence and text of a word.
+    """
     listed = (line.split("\t") for line in table.splitlines())
     rows = [row for row in listed if len(row) == _COLUMNS and row[1].isdigit()]
-    numbers = sorted({int(row[1]) for row in rows})
-    words = [row for row in rows if row[0] == _WORD and row[-1].strip()]
-    return [_compose([row for row in words if int(row[1]) == number]) for number in numbers]
-
-
-def _compose(words: list[list[str]]) -> RecognisedPage:
-    """Compose a page of the rows of its words: level, page, block, paragraph, line, ..., confidence, text."""
-    if not words:
-        return RecognisedPage("", None)
-    paragraphs = [
-        "\n".join(" ".join(row[-1].strip() for row in line) for _, line in groupby(group, lambda row: row[4]))
-        for _, group in groupby(words, lambda row: (row[2], row[3]))
-    ]
-    sure = sum(float(row[-2]) for row in words) / len(words) / 100
-    return RecognisedPage(clean_page("\n\n".join(paragraphs)), round(min(max(sure, 0.0), 1.0), 3))
-
-
-@cache
-def _examine(program: str, _changed: int) -> Tesseract | None:
-    version = _ask(program, "--version")
-    listed = _ask(program, "--list-langs")
-    if version is None or listed is None:
-        return None
-    return Tesseract(program, version.splitlines()[0].strip(), tuple(sorted(listed.splitlines()[1:])))
-
-
-def _make_environment() -> dict[str, str]:
-    # Imported here: it loads the types of keys, which take a tenth of a second, and most files need no recognition.
-    from backstory.base.environment import reader_environment
-
-    return reader_environment()
-
-
-def _ask(program: str, question: str) -> str | None:
-    try:
-        answer = subprocess.run(  # noqa: S603 - found in the PATH
-            [program, question], stdin=subprocess.DEVNULL, capture_output=True, env=_make_environment(),
-            timeout=_ANSWER_SECONDS, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    text = (answer.stdout or answer.stderr).decode("utf-8", "replace").strip()  # older ones answer on stderr
-    return text if answer.returncode == 0 and text else None
+    pages = []
+    for number in sorted({int(row[1]) for row in rows}):
+        words = [row for row in rows if int(row[1]) == number and row[0] == _WORD and row[-1].strip()]
+        paragraphs = [
+            "\n".join(
+                " ".join(row[-1].strip() for row in line) for _, line in groupby(group, lambda row: row[4])
+            )
+            for _, group in groupby(words, lambda row: (row[2], row[3]))
+        ]
+        sure = sum(float(row[-2]) for row in words) / len(words) / 100 if words else None
+        confidence = None if sure is None else round(min(max(sure, 0.0), 1.0), 3)
+        pages.append(RecognisedPage(clean_page("\n\n".join(paragraphs)), confidence))
+    return pages

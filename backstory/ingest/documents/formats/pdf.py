@@ -14,9 +14,11 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import cached_property
 from typing import Final
 
+import numpy as np
 import pypdf
 import pypdfium2
 from pypdf.errors import PyPdfError
@@ -36,12 +38,6 @@ from backstory.ingest.documents.page_texts import (
 
 _TEXTS: Final = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
 _BOXES: Final = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
-_DRAWN: Final = [
-    raw.FPDF_PAGEOBJ_IMAGE,
-    raw.FPDF_PAGEOBJ_PATH,
-    raw.FPDF_PAGEOBJ_SHADING,
-    raw.FPDF_PAGEOBJ_TEXT,
-]
 _MACHINE_NAME: Final = re.compile(r".*[\[\]#]|[a-z]{0,6}[ _-]?\d+", re.IGNORECASE)
 """Names that programs give to fields: ``form1[0].f1_1[0]``, ``Text 12``."""
 _POINTS_PER_INCH: Final = 72
@@ -52,7 +48,6 @@ _MOST_SIDE: Final = 32_000
 _STAMP_CHARACTERS: Final = 60
 """A scanned page may bear so much text, such as its number or the name of an archive."""
 _SCAN_SHARE: Final = 0.5
-_MOST_DEPTH: Final = 8
 _RIGHT_TO_LEFT: Final = re.compile(
     r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001eeff]"
 )
@@ -68,32 +63,34 @@ def read_pdf(content: bytes) -> PagedFile:
     with closing(_open(content)) as pdf:
         if pdf.get_formtype() != raw.FORMTYPE_NONE:
             pdf.init_forms()
+        turn = _RightToLeft(pdf)
         texts: list[str] = []
         pictures: list[int] = []
         damaged: set[int] = set()
         for number in range(1, len(pdf) + 1):
+            texts.append("")
             try:
-                text, is_picture = _read_page(pdf, number)
+                with closing(pdf[number - 1]) as page:
+                    text, is_picture = _read_page(page)
+                    pictures += [number] * is_picture
+                    filled = _read_fields(page, pdf.formenv) if pdf.formenv else ()
+                    texts[-1] = "\n".join(filter(None, [turn.read(number, text), *filled]))
             except pypdfium2.PdfiumError:
-                text, is_picture = "", False
                 damaged.add(number)
-            texts.append(text)
-            if is_picture:
-                pictures.append(number)
         # The number of pages is only claimed: those that follow the last one in the file take no place in the text.
         while len(texts) in damaged:
             texts.pop()
-        notes = _turn_right_to_left(pdf, texts)
-        if pdf.formenv:
-            filled = (_read_filled(pdf, number) for number in range(1, len(texts) + 1))
-            texts = [
-                "\n".join(filter(None, [text, *lines])) for text, lines in zip(texts, filled, strict=True)
-            ]
+        notes = []
+        if damaged:
+            problem = "cannot be read: the file is damaged; write or export it again"
+            notes.append(f"{list_pages(damaged)} {problem}")
+        if turn.unsure:
+            problem = "may stand in a wrong order; export the file again"
+            notes.append(f"the letters of {list_pages(turn.unsure)} {problem}")
         dates = (read_pdf_date(_read_information(pdf, name)) for name in ("CreationDate", "ModDate"))
         return PagedFile(
             texts=tuple(join_hyphenated(drop_running_heads(texts))),
             pictures=tuple(pictures),
-            damaged=tuple(sorted(damaged)),
             title=read_title(_read_information(pdf, "Title")),
             change=find_last_change(*dates),
             notes=tuple(notes),
@@ -124,12 +121,10 @@ def draw_pdf(content: bytes, page: int, dpi: int, most_pixels: int, *, is_grey: 
 
 
 def _encode_png(bitmap: pypdfium2.PdfBitmap, *, is_grey: bool) -> bytes:
-    kind, bytes_of_pixel = (_GREY, 1) if is_grey else (_RGB, 3)
-    header = struct.pack(">IIBBBBB", bitmap.width, bitmap.height, 8, kind, 0, 0, 0)
-    pixels = memoryview(bitmap.buffer).cast("B")
-    rows = (pixels[row * bitmap.stride :][: bitmap.width * bytes_of_pixel] for row in range(bitmap.height))
+    header = struct.pack(">IIBBBBB", bitmap.width, bitmap.height, 8, _GREY if is_grey else _RGB, 0, 0, 0)
+    rows = bitmap.to_numpy().reshape(bitmap.height, -1)
     # Each line of a PNG begins with its filter, here none.
-    data = zlib.compress(b"".join(b"\0" + row for row in rows), _FAST)
+    data = zlib.compress(np.pad(rows, ((0, 0), (1, 0))).tobytes(), _FAST)
     written = (
         struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
         for name, content in ((b"IHDR", header), (b"IDAT", data), (b"IEND", b""))
@@ -150,25 +145,16 @@ def _open(content: bytes) -> pypdfium2.PdfDocument:
         raise ReadError(reason, code="damaged_file") from error
 
 
-def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:
+def _read_page(page: pypdfium2.PdfPage) -> tuple[str, bool]:
     """Return a page's text, and whether its text has to be recognised in an image."""
-    with closing(pdf[number - 1]) as page, closing(page.get_textpage()) as text_page:
+    with closing(page.get_textpage()) as text_page:
         text = text_page.get_text_bounded()
-        if is_garbled(text):
-            return "", True
-        text = clean_page(text)
-        if not text:
-            return "", next(iter(page.get_objects(_DRAWN, max_depth=_MOST_DEPTH)), None) is not None
-        return text, len(text) <= _STAMP_CHARACTERS and _is_scan(page)
-
-
-def _read_filled(pdf: pypdfium2.PdfDocument, number: int) -> list[str]:
-    """Return the filled fields of a page as ``name: value``, and the names of boxes that are ticked."""
-    try:
-        with closing(pdf[number - 1]) as page:
-            return list(filter(None, _read_fields(page, page.formenv))) if page.formenv else []
-    except pypdfium2.PdfiumError:  # reading its text says so
-        return []
+    if is_garbled(text):
+        return "", True
+    text = clean_page(text)
+    if not text:
+        return "", next(iter(page.get_objects(max_depth=1)), None) is not None
+    return text, len(text) <= _STAMP_CHARACTERS and _is_scan(page)
 
 
 def _is_scan(page: pypdfium2.PdfPage) -> bool:
@@ -181,25 +167,30 @@ def _is_scan(page: pypdfium2.PdfPage) -> bool:
     return False
 
 
-def _turn_right_to_left(pdf: pypdfium2.PdfDocument, texts: list[str]) -> list[str]:
-    """Replace the pages in a script from right to left by what pypdf reads; return what to say about them."""
-    turned = [place for place, text in enumerate(texts) if _RIGHT_TO_LEFT.search(text)]
-    if not turned:
-        return []
-    copy = io.BytesIO()
-    pdf.save(copy, flags=raw.FPDF_REMOVE_SECURITY)  # repaired, and readable without a package for ciphers
-    reader: pypdf.PdfReader | None = None
-    unsure: list[int] = []
-    for place in turned:
-        try:
-            reader = reader or pypdf.PdfReader(copy)  # which lists all pages
-            text = clean_page(reader.pages[place].extract_text())
-        except _PYPDF_ERRORS:
-            text = ""
-        texts[place] = text or texts[place]
-        unsure += [] if text else [place + 1]
-    where = "may stand in a wrong order; export the file again"
-    return [f"the letters of {list_pages(unsure)} {where}"] if unsure else []
+class _RightToLeft:
+    """Reads again the pages in a script from right to left, by pypdf; ``unsure``: those that it cannot read."""
+
+    def __init__(self, pdf: pypdfium2.PdfDocument) -> None:
+        self._pdf = pdf
+        self.unsure: list[int] = []
+
+    @cached_property
+    def _reader(self) -> pypdf.PdfReader:
+        copy = io.BytesIO()
+        self._pdf.save(
+            copy, flags=raw.FPDF_REMOVE_SECURITY
+        )  # repaired, and readable without a package for ciphers
+        return pypdf.PdfReader(copy)  # which lists all pages
+
+    def read(self, number: int, text: str) -> str:
+        """Return the text of a page in the order of speech."""
+        if not _RIGHT_TO_LEFT.search(text):
+            return text
+        with suppress(*_PYPDF_ERRORS):
+            if turned := clean_page(self._reader.pages[number - 1].extract_text()):
+                return turned
+        self.unsure.append(number)
+        return text
 
 
 def _read_information(pdf: pypdfium2.PdfDocument, field: str) -> str:
