@@ -56,9 +56,9 @@ class PagedFile:
     notes: tuple[str, ...] = ()
 
 
-def find_starts(pages: Sequence[str]) -> tuple[int, ...]:
-    """Return where each page begins in the pages joined by :data:`PAGE_BREAK`."""
-    return tuple(accumulate((len(page) + len(PAGE_BREAK) for page in pages[:-1]), initial=0))
+def find_starts(pages: Sequence[str], separator: str = PAGE_BREAK) -> tuple[int, ...]:
+    """Return where each page begins in the joined pages."""
+    return tuple(accumulate((len(page) + len(separator) for page in pages[:-1]), initial=0))
 
 
 def list_pages(numbers: Iterable[int]) -> str:

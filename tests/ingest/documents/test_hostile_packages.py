@@ -83,7 +83,9 @@ def test_a_file_of_another_kind_is_named(uri: str) -> None:
     locked = old + "EncryptedPackage".encode("utf-16-le")
     assert "that is protected by a password; save it without one" in refusal(uri, locked)
     assert "this is a PDF file, although its name says otherwise" in refusal(uri, b"%PDF-1.7\n")
-    assert "although its name says so; give it the name of its kind" in refusal(uri, b"Text")
+    assert "this is a text, although its name says otherwise; give it the name of its kind" in refusal(
+        uri, b"Text"
+    )
     assert "the file is damaged" in refusal(uri, make_zip({"photo.jpg": b"\xff"}))
     assert "damaged or not complete" in refusal(uri, b"PK\x03\x04")
 

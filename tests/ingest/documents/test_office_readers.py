@@ -135,7 +135,7 @@ def test_a_file_without_text_is_said_to_be_empty(uri: str, parts: dict[str, str 
 def test_images_are_mentioned_where_they_are_likely_to_hold_the_text() -> None:
     images: dict[str, str | bytes] = {f"word/media/image{n}.png": b"x" for n in range(3)}
     assert read("a.docx", word_parts(paragraph("Short")) | images).unread == (
-        "3 images were not read; export the document as PDF, whose images can be recognised"
+        "3 images or charts were not read; export the document as PDF, whose images can be recognised"
     )
     assert read("a.docx", word_parts(paragraph("Long. " * 300)) | images).unread is None
     with raises(ReadError, "empty_document"):

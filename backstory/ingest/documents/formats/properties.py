@@ -14,6 +14,8 @@ from backstory.ingest.documents.parsed_document import ParsedDocument
 
 FIRST_PDF_YEAR: Final = 1993
 """PDF is not older; an earlier year comes from a clock that was never set."""
+_DEFAULT_YEARS: Final = 1981
+"""Programs that set no date write 1970 or 1980, where their clocks begin."""
 _MOST_CHARACTERS: Final = 300
 _PDF_DATE: Final = re.compile(
     r"(?:D:)?(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?\d*\s*([Zz]|[+-]\d\d(?:'?\d\d)?)?.*",
@@ -22,32 +24,24 @@ _PDF_DATE: Final = re.compile(
 _PROGRAM: Final = re.compile(
     r"(?:microsoft (?:office )?)?(?:word|powerpoint|excel|publisher) - ", re.IGNORECASE
 )
-
-_FILE_NAME: Final = re.compile(
-    r"\S.*\.(?:docx?|odt|rtf|pptx?|odp|xlsx?|ods|dvi|tex|indd|qxd|pages|pmd|fm|ps|pdf|html?|txt|md)",
-    re.IGNORECASE,
-)
-
 _NO_TITLE: Final = re.compile(
     r"(?:untitled(?: document| page)?|no title|title|none|null|unbenannt|sans titre|sin t[ií]tulo|senza titolo"
     r"|document|dokument|documento|\(?(?:anonymous|unspecified)\)?|unknown|unbekannt|new document|neues dokument"
     r"|presentation|präsentation|powerpoint presentation|slide|folie|scan|scanned document|print preview|layout"
-    r")[ _-]*\d*",
+    r")[ _-]*\d*"
+    r"|\S.*\.(?:docx?|odt|rtf|pptx?|odp|xlsx?|ods|dvi|tex|indd|qxd|pages|pmd|fm|ps|pdf|html?|txt|md)",
     re.IGNORECASE,
 )
+_SEPARATORS: Final = re.compile(r"[,;\n]")
+_EVENTS: Final = {"modification": "modified", "creation": "created"}
 
 
 def read_title(stated: str | None) -> str | None:
     """Return the title of a document; None for the name of a file, a number, a paragraph, or ``untitled`` and such."""
     title = " ".join("".join(char if char.isprintable() else " " for char in stated or "").split())
-    title = _PROGRAM.sub("", title, count=1) if _PROGRAM.match(title) else title
-    is_title = (
-        any(char.isalpha() for char in title)
-        and len(title) <= _MOST_CHARACTERS
-        and _FILE_NAME.fullmatch(title) is None
-        and _NO_TITLE.fullmatch(title) is None
-    )
-    return title if is_title else None
+    title = title[found.end() :] if (found := _PROGRAM.match(title)) else title
+    is_title = any(map(str.isalpha, title)) and len(title) <= _MOST_CHARACTERS
+    return title if is_title and _NO_TITLE.fullmatch(title) is None else None
 
 
 def read_pdf_date(stated: str) -> datetime | None:
@@ -61,29 +55,18 @@ def read_pdf_date(stated: str) -> datetime | None:
     return moment if moment and FIRST_PDF_YEAR <= moment.year < MAXYEAR else None
 
 
-_SEPARATORS: Final = re.compile(r"[,;\n]")
-_EVENTS: Final = {"modification": "modified", "creation": "created"}
-_DEFAULT_YEARS: Final = 1981
-"""Programs that set no date write 1970 or 1980, where their clocks begin."""
-
-
-def read_properties(root: Element | None) -> ParsedDocument:
+def read_properties(root: Element) -> ParsedDocument:
     """Read the properties of a document of Microsoft Office, of an OpenDocument file or of an e-book, without its text.
 
     A publication, as of a book, is stated in place of a last change.
     """
-    if root is None:
-        return ParsedDocument("")
-    is_book = local_name(root.tag) == "metadata"
     stated: defaultdict[str, list[str]] = defaultdict(list)
     for element in root.iter():
-        name = local_name(element.tag)
-        if name == "meta" and (named := element.get("property")):
-            name = named.partition(":")[2] or named
+        name = element.get("property", element.tag).rpartition(":")[2]
         # Of a book it is its publication, unless EPUB 2 names another event; else the last change.
         if name == "date":
-            event = next((value for key, value in element.attrib.items() if local_name(key) == "event"), "")
-            name = _EVENTS.get(event, "published") if is_book else "modified"
+            event = read_attribute(element, "event")
+            name = _EVENTS.get(event, "published") if root.tag == "metadata" else "modified"
         if text := " ".join((element.text or "").split()):
             stated[name].append(text)
 
@@ -92,8 +75,7 @@ def read_properties(root: Element | None) -> ParsedDocument:
 
     published = find("published")
     change = find_last_change(find("created", "creation-date"), find("modified"))
-    keywords = [*stated["keywords"], *stated["keyword"]]
-    tags = (tag.strip() for text in keywords for tag in _SEPARATORS.split(text))
+    tags = (tag.strip() for text in stated["keywords"] + stated["keyword"] for tag in _SEPARATORS.split(text))
     return ParsedDocument(
         text="",
         title=read_title("".join(stated["title"][:1])),
@@ -103,9 +85,10 @@ def read_properties(root: Element | None) -> ParsedDocument:
     )
 
 
-def local_name(name: object) -> str:
-    """Return a name without its namespace; empty for a comment, which has none."""
-    return name.rpartition("}")[2] if isinstance(name, str) else ""
+def read_attribute(element: Element, name: str, default: str = "") -> str:
+    """Return an attribute by its name without the namespace; of two such ones, that which has a namespace."""
+    values = (value for key, value in element.attrib.items() if key.endswith(f"}}{name}"))
+    return next(values, element.get(name, default))
 
 
 def _read_date(text: str) -> datetime | None:

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import date, datetime, time, timedelta
+from functools import reduce
 from io import BytesIO
-from itertools import accumulate
+from operator import add
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
-from backstory.base.errors import ReadError
-from backstory.ingest.documents.formats.office.package import Package, damaged, open_package, require_office
-from backstory.ingest.documents.formats.properties import read_properties
+from backstory.ingest.documents.formats.office.package import (
+    Package,
+    compose_document,
+    damaged,
+    open_package,
+    require_office,
+)
+from backstory.ingest.documents.formats.properties import read_attribute
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
 if TYPE_CHECKING:
@@ -43,46 +48,32 @@ def read_sheets(content: bytes, _: str) -> ParsedDocument:
 
     sheets: dict[str, list[str]] = {}
     unread: list[str] = []
+    left = MOST_CHARACTERS
+    formats, parts = _list_formats(package), _list_parts(package)
     try:
         workbook = CalamineWorkbook.from_filelike(package.rewrite())
-        formats, parts = _list_formats(package), _list_parts(package)
-        left = MOST_CHARACTERS
-        for name, kind in [(each.name, each.typ) for each in workbook.sheets_metadata]:
-            sheets[name] = []
-            if kind != SheetTypeEnum.WorkSheet:  # such as a chart
+        for entry in workbook.sheets_metadata:
+            name, lines = entry.name, sheets.setdefault(entry.name, [])
+            if entry.typ != SheetTypeEnum.WorkSheet:  # such as a chart
                 continue
             sheet = workbook.get_sheet_by_name(name)
-            shown = dict(_show_numbers(package, parts.get(name, ""), formats))
-            lines = list(_write_rows(sheet, shown))
-            lengths = accumulate(len(line) + 1 for line in lines)
-            if (kept := sum(length <= left for length in lengths)) < len(lines):
-                unread.append(f"only the first {kept:,} rows of the sheet {name!r} were read; split the file")
+            for line in _write_rows(sheet, dict(_show_numbers(package, parts.get(name, ""), formats))):
+                left -= len(line) + 1
+                if left < 0:
+                    unread.append(
+                        f"only the first {len(lines):,} rows of the sheet {name!r} were read; split the file"
+                    )
+                    break
+                lines.append(line)
             if sheet.width > MOST_COLUMNS:
                 unread.append(f"only the first {MOST_COLUMNS} columns of {name!r} were read; split the sheet")
-            sheets[name] = lines[:kept]
-            left -= sum(map(len, lines[:kept])) + kept
     except CalamineError as error:
         raise damaged("it is not a spreadsheet, or a sheet of it cannot be read") from error
-    texts = _write_pages(sheets)
-    if not "".join(texts).strip():
-        raise ReadError("there is nothing in its sheets; fill one, or remove the file", code="empty_document")
-    root = package.parse_optional("docProps/core.xml")
-    return replace(
-        read_properties(package.parse_optional("meta.xml") if root is None else root),
-        text="".join(texts),
-        page_starts=tuple(accumulate(map(len, texts[:-1]), initial=0)),
-        chunker="rows",
-        unread="; ".join(unread) or None,
-    )
-
-
-def _write_pages(sheets: Mapping[str, list[str]]) -> list[str]:
-    """Write each sheet as a page of one row per line; of several sheets, the first line begins with the name."""
+    # Of several sheets, the first line of each begins with its name.
     has_names = sum(map(bool, sheets.values())) > 1
     names = [f"{' '.join(name.split())}: " if has_names and lines else "" for name, lines in sheets.items()]
-    return [
-        name + ("\n".join([*lines, ""]) or "\n") for name, lines in zip(names, sheets.values(), strict=True)
-    ]
+    texts = ["\n".join([*lines, ""]) or "\n" for lines in sheets.values()]
+    return compose_document(package, list(map(add, names, texts)), "rows", notes=unread)
 
 
 def _write_rows(sheet: CalamineSheet, shown: Mapping[Place, str]) -> Iterator[str]:
@@ -122,25 +113,19 @@ _UNITS: Final = {"h": 3600, "m": 60, "s": 1}
 
 def _list_formats(package: Package) -> dict[str, str]:
     """Return the formats of Excel's cells that change a number, by their indices; nothing for another file."""
-    root = package.parse_optional("xl/styles.xml")
-    if root is None:
-        return {}
+    root = package.parse("xl/styles.xml", is_optional=True)
     codes = {str(number): code for number, code in _BUILT_IN.items()}
-    codes |= {each.get("numFmtId", ""): each.get("formatCode", "") for each in root.iterfind(".//{*}numFmt")}
-    cells = enumerate(root.iterfind("{*}cellXfs/{*}xf"))
+    codes |= {each.get("numFmtId", ""): each.get("formatCode", "") for each in root.iter("numFmt")}
+    cells = enumerate(root.iterfind("cellXfs/xf"))
     chosen = ((str(place), codes.get(cell.get("numFmtId", ""), "")) for place, cell in cells)
     return {place: code for place, code in chosen if code not in ("", "General", "@", "0")}
 
 
 def _list_parts(package: Package) -> dict[str, str]:
     """Return the parts of Excel's sheets by their names."""
-    workbook = package.parse_optional("xl/workbook.xml")
     related = package.list_related("xl/workbook.xml")
-    parts = {}
-    for sheet in workbook.iterfind(".//{*}sheet") if workbook is not None else ():
-        identifier = next((value for name, value in sheet.attrib.items() if name.endswith("}id")), "")
-        parts[sheet.get("name", "")] = related.get(identifier, ("", ""))[1]
-    return parts
+    sheets = package.parse("xl/workbook.xml", is_optional=True).iter("sheet")
+    return {each.get("name", ""): related.get(read_attribute(each, "id"), ("", ""))[1] for each in sheets}
 
 
 def _show_numbers(package: Package, part: str, formats: Mapping[str, str]) -> Iterator[tuple[Place, str]]:
@@ -153,9 +138,15 @@ def _show_numbers(package: Package, part: str, formats: Mapping[str, str]) -> It
                 continue
             code, place = formats.get(cell.get("s", "")), _CELL.fullmatch(cell.get("r", ""))
             value = cell.findtext("{*}v")
-            is_number = code and value and place and cell.get("t", "n") == "n"
-            if is_number and place and (shown := show_number(float(value or ""), code or "")):
-                yield (int(place[2]) - 1, _count_column(place[1])), shown
+            if (
+                code
+                and value
+                and place
+                and cell.get("t", "n") == "n"
+                and (shown := show_number(float(value), code))
+            ):
+                column = reduce(lambda number, letter: number * 26 + ord(letter) - ord("@"), place[1], 0)
+                yield (int(place[2]) - 1, column - 1), shown
             cell.clear()
     except (SyntaxError, ValueError) as error:
         raise damaged(f"its part {part} is not XML") from error
@@ -180,13 +171,11 @@ def show_number(number: float, code: str) -> str | None:
 
 
 def _write_digits(value: float, whole: str, fraction: str) -> str:
-    most, least = len(fraction) - 1, fraction.count("0")
-    text = f"{abs(value):{',' if ',' in whole else ''}.{most}f}"
-    while most > least and text.endswith("0"):
-        text, most = text[:-1], most - 1
-    integer, point, decimals = text.rstrip(".").partition(".")
+    integer, _, decimals = f"{abs(value):{',' if ',' in whole else ''}.{len(fraction) - 1}f}".partition(".")
+    least = fraction.count("0")
+    decimals = decimals[:least] + decimals[least:].rstrip("0")
     filled = integer if "," in whole else integer.zfill(whole.count("0"))
-    return f"{'-' if value < 0 else ''}{filled}{point}{decimals}"
+    return f"{'-' if value < 0 else ''}{filled}{'.' if decimals else ''}{decimals}"
 
 
 def _fill(value: int, pattern: str) -> str:
@@ -205,13 +194,6 @@ def _write_elapsed(days: float, found: re.Match[str]) -> str:
         parts.append(f"{seconds // size:0{len(unit)}}")
         seconds %= size
     return ("-" if days < 0 else "") + ":".join(parts)
-
-
-def _count_column(letters: str) -> int:
-    number = 0
-    for letter in letters:
-        number = number * 26 + ord(letter) - ord("A") + 1
-    return number - 1
 
 
 SPREADSHEET: Final = DocumentFormat(

@@ -20,9 +20,9 @@ from backstory.ingest.documents.formats.office.package import (
     compose_document,
     damaged,
     open_package,
+    parse_xml,
     require_office,
 )
-from backstory.ingest.documents.formats.properties import local_name
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
 _WORD: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -30,9 +30,6 @@ _WRAPPERS: Final = ("fldSimple", "dir", "bdo")
 """Elements around runs of text whose content mammoth does not read."""
 
 _BETWEEN: Final = {"sup": "^", "sub": "_", "lim": "_"}
-_FACTOR_END: Final = re.compile(r"[\w)]\Z")
-_FACTOR_START: Final = re.compile(r"[\w(√^_]")
-"""What a fraction would run into without brackets around it."""
 _IN_BRACKETS: Final = re.compile(r"\([^()]*\)")
 _MARKS: Final = (b"oMath", b"fldSimple", b":bdo", b":dir")
 _STYLES: Final = """\
@@ -56,9 +53,7 @@ def read_word(content: bytes, _: str) -> ParsedDocument:
     if not any(name.startswith("word/") for name in package.parts):
         raise damaged("it holds no Word document")
     text, unread = convert_html(_convert(package))
-    properties = package.parse_optional("docProps/core.xml")
-    images = package.count_images("word/media/")
-    return compose_document(text, properties, images, notes=[unread])
+    return compose_document(package, [text], notes=filter(None, [unread]))
 
 
 def _convert(package: Package) -> str:
@@ -66,8 +61,8 @@ def _convert(package: Package) -> str:
     from mammoth import convert_to_html
 
     for name in _TEXTS:
-        if (root := package.parse_optional(name)) is not None:
-            package.parts[name] = _complete_part(package.parts[name], root)
+        if any(mark in package.parts.get(name, b"") for mark in _MARKS):
+            package.parts[name] = _complete_part(parse_xml(package.parts[name], name))
     content = package.rewrite()
     try:
         converted: str = convert_to_html(content, style_map=_STYLES, convert_image=lambda _: []).value
@@ -79,61 +74,42 @@ def _convert(package: Package) -> str:
     return _BOX.sub(lambda found: "☑ " if "checked=" in found[0] else "☐ ", converted)
 
 
-def _complete_part(content: bytes, root: Element) -> bytes:
+def _complete_part(root: Element) -> bytes:
     """Return a part of a document with its formulas as text, and what stands in fields as ordinary runs."""
-    if not any(mark in content for mark in _MARKS):
-        return content
     for element in list(root.iter()):
-        namespace, _, name = str(element.tag).rpartition("}")
+        namespace, _, name = element.tag.rpartition("}")
         if name in _WRAPPERS and "wordprocessingml" in namespace:
             element.tag = f"{namespace}}}smartTag"
         for place, child in enumerate(element):
-            if local_name(child.tag) in ("oMath", "oMathPara"):
-                element[place] = _make_run(_write_formula(child), child.tail)
+            if child.tag.rpartition("}")[2] in ("oMath", "oMathPara"):
+                run = Element(f"{_WORD}r")
+                ET.SubElement(run, f"{_WORD}t", {"xml:space": "preserve"}).text = _write_formula(child)
+                run.tail = child.tail
+                element[place] = run
     written: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return written
 
 
-def _make_run(text: str, tail: str | None) -> Element:
-    run = Element(f"{_WORD}r")
-    ET.SubElement(run, f"{_WORD}t", {"xml:space": "preserve"}).text = text
-    run.tail = tail
-    return run
-
-
 def _write_formula(element: Element) -> str:
     """Write a formula on one line: fractions with a slash, exponents after ``^``, indices after ``_``."""
-    name = local_name(element.tag)
+    name = element.tag.rpartition("}")[2]
     if name == "t":
         return element.text or ""
+    if name == "naryPr":  # the sign of a sum or an integral
+        return next((value for part in element.iterfind("{*}chr") for value in part.attrib.values()), "∫")
     if name.endswith("Pr"):
-        return _write_operator(element)
+        return ""
+    parts = [(part.tag.rpartition("}")[2], text) for part in element if (text := _write_formula(part))]
     if name == "f":
-        return "/".join(
-            _group(_write_formula(part)) for part in element if not local_name(part.tag).endswith("Pr")
-        )
-    parts = [(local_name(part.tag), _write_formula(part)) for part in element]
+        return "/".join(_group(text) for _, text in parts)
     if name == "rad":
-        degree, inner = ("".join(text for kind, text in parts if kind == wanted) for wanted in ("deg", "e"))
-        return f"√{f'[{degree}]' if degree else ''}{_group(inner)}"
-    written = ""
-    for place, (kind, text) in enumerate(parts):
-        after = "".join(following for _, following in parts[place + 1 :])
-        is_factor = kind == "f" and (_FACTOR_END.search(written) or _FACTOR_START.match(after))
-        written += f"({text})" if is_factor else text
+        texts = {"deg": "", "e": ""} | dict(parts)
+        degree = f"[{texts['deg']}]" if texts["deg"] else ""
+        return f"√{degree}{_group(texts['e'])}"
+    written = "".join(f"({text})" if kind == "f" and len(parts) > 1 else text for kind, text in parts)
     if name == "d":
         return f"({written})"
-    if name in _BETWEEN:
-        return _BETWEEN[name] + _group(written) if written else ""
-    return written
-
-
-def _write_operator(properties: Element) -> str:
-    """Return the sign of a sum or an integral, which stands in its properties."""
-    if local_name(properties.tag) != "naryPr":
-        return ""
-    signs = (value for part in properties if local_name(part.tag) == "chr" for value in part.attrib.values())
-    return next(signs, "∫")
+    return _BETWEEN[name] + _group(written) if name in _BETWEEN and written else written
 
 
 def _group(text: str) -> str:
