@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from backstory.base.errors import SettingsError
-from backstory.ingest.chats.export import CHAT_SCHEMA, ROW_SCHEMA
+from backstory.ingest.chats.export import ROW_SCHEMA
 from backstory.ingest.chats.export_files import ExportFile
 from backstory.ingest.chats.file_reading import read_file, read_stream
 from backstory.ingest.chats.formats.registry import CHAT_FORMATS, TABLE_FORMATS
@@ -92,7 +92,7 @@ YAML = [
 def check_export(content: bytes, name: str) -> None:
     read = read_stream(io.BytesIO(content), name, SETTINGS)
     assert read.status in ("read", "empty", "failed", "set_aside", "unsupported")
-    assert read.rows.schema in (ROW_SCHEMA, pl.Schema({**ROW_SCHEMA, **CHAT_SCHEMA}))
+    assert read.rows.schema == ROW_SCHEMA
     assert (read.reason or "").encode() is not None
     assert read.rows["timestamp"].null_count() == 0
     for moment in (read.rows["timestamp"].min(), read.rows["timestamp"].max()):

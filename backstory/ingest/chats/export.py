@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -12,6 +12,7 @@ import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.base.ids import digest
+from backstory.base.local_times import put_in_zone
 from backstory.ingest.chats.formats.table_values import read_text
 from backstory.ingest.chats.items import (
     Changed,
@@ -25,9 +26,10 @@ from backstory.ingest.chats.items import (
     Wordless,
 )
 from backstory.ingest.chats.json_stream import BrokenJsonError
-from backstory.ingest.chats.times import KNOWN_YEAR, local_to_utc
+from backstory.ingest.chats.times import KNOWN_YEAR
 from backstory.text.encoding import UTF8
 
+_REACTIONS: Final = pl.List(pl.Struct({"emoji": pl.String(), "count": pl.Int64()}))
 ROW_SCHEMA: Final = pl.Schema(
     {
         "timestamp": pl.Datetime("us", "UTC"),
@@ -36,40 +38,23 @@ ROW_SCHEMA: Final = pl.Schema(
         "text": pl.String(),
         "kind": pl.String(),
         "edited": pl.Boolean(),
-    }
-)
-"""Columns of the messages of every reader."""
-
-_REACTION_TYPE: Final = pl.Struct({"emoji": pl.String(), "count": pl.Int64()})
-
-CHAT_SCHEMA: Final = pl.Schema(
-    {
         "chat": pl.String(),
         "key": pl.String(),
         "reply_key": pl.String(),
-        "reactions": pl.List(pl.Struct({"emoji": pl.String(), "count": pl.Int64()})),
+        "reactions": _REACTIONS,
         "edited_at": pl.Datetime("us", "UTC"),
     }
 )
-"""Further columns of readers of platforms that give ids to chats and messages: key of the chat, of the message in it
-and of the message that it answers (all null without ids), reactions, and time of the last edit."""
+"""Columns of messages: ``seq`` counts from 0 in the order of the source, and the author is null for a line written by
+the app. Platforms that give ids to chats and messages have keys of the chat, of the message in it and of the message
+that it answers; other exports have nulls."""
 
 _ROWS_AT_ONCE: Final = 50_000
 _MOST_PEOPLE: Final = 10**9
-_MOMENTS: Final = ("timestamp", "edited_at")
-_LOCAL: Final = "_local"
-_WHOLE: Final = pl.Schema({**ROW_SCHEMA, **CHAT_SCHEMA})
-_BUILT: Final = pl.Schema(
-    {
-        **{name: dtype for name, dtype in _WHOLE.items() if name not in ("seq", "reactions")},
-        **{name + _LOCAL: pl.Datetime("us") for name in _MOMENTS},
-    }
-)
 _CHANGES: Final = pl.Schema(
     {
         **dict.fromkeys(("key", "author"), pl.String()),
         "changed": pl.Datetime("us", "UTC"),
-        f"changed{_LOCAL}": pl.Datetime("us"),
         **dict.fromkeys(("changed_text", "changed_kind"), pl.String()),
     }
 )
@@ -84,13 +69,12 @@ class Export:
     """The content of one export, and the status of its file.
 
     Attributes:
-        rows: Messages in the columns of ``ROW_SCHEMA``, ``seq`` from 0 in the order of the source, the author null for
-            a line written by the app; also the columns of ``CHAT_SCHEMA``, or none of them.
-        unread: ``line`` (from 1; 0 for the whole file) and ``reason`` of each unreadable line. A reason never quotes
-            the line, since the line may contain a name.
+        rows: Messages in the columns of ``ROW_SCHEMA``.
+        unread: ``line`` (from 1) and ``reason`` of each unreadable line. A reason never quotes the line, since the line
+            may contain a name.
         encoding, date_order, timezone: How it was read; None for what the format itself tells.
         chats: Names of conversations by the keys in the column ``chat``.
-        aliases: Further names of authors, each with the author whose name it is.
+        aliases: Further names of authors, each with the authors whose name it is.
         people: Names of people who may have written nothing.
         ids: Ids of people by their names, of platforms that give ids to people whose names may be alike.
         wordless: Number of records by kind that were not read, since they hold no words.
@@ -107,12 +91,12 @@ class Export:
     encoding: str | None = None
     date_order: str | None = None
     timezone: str | None = None
-    chats: Mapping[str, str] = field(default_factory=dict)
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    people: frozenset[str] = frozenset()
-    ids: Mapping[str, str] = field(default_factory=dict)
-    wordless: Mapping[str, int] = field(default_factory=dict)
-    deleted: frozenset[tuple[str, str]] = frozenset()
+    chats: dict[str, str] = field(default_factory=dict)
+    aliases: dict[str, set[str]] = field(default_factory=dict)
+    people: set[str] = field(default_factory=set)
+    ids: dict[str, str] = field(default_factory=dict)
+    wordless: dict[str, int] = field(default_factory=dict)
+    deleted: set[tuple[str | None, str]] = field(default_factory=set)
     source: str = ""
     status: str = "read"
     reason: str | None = None
@@ -123,13 +107,13 @@ class Export:
 
 
 def collect_items(items: Iterable[Item], timezone: str) -> Export:
-    """Collect what a chat reader reads, in the columns of ``ROW_SCHEMA`` and ``CHAT_SCHEMA``.
+    """Collect what a chat reader reads.
 
     A later record of the same message replaces an earlier one. If the file breaks off, what was read before is kept,
     and the place is unread. Unread records have their number in the export, from 1, as line. If a setting is missing,
     the error names all people so far.
     """
-    collected = _Collected()
+    collected = _Collected(timezone)
     try:
         for item in items:
             collected.add(item)
@@ -138,16 +122,9 @@ def collect_items(items: Iterable[Item], timezone: str) -> Export:
     except ReadError as error:
         if error.authors is None:
             raise
-        raise ReadError(
-            str(error), frozenset(collected.people) | collected.aliases.keys(), code=error.code
-        ) from error
-    return collected.parse(timezone)
-
-
-def split_aliases(claimed: Mapping[str, Set[str]]) -> tuple[dict[str, str], frozenset[str]]:
-    """Return the further names of one person, each with the name as author, and those of several people."""
-    aliases = {alias: min(names) for alias, names in claimed.items() if len(names) == 1}
-    return aliases, frozenset(claimed.keys() - aliases.keys())
+        known = collected.export.people | collected.export.aliases.keys()
+        raise ReadError(str(error), frozenset(known), code=error.code) from error
+    return collected.finish()
 
 
 def tell_apart(name: str, identifier: str, ids: dict[str, str]) -> str:
@@ -162,125 +139,106 @@ def tell_apart(name: str, identifier: str, ids: dict[str, str]) -> str:
 class _Collected:
     """The items so far, the messages among them as tables, which need a fraction of the memory of objects."""
 
-    def __init__(self) -> None:
-        self.people: set[str] = set()
-        self.aliases: dict[str, set[str]] = {}
+    def __init__(self, timezone: str) -> None:
+        self.export = Export(encoding=UTF8)
+        self._timezone = timezone
         self._frames: list[pl.DataFrame] = []
         self._rows: list[tuple[Any, ...]] = []
-        self._records = self._messages = 0
-        self._counts: list[tuple[int, str, int]] = []
+        self._records = 0
         self._unread: dict[int, str] = {}
-        self._deleted: set[tuple[str | None, str]] = set()
         self._changes: list[tuple[Any, ...]] = []
         self._reactions: dict[str, Reacted] = {}
-        self._chats: dict[str, str] = {}
-        self._ids: dict[str, str] = {}
-        self._wordless: Counter[str] = Counter()
 
     def add(self, item: Item) -> None:
         """Add an item; a chat or a person may come again and again."""
-        if isinstance(item, ChatMessage):
-            self._add_message(item, is_change=False)
-        elif isinstance(item, Person):
-            name = self._tell_apart(item.name, item.identifier)
-            self.people.add(name)
-            for alias in item.aliases:
-                if alias != item.name:
-                    self.aliases.setdefault(alias, set()).add(name)
-        elif isinstance(item, Chat):
-            self._chats[item.key] = item.name
-        elif isinstance(item, Wordless):
-            self._wordless[item.kind] += 1
-        elif isinstance(item, Reacted):
-            self._reactions[item.identifier] = item
-        elif isinstance(item, Changed):
-            self._add_message(item.message, is_change=True)
-        elif isinstance(item, Deleted):
-            self._records += 1
-            self._deleted.add((item.chat, item.key))
-            self._reactions.pop(item.key, None)
-        else:
-            self._add_unread(item.reason)
-
-    def _add_unread(self, reason: str) -> None:
-        self._records += 1
-        self._unread[self._records] = reason
+        export = self.export
+        match item:
+            case ChatMessage():
+                self._add_message(item, is_change=False)
+            case Person():
+                name = self._tell_apart(item.name, item.identifier)
+                export.people.add(name)
+                for alias in item.aliases:
+                    if alias != item.name:
+                        export.aliases.setdefault(alias, set()).add(name)
+            case Chat():
+                export.chats[item.key] = item.name
+            case Wordless():
+                export.wordless[item.kind] = export.wordless.get(item.kind, 0) + 1
+            case Reacted():
+                self._reactions[item.identifier] = item
+            case Changed():
+                self._add_message(item.message, is_change=True)
+            case Deleted():
+                self._records += 1
+                export.deleted.add((item.chat, item.key))
+                self._reactions.pop(item.key, None)
+            case Unread():
+                self._records += 1
+                self._unread[self._records] = item.reason
 
     def _tell_apart(self, name: str, identifier: str | None) -> str:
-        return name if identifier is None else tell_apart(name, identifier, self._ids)
+        return name if identifier is None else tell_apart(name, identifier, self.export.ids)
+
+    def _to_utc(self, moment: datetime) -> datetime:
+        if moment.tzinfo is None:
+            self.export.timezone = self._timezone
+        return put_in_zone(moment, self._timezone)
 
     def _add_message(self, message: ChatMessage, *, is_change: bool) -> None:
         try:
             author = (read_text(message.author, "author") or "").strip() or None
-            author = author and self._tell_apart(author, message.author_id)
             text = read_text(message.text, "text")
-        except ValueError as error:
-            self._add_unread(str(error))
+            sent = self._to_utc(message.sent)
+            edited = message.edited and self._to_utc(message.edited)
+        except (ValueError, OverflowError) as error:
+            self.add(Unread(str(error)))
             return
-        sent, sent_local = _split(message.sent)
+        author = author and self._tell_apart(author, message.author_id)
         if is_change:
-            self._changes.append((message.key, author, sent, sent_local, text, message.kind))
+            self._changes.append((message.key, author, sent, text, message.kind))
             return
         self._records += 1
-        edited, edited_local = _split(message.edited)
-        self._rows.append(
-            (
-                *(sent, author, text, message.kind, message.is_edited),
-                *(message.chat, message.key, message.reply_to, edited),
-                *(sent_local, edited_local),
-            )
-        )
-        self._counts += ((self._messages, emoji, count) for emoji, count in message.reactions)
-        self._messages += 1
+        counts = [
+            {"emoji": emoji, "count": number}
+            for emoji, number in message.reactions
+            if 0 < number <= _MOST_PEOPLE
+        ]
+        said = (sent, None, author, text, message.kind, message.is_edited)
+        self._rows.append((*said, message.chat, message.key, message.reply_to, counts, edited))
         if len(self._rows) == _ROWS_AT_ONCE:
             self._flush()
 
     def _flush(self) -> None:
-        columns = zip(*self._rows, strict=True) if self._rows else [()] * len(_BUILT)
-        self._frames.append(pl.DataFrame(dict(zip(_BUILT, columns, strict=True)), schema=_BUILT))
+        self._frames.append(pl.DataFrame(self._rows, ROW_SCHEMA, orient="row"))
         self._rows = []
 
-    def parse(self, timezone: str) -> Export:
+    def finish(self) -> Export:
         """Make the result of all items."""
         self._flush()
-        counted = _join_reactions(pl.concat(self._frames).with_row_index("row"), "row", self._counts)
-        built = counted.with_columns(reactions=pl.col("joined").fill_null([])).drop("row", "joined")
-        changes = pl.DataFrame(self._changes, schema=_CHANGES, orient="row")
-        local = [*(built[f"{name}{_LOCAL}"] for name in _MOMENTS), changes[f"changed{_LOCAL}"]]
-        is_local = any(moments.is_not_null().any() for moments in local)
         # A later record of a message replaces an earlier one; messages without a key are all different.
         is_former = pl.col("key").is_not_null() & ~pl.struct("chat", "key").is_last_distinct()
-        rows = self._change(
-            _to_utc(built, timezone, _MOMENTS).filter(~is_former), _to_utc(changes, timezone, ["changed"])
-        )
+        rows = self._change(pl.concat(self._frames).filter(~is_former))
         # Reactions that the export lists one by one count in place of those that it counts.
         emoji = Counter((one.key, one.emoji) for one in self._reactions.values() if one.emoji)
-        rows = _join_reactions(rows, "key", [(*chosen, count) for chosen, count in emoji.items()])
-        of_people = pl.when(pl.col("kind") != "system").then("joined")
+        schema = {"key": pl.String, "emoji": pl.String, "count": pl.Int64}
+        listed = pl.DataFrame([(*chosen, number) for chosen, number in emoji.items()], schema, orient="row")
+        listed = listed.group_by("key", maintain_order=True).agg(listed=pl.struct("emoji", "count"))
+        rows = rows.join(listed, on="key", how="left", maintain_order="left")
+        of_people = pl.when(pl.col("kind") != "system").then("listed")
         rows = rows.with_columns(reactions=pl.coalesce(of_people, "reactions"))
-        rows = mark_deleted(rows, self._deleted)
-        rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"))
-        aliases, shared = split_aliases(self.aliases)
-        return Export(
-            rows=rows.select(_WHOLE.names()),
-            unread=unread_frame(self._unread),
-            encoding=UTF8,
-            timezone=timezone if is_local else None,
-            chats=self._chats,
-            aliases=aliases,
-            people=shared.union(self.people),
-            ids=self._ids,
-            wordless=dict(self._wordless),
-            deleted=frozenset((chat, key) for chat, key in self._deleted if chat is not None),
-        )
+        rows = mark_deleted(rows, self.export.deleted)
+        rows = rows.with_columns(seq=pl.int_range(pl.len(), dtype=pl.Int64))
+        self.export.rows, self.export.unread = rows.select(ROW_SCHEMA.names()), unread_frame(self._unread)
+        return self.export
 
-    def _change(self, rows: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
+    def _change(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Give messages the form that their authors gave them last; a change of no message is unread."""
-        if changes.is_empty():
+        if not self._changes:
             return rows
-        present = {*rows["key"], *(key for _, key in self._deleted)}
-        for _ in set(changes["key"]) - present:
-            self._add_unread(_NO_ORIGINAL)
+        changes = pl.DataFrame(self._changes, _CHANGES, orient="row")
+        for _ in {*changes["key"]} - {*rows["key"], *(key for _, key in self.export.deleted)}:
+            self.add(Unread(_NO_ORIGINAL))
         last = changes.sort("changed", maintain_order=True).unique(["key", "author"], keep="last")
         found = rows.join(last, on=["key", "author"], how="left", maintain_order="left")
         is_changed = pl.col("changed").is_not_null() & (pl.col("kind") != "system")
@@ -292,39 +250,16 @@ class _Collected:
         )
 
 
-def _join_reactions(rows: pl.DataFrame, on: str, counts: list[tuple[Any, str, int]]) -> pl.DataFrame:
-    """Add the reactions by a column as ``joined``, null where there is none; their numbers are those of people."""
-    schema = {on: rows.schema[on], "emoji": pl.String(), "count": pl.Int64()}
-    possible = [found for found in counts if 0 < found[2] <= _MOST_PEOPLE]
-    frame = pl.DataFrame(possible, schema=pl.Schema(schema), orient="row")
-    joined = frame.group_by(on, maintain_order=True).agg(joined=pl.struct("emoji", "count"))
-    return rows.join(joined, on=on, how="left", maintain_order="left")
-
-
-def _split(moment: datetime | None) -> tuple[datetime | None, datetime | None]:
-    """Return a time that states its zone first, any other second."""
-    return (moment, None) if moment is None or moment.tzinfo else (None, moment)
-
-
-def _to_utc(rows: pl.DataFrame, timezone: str, moments: Iterable[str]) -> pl.DataFrame:
-    return rows.with_columns(
-        pl.col(name).fill_null(local_to_utc(rows[name + _LOCAL], timezone, in_order=False))
-        for name in moments
-    )
-
-
 def mark_deleted(rows: pl.DataFrame, deleted: Set[tuple[str | None, str]]) -> pl.DataFrame:
     """Take the text from deleted messages, and make them lines of the app, as a deleted message of WhatsApp is."""
     if not deleted:
         return rows
-    listed = pl.DataFrame(
-        sorted(deleted, key=str), schema={"chat": pl.String, "key": pl.String}, orient="row"
-    )
+    listed = pl.DataFrame(sorted(deleted, key=str), {"chat": pl.String, "key": pl.String}, orient="row")
     is_deleted = pl.struct("chat", "key").is_in(listed.to_struct().implode())
     return rows.with_columns(
-        text=pl.when(is_deleted).then(None).otherwise("text"),
+        text=pl.when(~is_deleted).then("text"),
         kind=pl.when(is_deleted).then(pl.lit("system")).otherwise("kind"),
-        reactions=pl.when(is_deleted).then(pl.lit([], CHAT_SCHEMA["reactions"])).otherwise("reactions"),
+        reactions=pl.when(is_deleted).then(pl.lit([], _REACTIONS)).otherwise("reactions"),
     )
 
 
@@ -334,8 +269,8 @@ def unread_frame(unread: dict[int, str]) -> pl.DataFrame:
 
 
 def complete_rows(rows: pl.DataFrame) -> pl.DataFrame:
-    """Add the columns of ``CHAT_SCHEMA`` that messages lack: nulls, and no reaction."""
-    absent = {name: pl.lit(None, dtype) for name, dtype in CHAT_SCHEMA.items() if name not in rows.columns}
-    if "reactions" in absent:
-        absent["reactions"] = pl.lit([], CHAT_SCHEMA["reactions"])
-    return rows.with_columns(**absent).select(_WHOLE.names())
+    """Return messages in the columns of ``ROW_SCHEMA``; those that they lack are null, without any reaction."""
+    every = pl.concat([pl.DataFrame(schema=ROW_SCHEMA), rows], how="diagonal")
+    return every.select(ROW_SCHEMA.names()).with_columns(
+        pl.col("reactions").fill_null(pl.lit([], _REACTIONS))
+    )

@@ -15,12 +15,9 @@ import polars as pl
 from backstory.base.files.patterns import compose
 from backstory.base.telemetry import log_event
 from backstory.ingest.chats.export import (
-    CHAT_SCHEMA,
     ROW_SCHEMA,
     Export,
-    complete_rows,
     mark_deleted,
-    split_aliases,
     tell_apart,
     unread_frame,
 )
@@ -40,9 +37,7 @@ from backstory.storage.tables.contracts import conform, empty
 from backstory.storage.tables.schemas import Quarantine, Sources
 from backstory.text.languages import detect_language
 
-RAW_SCHEMA = pl.Schema(
-    {"conversation_id": pl.String(), **ROW_SCHEMA, **CHAT_SCHEMA, "source": pl.String()},
-)
+RAW_SCHEMA = pl.Schema({"conversation_id": pl.String(), **ROW_SCHEMA, "source": pl.String()})
 
 OPTED_OUT_SCHEMA = pl.Schema(
     {"conversation_id": pl.String(), "author": pl.String(), "is_out": pl.Boolean(), "messages": pl.Int64()}
@@ -123,7 +118,9 @@ def read_listed_exports(listed: Sequence[ExportFile], settings: ConversationSett
     _judge_media(read)
     _tell_people_apart(read)
     merged = merge_exports(_join_messages(read))
-    quarantine = (conform(row.unread.with_columns(source=pl.lit(row.source)), Quarantine) for row in read)
+    quarantine = (
+        conform(_list_unread(row).with_columns(source=pl.lit(row.source)), Quarantine) for row in read
+    )
     aliases, shared = _list_aliases(read, merged)
     result = ExportRead(
         messages=merged.messages,
@@ -140,7 +137,7 @@ def read_listed_exports(listed: Sequence[ExportFile], settings: ConversationSett
             for file, row in zip(listed, read, strict=True)
             if file.status != "ignored"
         ),
-        deleted=frozenset(name_message(*key) for row in read for key in row.deleted),
+        deleted=frozenset(name_message(chat, key) for row in read for chat, key in row.deleted if chat),
     )
     log_event(
         _logger,
@@ -174,7 +171,12 @@ def _judge_media(read: Sequence[Export]) -> None:
                 row.status, row.reason = "ignored", f"{kind} that was sent in a chat"
             else:
                 row.status, row.reason = "unsupported", describe_sent_file(kind)
-                row.unread = unread_frame({0: row.reason})
+
+
+def _list_unread(row: Export) -> pl.DataFrame:
+    """List the lines of a file that could not be read; line 0 stands for the whole file."""
+    is_refused = row.status in ("failed", "set_aside", "unsupported") and row.unread.is_empty()
+    return unread_frame({0: row.reason or ""}) if is_refused else row.unread
 
 
 def _tell_people_apart(read: Sequence[Export]) -> None:
@@ -185,8 +187,10 @@ def _tell_people_apart(read: Sequence[Export]) -> None:
         ids = taken.setdefault(row.format, {})
         told = {name: tell_apart(name, identifier, ids) for name, identifier in row.ids.items()}
         row.rows = row.rows.with_columns(pl.col("author").replace(told))
-        row.people = frozenset(told.get(name, name) for name in row.people)
-        row.aliases = {alias: told.get(name, name) for alias, name in row.aliases.items()}
+        row.people = {told.get(name, name) for name in row.people}
+        row.aliases = {
+            alias: {told.get(name, name) for name in names} for alias, names in row.aliases.items()
+        }
 
 
 def _make_sources(read: Sequence[Export], merged: MergedExports, folder: str) -> pl.DataFrame:
@@ -208,7 +212,7 @@ def _make_sources(read: Sequence[Export], merged: MergedExports, folder: str) ->
             "format": row.format,
             "reason": "; ".join(filter(None, [notes.get(row.source), row.reason])) or None,
             "rows": len(row.rows),
-            "unread": int((row.unread["line"] > 0).sum()),
+            "unread": len(row.unread),
             "first": row.rows["timestamp"].min(),
             "last": row.rows["timestamp"].max(),
             "encoding": row.encoding,
@@ -234,7 +238,7 @@ def _find_unused(settings: ConversationSettings, sources: Sequence[str]) -> tupl
 
 def _join_messages(read: Sequence[Export]) -> pl.DataFrame:
     """Join the messages of all exports, each chat under its latest name, so that a renamed one stays one."""
-    rows = (complete_rows(row.rows).with_columns(source=pl.lit(row.source)) for row in read)
+    rows = (row.rows.with_columns(source=pl.lit(row.source)) for row in read)
     messages = pl.concat([pl.DataFrame(schema=RAW_SCHEMA).drop("conversation_id"), *rows])
     latest = messages.drop_nulls("chat").group_by("chat", "source").agg(pl.col("timestamp").max())
     names = {row.source: row.chats for row in read}
@@ -242,7 +246,7 @@ def _join_messages(read: Sequence[Export]) -> pl.DataFrame:
     files = {row.source: conversation_of(row.source) for row in read}
     conversation = pl.col("chat").replace_strict(chats, default=None, return_dtype=pl.String)
     by_file = pl.col("source").replace_strict(files, return_dtype=pl.String)
-    deleted = frozenset[tuple[str, str]]().union(*(row.deleted for row in read))
+    deleted = set[tuple[str | None, str]]().union(*(row.deleted for row in read))
     return mark_deleted(
         messages.select(conversation.fill_null(by_file).alias("conversation_id"), pl.all()), deleted
     )
@@ -252,10 +256,12 @@ def _list_aliases(read: Sequence[Export], merged: MergedExports) -> tuple[dict[s
     """List further names of one person, and those of several; a name under which somebody writes is neither."""
     claimed = {name: set(names) for name, names in merged.renamed.items()}
     for row in read:
-        for alias, name in row.aliases.items():
-            claimed.setdefault(alias, set()).add(name)
-    written = set(merged.messages["author"].drop_nulls().unique()) if claimed else set()
-    return split_aliases({alias: names for alias, names in claimed.items() if alias not in written})
+        for alias, names in row.aliases.items():
+            claimed.setdefault(alias, set()).update(names)
+    for name in merged.messages["author"].drop_nulls().unique():
+        claimed.pop(name, None)
+    aliases = {alias: min(names) for alias, names in claimed.items() if len(names) == 1}
+    return aliases, frozenset(claimed.keys() - aliases.keys())
 
 
 class LastReading:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Final
 
@@ -12,7 +11,7 @@ from backstory.base.errors import ReadError
 from backstory.base.files.safe_open import ChangedFileError, hash_unchanged, state_of
 from backstory.base.sandbox import ReadingLimits
 from backstory.base.wording import count
-from backstory.ingest.chats.export import Export, collect_items, unread_frame
+from backstory.ingest.chats.export import Export, collect_items
 from backstory.ingest.chats.export_files import ExportFile, size_of
 from backstory.ingest.chats.formats.registry import find_format
 from backstory.ingest.chats.formats.whatsapp import WHATSAPP
@@ -43,8 +42,6 @@ def read_file(file: ExportFile, settings: ConversationSettings) -> Export:
     Only a small text of WhatsApp is read in this process. Anything else may need time and memory out of proportion to
     its size, or crash the library that reads it: its status is ``failed`` if the process with limits fails.
     """
-    if file.status == "failed":
-        return _refuse(file.source, file.status, file.reason)
     if file.status != "candidate":
         return Export(source=file.source, status=file.status, reason=file.reason)
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
@@ -56,10 +53,8 @@ def read_file(file: ExportFile, settings: ConversationSettings) -> Export:
             return read_export(*request)
         parts = list_parts(file.path) if file.path.is_dir() else [file.path]
         return call_limited(read_export, *request, limits=limits, size=sum(map(size_of, parts)))
-    except OSError as error:
-        return _refuse_unopened(file.source, error)
-    except ReadError as error:
-        return _refuse(file.source, "failed", str(error), error=error)
+    except (OSError, ReadError) as error:
+        return _refuse(file.source, error)
 
 
 def read_export(path: str, root: str | None, source: str, settings: ConversationSettings) -> Export:
@@ -71,17 +66,20 @@ def read_export(path: str, root: str | None, source: str, settings: Conversation
     try:
         if place.is_dir():
             sha256 = hash_folder(place, within)
-            return replace(read_opened(open_folder(place, source, settings, within)), sha256=sha256)
-        with open_export(place, within) as file:
-            before = state_of(file)
-            latest_year = latest_year_of(os.fstat(file.fileno()).st_mtime)
-            read = read_stream(file, source, settings, latest_year)
-            return replace(read, sha256=hash_unchanged(file, before), latest_year=latest_year)
+            export = read_opened(open_folder(place, source, settings, within))
+        else:
+            with open_export(place, within) as file:
+                before = state_of(file)
+                latest_year = latest_year_of(os.fstat(file.fileno()).st_mtime)
+                export = read_stream(file, source, settings, latest_year)
+                sha256, export.latest_year = hash_unchanged(file, before), latest_year
     except ChangedFileError:
-        refused = _refuse(source, "failed", "another program was writing to it; the next run reads it again")
-        return replace(refused, sha256="")  # the hash of no file, so that the next run finds it changed
+        export = _refuse(source, "another program was writing to it; the next run reads it again")
+        sha256 = ""  # the hash of no file, so that the next run finds it changed
     except OSError as error:
-        return _refuse_unopened(source, error)
+        return _refuse(source, error)
+    export.sha256 = sha256
+    return export
 
 
 def read_stream(
@@ -92,30 +90,30 @@ def read_stream(
         with open_parts(file, source, settings, latest_year) as opened:
             return read_opened(opened)
     except ReadError as error:
-        return _refuse(source, "failed", str(error), error=error)
+        return _refuse(source, error)
 
 
 def read_opened(opened: Opened) -> Export:
     """Read the files of one export in the current process."""
-    source, settings = opened.source, opened.settings
+    source, format_name = opened.source, None
     if opened.is_maildir and not opened.names:
         return Export(source=source, status="empty", reason="its folders cur and new hold no mail")
-    found = None
     try:
         if _is_blank(opened):
             return Export(source=source, status="empty", reason="the file is empty")
         found = find_format(opened)
         if found is None:
-            return _refuse(source, "unsupported", _describe_unsupported(opened))
+            return _refuse(source, _describe_unsupported(opened), status="unsupported")
+        format_name = found[0].name
         read = found[0].read(opened, found[1])
-        export = read if isinstance(read, Export) else collect_items(read, settings.timezone)
+        export = read if isinstance(read, Export) else collect_items(read, opened.settings.timezone)
     except ReadError as error:
-        status = (
-            "unsupported" if error.code == "foreign" else "failed" if error.authors is None else "set_aside"
-        )
-        refused = _refuse(source, status, str(error), found and found[0].name, error)
-        return replace(refused, people=error.authors or frozenset())
-    return _accept(source, found[0].name, export)
+        refused = _refuse(source, error)
+        refused.format = format_name
+        return refused
+    export.source, export.format = source, format_name
+    _describe(export)
+    return export
 
 
 def _is_blank(opened: Opened) -> bool:
@@ -136,50 +134,47 @@ def _describe_unsupported(opened: Opened) -> str:
 
 
 def _is_small_text(file: ExportFile, settings: ConversationSettings) -> bool:
-    """Return whether a file is blank or a text of WhatsApp, and small."""
-    with open_export(file.path, file.root) as content:
-        if os.fstat(content.fileno()).st_size > _SMALL_BYTES or content.read(len(MAGIC)) == MAGIC:
-            return False
-        with suppress(ReadError), open_parts(content, file.source, settings) as opened:
-            found = find_format(opened) if WHATSAPP.find(opened) else None
-            return _is_blank(opened) or (found is not None and found[0] is WHATSAPP)
+    with open_export(file.path, file.root) as content, suppress(ReadError):
+        if os.fstat(content.fileno()).st_size <= _SMALL_BYTES and content.read(len(MAGIC)) != MAGIC:
+            with open_parts(content, file.source, settings) as opened:
+                found = find_format(opened) if WHATSAPP.find(opened) else None
+                return found is not None and found[0] is WHATSAPP
     return False
 
 
-def _accept(source: str, reader: str, export: Export) -> Export:
-    status, reason = "read", None
-    if export.rows.is_empty():
-        status = "failed" if len(export.unread) else "empty"
-        reason = "it holds no message"
+def _describe(export: Export) -> None:
+    """Set status and reason of what was read."""
+    reasons: list[str | None] = []
     if len(export.unread):
         line, first = export.unread.row(0)
         lines = count(len(export.unread), "line or record", "lines or records")
-        reason = f"{lines} could not be read, the first of them {line} ({first}); quarantine lists them after a run"
-    elif status == "read":
-        reason = describe_encoding(export.encoding)
+        reasons.append(
+            f"{lines} could not be read, the first of them {line} ({first}); quarantine lists them after a run"
+        )
+    elif not export.rows.is_empty():
+        reasons.append(describe_encoding(export.encoding))
+    else:
+        reasons.append("it holds no message")
     if export.wordless:
         kinds = ", ".join(f"{number:,} of type {kind}" for kind, number in sorted(export.wordless.items()))
-        reason = "; ".join(filter(None, [reason, f"records without words were not read: {kinds}"]))
-    return replace(export, source=source, status=status, reason=reason, format=reader)
+        reasons.append(f"records without words were not read: {kinds}")
+    if export.rows.is_empty():
+        export.status = "failed" if len(export.unread) else "empty"
+    export.reason = "; ".join(filter(None, reasons)) or None
 
 
-def _refuse(
-    source: str, status: str, reason: str, reader: str | None = None, error: ReadError | None = None
-) -> Export:
+def _refuse(source: str, why: OSError | ReadError | str, status: str = "failed") -> Export:
+    reason = str(why)
+    if isinstance(why, OSError):
+        reason = (
+            f"it cannot be opened ({why.strerror}); make it a file that the user who runs Backstory may read"
+        )
     # The reason may contain a column name with an unpaired surrogate.
-    writable = reason.encode("utf-8", "backslashreplace").decode()
-    return Export(
-        source=source,
-        status=status,
-        reason=writable,
-        format=reader,
-        unread=unread_frame({0: writable}),
-        code=None if error is None else error.code,
-    )
-
-
-def _refuse_unopened(source: str, error: OSError) -> Export:
-    reason = (
-        f"it cannot be opened ({error.strerror}); make it a file that the user who runs Backstory may read"
-    )
-    return _refuse(source, "failed", reason)
+    refused = Export(source=source, status=status, reason=reason.encode("utf-8", "backslashreplace").decode())
+    if isinstance(why, ReadError):
+        refused.code, refused.people = why.code, set(why.authors or ())
+        if why.code == "foreign":
+            refused.status = "unsupported"
+        elif why.authors is not None:
+            refused.status = "set_aside"
+    return refused

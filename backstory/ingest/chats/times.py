@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta, timezone
+from datetime import MAXYEAR, UTC, date, datetime, timedelta, timezone
+from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from backstory.base.errors import ReadError
 
@@ -25,39 +23,8 @@ FIRST_YEAR: Final = 2009
 KNOWN_YEAR: Final = 2026
 """Year in which this module was written: a file with an older date was unpacked or copied without its time."""
 
-_LATEST_TIME: Final = 4e9
 _LAST_SHORT_YEAR: Final = 99
 _CENTURY: Final = 2000
-_DAYS_OF_A_YEAR: Final = 365.2425
-
-# Penalties of a reading: the natural logarithm of how much less likely each finding makes it.
-_IMPOSSIBLE_DATE: Final = 16.0
-_STEP_BACK: Final = 10.0
-_PER_GAP: Final = 1.5
-_PER_YEAR_OF_AGE: Final = 0.35
-_CERTAIN: Final = 8.0
-_LINES_OF_A_FULL_STEP: Final = 20
-# A wrong reading of a few days is one day of every month or year; so is a chat of birthdays or of monthly reports,
-# but they have few lines a day.
-_ONE_DAY_OF_MONTH: Final = 3.0
-_PER_LINE_OF_A_DAY: Final = 2.0
-# Two digits of the year first: no locale of CLDR writes them with dots, hardly any with slashes. Nor does any write
-# the month first with dots.
-_SHORT_YEAR_FIRST: Final[Mapping[str, float]] = {".": 11.0, "/": 6.0}
-_MONTH_FIRST: Final[Mapping[str, float]] = {".": 9.0}
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """One way of reading all dates of a file, with the sum of its penalties, and the number of impossible lines.
-
-    ``days``: the number of each day; NaN for an impossible one.
-    """
-
-    order: DateOrder
-    cost: float
-    impossible: int
-    days: NDArray[np.float64]
 
 
 def latest_year_of(written_at: float) -> int:
@@ -67,73 +34,65 @@ def latest_year_of(written_at: float) -> int:
     lead to a question, but never to other dates. A file of before WhatsApp was unpacked or copied without its time, and
     may be of this year.
     """
-    written_at = min(max(written_at, 0.0), _LATEST_TIME)
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=written_at, days=1)  # ahead of UTC by zones
-    return max(KNOWN_YEAR, moment.year if moment.year >= FIRST_YEAR else datetime.now(UTC).year)
+    with suppress(OverflowError):
+        written = datetime(1970, 1, 2, tzinfo=UTC) + timedelta(
+            seconds=written_at
+        )  # zones are a day ahead of UTC
+        if FIRST_YEAR <= written.year < MAXYEAR:
+            return max(KNOWN_YEAR, written.year)
+    return max(KNOWN_YEAR, datetime.now(UTC).year)
 
 
-def read_date(parts: DateParts, order: DateOrder) -> date | None:
-    """Read a written date; None if no such day exists."""
+def read_date(parts: DateParts, order: DateOrder, latest_year: int) -> date | None:
+    """Read a written date; None if no such day exists, or before WhatsApp, or after the file was written."""
     year, month, day = (parts[order.index(letter)] for letter in "ymd")
     year += _CENTURY if year <= _LAST_SHORT_YEAR else 0
-    if not MINYEAR < year < MAXYEAR:  # a conversion to another time zone could leave Python's range of years
-        return None
-    try:
-        return date(year, month, day)
-    except ValueError:
-        return None
-
-
-def is_plausible_year(year: int, latest_year: int) -> bool:
-    """Return whether a message can be from a year: not before WhatsApp existed, not after the file was written."""
-    return FIRST_YEAR <= year <= latest_year
+    with suppress(ValueError):
+        return date(year, month, day) if FIRST_YEAR <= year <= latest_year else None
+    return None
 
 
 def decide_date_order(
-    dates: Sequence[tuple[DateParts, int]],
-    setting: Literal["auto", "dmy", "mdy", "ymd"],
-    *,
-    latest_year: int = KNOWN_YEAR,
-    separator: str = "/",
+    dates: Sequence[DateParts], setting: str, *, latest_year: int = KNOWN_YEAR, separator: str = "/"
 ) -> DateOrder:
-    """Decide whether an export writes day, month or year first, by its dates and their numbers of lines.
+    """Decide whether an export writes day, month or year first, by its dates in the order of their lines.
 
-    Every order is tried on the whole file and collects penalties: for impossible dates, steps back in time, gaps
-    between neighbouring dates, years long past, and what no locale writes. ``setting`` decides wherever it can apply:
-    it cannot move a four-digit year. It raises ``ReadError`` if several readings fit the file, or none does.
+    Every order is tried on the whole file; the right one has the fewest impossible dates and steps back in time.
+    ``setting`` decides wherever it can apply: it cannot move a four-digit year. It raises ``ReadError`` if several
+    readings fit the file, or none does.
     """
-    possible = _list_orders(dates[0][0])
+    possible = _list_orders(dates[0])
     orders = [order for order in possible if order == setting] or possible
-    best, *rivals = sorted(
-        (_read_all(dates, order, latest_year, separator) for order in orders), key=lambda one: one.cost
-    )
-    if 2 * best.impossible > sum(lines for _, lines in dates):
+    readings = {order: _read_all(dates, order, latest_year) for order in orders}
+    faults = {
+        order: days.count(None) + sum(after < before for before, after in pairwise(filter(None, days)))
+        for order, days in readings.items()
+    }
+    best = min(orders, key=faults.__getitem__)
+    days = readings[best]
+    if 2 * days.count(None) > len(days):
         raise ReadError(
-            f"most of its dates ({_write(dates[0][0], separator)}) are no days between {FIRST_YEAR}, when WhatsApp "
+            f"most of its dates ({_write(dates[0], separator)}) are no days between {FIRST_YEAR}, when WhatsApp "
             f"appeared, and {latest_year}, the year of the file, with `conversations.date_order` {setting}. "
             "Unless another order is right, export the chat again from a phone whose clock is right and whose calendar "
             "is the Gregorian one",
             code="unlikely_dates",
         )
-    for rival in rivals:
-        is_equal = (best.days == rival.days) | np.isnan(best.days) & np.isnan(rival.days)
-        if rival.cost >= best.cost + _CERTAIN or is_equal.all():
+    # With dots, every locale writes the day first, or four digits of the year.
+    fitting = (order for order in orders if faults[order] == faults[best] and separator != ".")
+    for order in fitting:
+        other = readings[order]
+        if other == days or (order == "ymd" and _is_less_likely(other, days)):
             continue
-        # A day in both readings tells more than one that is impossible in one of them.
-        place = min(
-            np.flatnonzero(~is_equal), key=lambda place: np.isnan(best.days[place] + rival.days[place])
-        )
-        parts = dates[int(place)][0]
-        both = " or ".join(
-            f"{read_date(parts, one.order) or 'no date'} ({one.order})" for one in (best, rival)
-        )
+        place = next(place for place, day in enumerate(days) if day != other[place])
         raise ReadError(
-            f"its dates can be read in more than one way: {_write(parts, separator)} is {both}, and nothing in the "
-            "file tells which. Set `date_order` of this file under `conversations.overrides`, or "
+            f"its dates can be read in more than one way: {_write(dates[place], separator)} is "
+            f"{days[place] or 'no date'} ({best}) or {other[place] or 'no date'} ({order}), and nothing in the file "
+            "tells which. Set `date_order` of this file under `conversations.overrides`, or "
             "`conversations.date_order` for all files",
             code="ambiguous_dates",
         )
-    return best.order
+    return best
 
 
 def _list_orders(parts: DateParts) -> tuple[DateOrder, ...]:
@@ -144,61 +103,41 @@ def _list_orders(parts: DateParts) -> tuple[DateOrder, ...]:
     return ("dmy", "mdy") if third > _LAST_SHORT_YEAR else ("dmy", "mdy", "ymd")
 
 
-def _read_all(
-    dates: Sequence[tuple[DateParts, int]], order: DateOrder, latest_year: int, separator: str
-) -> _Reading:
-    """Read all dates in one order, and add up the penalties."""
-    read = {parts: read_date(parts, order) for parts, _ in dates}
-    numbers = {
-        parts: float(day.toordinal()) if day and is_plausible_year(day.year, latest_year) else np.nan
-        for parts, day in read.items()
-    }
-    days = np.array([numbers[parts] for parts, _ in dates], np.float64)
-    counts = np.array([count for _, count in dates], np.int64)
-    possible = ~np.isnan(days)
-    steps, held = np.diff(days[possible]), counts[possible]
-    weights = np.minimum(1.0, (held[1:] + held[:-1]) / _LINES_OF_A_FULL_STEP)
-    gaps = _PER_GAP * float(np.sum(weights * np.log(np.maximum(1.0, np.abs(steps)))))
-    if len({parts[order.index("d")] for parts, number in numbers.items() if not np.isnan(number)}) == 1:
-        gaps = min(gaps, _ONE_DAY_OF_MONTH + _PER_LINE_OF_A_DAY * float(np.log(held.mean())))
-    cost = gaps + _IMPOSSIBLE_DATE * np.count_nonzero(~possible) + _STEP_BACK * np.count_nonzero(steps < 0)
-    if order == "mdy":
-        cost += _MONTH_FIRST.get(separator, 0.0)
-    elif order == "ymd" and max(dates[0][0]) <= _LAST_SHORT_YEAR:
-        cost += _SHORT_YEAR_FIRST.get(separator, 0.0)
-    if possible.any():
-        age = latest_year + 1 - float(np.nanmax(days)) / _DAYS_OF_A_YEAR
-        cost += _PER_YEAR_OF_AGE * max(0.0, age)
-    return _Reading(order, cost, int(counts[~possible].sum()), days)
+def _read_all(dates: Sequence[DateParts], order: DateOrder, latest_year: int) -> list[date | None]:
+    read = {parts: read_date(parts, order, latest_year) for parts in set(dates)}
+    return [read[parts] for parts in dates]
+
+
+def _is_less_likely(year_first: list[date | None], days: list[date | None]) -> bool:
+    """Return whether two digits of the year, which hardly any locale has first, give an older and no shorter chat."""
+    known, others = [*filter(None, year_first)], [*filter(None, days)]
+    return max(known) < max(others) and max(known) - min(known) >= max(others) - min(others)
 
 
 def _write(parts: DateParts, separator: str) -> str:
     return separator.join(f"{number:02}" for number in parts)
 
 
-def local_to_utc(local: pl.Series, timezone: str, *, in_order: bool) -> pl.Series:
-    """Convert local times to UTC.
+def local_to_utc(local: pl.Series, timezone: str) -> pl.Series:
+    """Convert local times, in the order in which they passed, to UTC.
 
-    When clocks go back, an hour occurs twice. A time in it is taken as the first occurrence. If the times are in
-    order, those after a step back within that hour are taken as the second. A time that the clock skips is read
-    with the offset before the gap, which is that of a day before.
+    When clocks go back, an hour occurs twice: from a step back within that hour on, a time in it is taken as the second
+    occurrence. A time that the clock skips is read with the offset before the gap, which is that of a day before.
     """
-    time, day = pl.col("local"), pl.duration(days=1)
-    frame = local.to_frame("local").with_columns(utc=_localize(time, timezone, "earliest"))
-    if frame["utc"].null_count() > local.null_count():
-        before_gap = _localize(time - day, timezone, "earliest") + day
-        frame = frame.with_columns(pl.col("utc").fill_null(before_gap))
-    frame = frame.with_columns(latest=_localize(time, timezone, "latest") if in_order else pl.col("utc"))
-    repeated = frame.with_row_index("place").filter(pl.col("utc") < pl.col("latest"))
-    is_step_back = (time < time.shift()).fill_null(value=False)
-    second = repeated.filter(is_step_back.cum_max().over(time.dt.date()))
-    return frame["utc"].scatter(second["place"], second["latest"])
 
+    def convert(ambiguous: Literal["earliest", "latest"], moment: pl.Expr = pl.col("local")) -> pl.Expr:  # noqa: B008
+        zoned = moment.dt.replace_time_zone(timezone, ambiguous=ambiguous, non_existent="null")
+        return zoned.dt.convert_time_zone("UTC")
 
-def _localize(time: pl.Expr, timezone: str, ambiguous: Literal["earliest", "latest"]) -> pl.Expr:
-    return time.dt.replace_time_zone(timezone, ambiguous=ambiguous, non_existent="null").dt.convert_time_zone(
-        "UTC"
+    day, time = pl.duration(days=1), pl.col("local")
+    before_gap = convert("earliest", time - day) + day
+    frame = local.to_frame("local").select(
+        "local", first=convert("earliest").fill_null(before_gap), last=convert("latest").fill_null(before_gap)
     )
+    repeated = frame.with_row_index("place").filter(pl.col("first") < pl.col("last"))
+    is_second = (time < time.shift()).fill_null(value=False).cum_max().over(time.dt.date())
+    second = repeated.filter(is_second)
+    return frame["first"].scatter(second["place"], second["last"])
 
 
 _MOMENT: Final = re.compile(

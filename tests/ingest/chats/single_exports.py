@@ -17,7 +17,7 @@ def read_export(
     """Read the messages of an export, and its unreadable lines."""
     file = ExportFile(path, source or path.name)
     read = read_file(file, settings)
-    if 0 in read.unread["line"]:
+    if read.unread.is_empty() and read.status in ("failed", "set_aside", "unsupported"):
         authors = frozenset(read.people) if read.status == "set_aside" else None
         raise ReadError(f"{file.source}: {read.reason}", authors, code=read.code or read.status)
     found = read_listed_exports([file], settings)

@@ -312,7 +312,7 @@ def test_two_files_of_one_folder_are_one_conversation_and_said_to_be(tmp_path: P
     ios = Phone("family/WhatsApp Chat - Family.txt")
     names = (("Ann Miller", "Mama"),)
     android = Phone("family/WhatsApp-Chat mit Familie.txt", 60, False, 0, names, 0.2, 1.0, 0.0, "de")
-    brackets, dashes = "[%m/%d/%y, %H:%M:%S] ", "%d.%m.%y, %H:%M - "
+    brackets, dashes = "[%Y-%m-%d, %H:%M:%S] ", "%d.%m.%y, %H:%M - "
     write_whatsapp(tmp_path / ios.source, ios.export(conversation), brackets, "\u200eimage omitted")
     write_whatsapp(tmp_path / android.source, android.export(conversation), dashes, "<Medien ausgeschlossen>")
 

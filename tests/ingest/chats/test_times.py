@@ -72,14 +72,12 @@ def test_dates_of_several_readings_or_of_none_are_an_error_that_names_the_settin
         read_text(chat(*dates.split()), date_order=setting)
 
 
-def days(
-    *counts: int, start: date, order: str, short: bool = True, lines: int = 1
-) -> list[tuple[DateParts, int]]:
+def days(*counts: int, start: date, order: str, short: bool = True) -> list[DateParts]:
     """Write the dates that lie so many days after a first one."""
     written = []
     for day in (start + timedelta(days=count) for count in counts):
         numbers = {"d": day.day, "m": day.month, "y": day.year % 100 if short else day.year}
-        written.append(((numbers[order[0]], numbers[order[1]], numbers[order[2]]), lines))
+        written.append((numbers[order[0]], numbers[order[1]], numbers[order[2]]))
     return written
 
 
@@ -98,19 +96,18 @@ def test_months_of_a_chat_tell_every_order(start: date, order: str, separator: s
     order=st.sampled_from(["dmy", "mdy", "ymd"]),
     short=st.booleans(),
     separator=st.sampled_from(["-", "/"]),
-    lines=st.integers(1, 30),
 )
 def test_a_long_chat_is_read_rightly_or_asked_about(
-    start: date, gaps: list[int], order: str, short: bool, separator: str, lines: int
+    start: date, gaps: list[int], order: str, short: bool, separator: str
 ) -> None:
-    dates = days(*itertools.accumulate(gaps), start=start, order=order, short=short, lines=lines)
+    dates = days(*itertools.accumulate(gaps), start=start, order=order, short=short)
     latest = start.year + 2
 
     try:
         decided = decide_date_order(dates, "auto", latest_year=latest, separator=separator)
     except ReadError:
         return
-    assert [read_date(parts, decided) for parts, _ in dates] == [
+    assert [read_date(parts, decided, latest) for parts in dates] == [
         start + timedelta(days=count) for count in itertools.accumulate(gaps)
     ]
 
@@ -119,9 +116,8 @@ def test_one_message_of_a_wrong_clock_is_quarantined(read_text: ReadText) -> Non
     messages, quarantine = read_text(chat("15.01.2024", "01.01.1970", "16.01.2024"))
 
     assert messages["timestamp"].dt.day().to_list() == [15, 16]
-    assert quarantine["reason"].to_list() == [
-        "the year 1970 is not between 2009, when WhatsApp appeared, and 2026, the year of the file"
-    ]
+    [reason] = quarantine["reason"]
+    assert reason.startswith("there is no day 1 1 1970")
 
 
 def test_the_latest_year_is_that_of_the_file_and_never_before_this_version() -> None:
@@ -131,7 +127,7 @@ def test_the_latest_year_is_that_of_the_file_and_never_before_this_version() -> 
 
 
 def test_a_later_copy_of_a_file_allows_later_years() -> None:
-    dates = [((28, 11, 20), 1)]
+    dates = [(28, 11, 20)]
 
     assert decide_date_order(dates, "auto", latest_year=2026, separator="-") == "dmy"
     with raises(ReadError, "ambiguous_dates"):
@@ -142,27 +138,25 @@ BERLIN = "Europe/Berlin"
 
 
 @pytest.mark.parametrize(
-    ("local", "in_order", "expected"),
+    ("local", "expected"),
     [
-        ("2024-01-01 12:00 2024-07-01 12:00", True, "2024-01-01 11:00 2024-07-01 10:00"),
+        ("2024-01-01 12:00 2024-07-01 12:00", "2024-01-01 11:00 2024-07-01 10:00"),
         # The clock skips an hour: it is read with the offset before it.
-        ("2024-03-31 02:30", True, "2024-03-31 01:30"),
+        ("2024-03-31 02:30", "2024-03-31 01:30"),
         # An hour occurs twice: it is the second one from where the clock steps back.
         (
-            "2024-10-27 02:10 2024-10-27 02:50 2024-10-27 02:05 2024-10-27 02:20 2024-10-27 03:00", True,
+            "2024-10-27 02:10 2024-10-27 02:50 2024-10-27 02:05 2024-10-27 02:20 2024-10-27 03:00",
             "2024-10-27 00:10 2024-10-27 00:50 2024-10-27 01:05 2024-10-27 01:20 2024-10-27 02:00",
         ),
-        ("2024-10-27 02:50 2024-10-27 02:05", False, "2024-10-27 00:50 2024-10-27 00:05"),
-        ("", True, ""),
-        ("", False, ""),
+        ("", ""),
     ],
 )  # fmt: skip
-def test_local_times_around_changes_of_the_clock(local: str, in_order: bool, expected: str) -> None:
+def test_local_times_around_changes_of_the_clock(local: str, expected: str) -> None:
     def parse(times: str) -> list[datetime]:
         return [datetime.fromisoformat(time) for time in re.findall(r"\S+ \S+", times)]
 
     times = pl.Series([None, *parse(local)], dtype=pl.Datetime("us"))
 
-    found = local_to_utc(times, BERLIN, in_order=in_order).to_list()
+    found = local_to_utc(times, BERLIN).to_list()
 
     assert found == [None, *(time.replace(tzinfo=UTC) for time in parse(expected))]

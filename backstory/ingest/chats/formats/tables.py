@@ -10,11 +10,11 @@ from typing import Any, Final, TypeAlias
 import polars as pl
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.export import ROW_SCHEMA, Export, unread_frame
+from backstory.base.local_times import put_in_zone
+from backstory.ingest.chats.export import ROW_SCHEMA, Export, complete_rows, unread_frame
 from backstory.ingest.chats.formats.table_values import read_text, read_timestamp
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
 from backstory.ingest.chats.opened import ChatFormat, Opened
-from backstory.ingest.chats.times import local_to_utc
 from backstory.ingest.tables import (
     DAMAGED_PARQUET,
     PARQUET_MAGIC,
@@ -27,14 +27,6 @@ from backstory.ingest.text_lines import decode_lines
 from backstory.settings.inputs import ConversationSettings
 
 _SUFFIXES: Final = (".csv", ".tsv")
-_COLUMNS: Final[list[tuple[str, pl.DataType]]] = [
-    ("timestamp", pl.Datetime("us", "UTC")),
-    ("local", pl.Datetime("us")),
-    ("author", pl.String()),
-    ("text", pl.String()),
-]
-"""What is read of a record, whose time is known either by itself or on the clock of the export."""
-
 _YEARS: Final = (1, 9998)
 """Years of the times that Python can represent in any zone."""
 _NO_YEAR_OF_MESSAGES: Final = date(1900, 1, 1)
@@ -164,7 +156,8 @@ def _parse_records(
     encoding: str | None = None,
 ) -> Export:
     """Convert a table's records to messages."""
-    said: list[tuple[datetime | None, datetime | None, str | None, str | None]] = []
+    said: list[tuple[datetime, str | None, str | None]] = []
+    is_local = False
     for line, timestamp, author, message in records:
         try:
             moment = read_timestamp(timestamp)
@@ -175,17 +168,15 @@ def _parse_records(
         except ValueError as error:
             unread[line] = str(error)
             continue
-        said.append(
-            (moment, None, name or None, text) if moment.tzinfo else (None, moment, name or None, text)
-        )
-    rows = pl.DataFrame(said, _COLUMNS, orient="row")
-    utc = local_to_utc(rows["local"], settings.timezone, in_order=False)
-    rows = rows.with_columns(pl.col("timestamp").fill_null(utc), seq=pl.int_range(pl.len(), dtype=pl.Int64))
+        is_local |= moment.tzinfo is None
+        said.append((put_in_zone(moment, settings.timezone), name or None, text))
+    schema = {name: ROW_SCHEMA[name] for name in ("timestamp", "author", "text")}
+    rows = pl.DataFrame(said, schema, orient="row").with_columns(seq=pl.int_range(pl.len(), dtype=pl.Int64))
     return Export(
-        rows=classify_messages(rows).select(ROW_SCHEMA.names()),
+        rows=complete_rows(classify_messages(rows)),
         unread=unread_frame(unread),
         encoding=encoding,
-        timezone=settings.timezone if rows["local"].count() else None,
+        timezone=settings.timezone if is_local else None,
     )
 
 

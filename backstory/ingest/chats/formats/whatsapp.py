@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.export import ROW_SCHEMA, Export, unread_frame
+from backstory.ingest.chats.export import Export, complete_rows, unread_frame
 from backstory.ingest.chats.formats.whatsapp_header import BIDI_MARKS, find_headers, time_of_day
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages, find_told
 from backstory.ingest.chats.opened import ChatFormat, Opened
@@ -17,7 +17,6 @@ from backstory.ingest.chats.times import (
     KNOWN_YEAR,
     DateOrder,
     decide_date_order,
-    is_plausible_year,
     local_to_utc,
     read_date,
 )
@@ -45,10 +44,10 @@ def parse_whatsapp(
             code="unknown_format",
         )
     headers = _with_author(headers)
-    runs = headers.select(pl.struct(_DATE_PARTS)).to_series().rle()
+    dates = headers.select(pl.struct(_DATE_PARTS)).to_series().rle().struct["value"]
     try:
         order = decide_date_order(
-            [(tuple(run["value"].values()), run["len"]) for run in runs],
+            dates.struct.unnest().rows(),
             settings.date_order,
             latest_year=latest_year,
             separator=headers["separator"][0],
@@ -65,7 +64,7 @@ def parse_whatsapp(
         .with_columns(pl.col("text").list.join("\n").str.strip_chars_end("\n"))
     )
     rows = rows.with_columns(
-        local_to_utc(rows["local"], settings.timezone, in_order=True).alias("timestamp"),
+        local_to_utc(rows["local"], settings.timezone).alias("timestamp"),
         pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"),
     )
     unread = blocks.filter(pl.col("reason").is_not_null()).select("line", "reason")
@@ -79,7 +78,7 @@ def parse_whatsapp(
     if written.gather(headers["line"]).str.contains(HEADER).all():
         rows = clean_messages(rows)
     return Export(
-        rows=rows.select(ROW_SCHEMA.names()).cast(ROW_SCHEMA),
+        rows=complete_rows(rows),
         unread=unread_frame(dict(unread.iter_rows())),
         encoding=lines.encoding,
         date_order=order,
@@ -90,15 +89,14 @@ def parse_whatsapp(
 def _with_local_time(headers: pl.DataFrame, order: DateOrder, latest_year: int) -> pl.DataFrame:
     """Add ``local``, the time of each header, and ``reason`` where that time is impossible."""
     dates = headers.select(_DATE_PARTS).unique(maintain_order=True)
-    days = [read_date((first, second, third), order) for first, second, third in dates.iter_rows()]
-    plausible = [day is not None and is_plausible_year(day.year, latest_year) for day in days]
-    dates = dates.with_columns(
-        day=pl.Series(days, dtype=pl.Date), plausible=pl.Series(plausible, dtype=pl.Boolean)
-    )
-    no_day = pl.format("there is no day {} {} {} (in the order " + order + ")", *_DATE_PARTS)
-    no_year = pl.format(
-        f"the year {{}} is not between {FIRST_YEAR}, when WhatsApp appeared, and {latest_year}, the year of the file",
-        pl.col("day").dt.year(),
+    days = [
+        read_date((first, second, third), order, latest_year) for first, second, third in dates.iter_rows()
+    ]
+    dates = dates.with_columns(day=pl.Series(days, dtype=pl.Date))
+    no_day = pl.format(
+        f"there is no day {{}} {{}} {{}} (in the order {order}) between {FIRST_YEAR}, when WhatsApp appeared, and "
+        f"{latest_year}, the year of the file",
+        *_DATE_PARTS,
     )
     no_time = pl.format("there is no time {}:{}", "hour", pl.col("minute").cast(pl.String).str.zfill(2))
     found = headers.join(dates, on=_DATE_PARTS, how="left", maintain_order="left")
@@ -106,7 +104,6 @@ def _with_local_time(headers: pl.DataFrame, order: DateOrder, latest_year: int) 
         local=pl.col("day").cast(pl.Datetime("us")) + pl.col("time"),
         reason=pl.coalesce(
             pl.when(pl.col("day").is_null()).then(no_day),
-            pl.when(~pl.col("plausible")).then(no_year),
             pl.when(pl.col("time").is_null()).then(no_time),
         ),
     )
