@@ -1,23 +1,25 @@
-"""Tables in files, as chats and documents read them: the records of CSV, and what is checked of Parquet."""
+"""Tables in files, as chats and documents read them: the rows of CSV, of JSON lines, and of Parquet."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
+import polars.selectors as cs
 
 from backstory.base.errors import ReadError
+from backstory.ingest.text_lines import decode_lines
 
-MOST_RECORDS: Final = 2_000_000
-"""Maximum number of rows of Parquet: a few kilobytes can hold any number of equal rows."""
-DAMAGED_PARQUET: Final = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
-"""What reading a damaged file raises."""
 PARQUET_MAGIC: Final = b"PAR1"
+TOO_DEEP: Final = "lists and objects are nested too deeply in it"
+_MOST_RECORDS: Final = 2_000_000
+"""Maximum number of rows of Parquet: a few kilobytes can hold any number of equal rows."""
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _STATED: Final = re.compile(r"sep=([^\"])\s*", re.IGNORECASE)
 _SAMPLE_ROWS: Final = 50
@@ -25,77 +27,130 @@ _SAMPLE_ROWS: Final = 50
 csv.field_size_limit(1 << 30)  # the whole file is limited already
 
 
-@dataclass(frozen=True, slots=True)
-class CsvRecord:
-    """One record of a table: the places of its lines, its fields, and what is wrong with it; then it has no fields."""
+@dataclass(frozen=True)
+class Table:
+    """The rows of a file, each with its number from 1, that of its first line in a text.
 
-    begin: int
-    end: int
-    fields: Sequence[str]
-    damage: str | None = None
+    ``unread``: why others cannot be read, by their numbers; complete when all rows were taken. ``names``: those of the
+    columns of Parquet.
+    """
+
+    rows: Iterator[tuple[int, Any]]
+    unread: dict[int, str]
+    encoding: str | None = None
+    names: Sequence[str] = ()
 
 
-def split_records(
-    lines: Sequence[str], delimiter: str, *, begin: int = 0, width: int | None = None
-) -> Iterator[CsvRecord]:
-    """Split lines into records; after a damaged one, reading continues at its second line."""
+class Number(str):
+    """A number of JSON, as it was written."""
+
+    __slots__ = ()
+
+
+parse_json: Final = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number).decode
+"""Parses JSON with all numbers as they are written."""
+
+
+def read_csv(content: bytes, *, is_tab: bool = False) -> Table:
+    """Read the rows of CSV: a list of cells each. ``is_tab``: whether tabs are the likely delimiter."""
+    text = decode_lines(content)
+    unread = dict(text.undecodable)
+    return Table(split_csv(text.lines.to_list(), unread, is_tab=is_tab), unread, text.encoding)
+
+
+def split_csv(
+    lines: Sequence[str], unread: dict[int, str], *, is_tab: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows that are not blank. A row with an unread line is unread as a whole."""
+    delimiter, first = _find_delimiter(lines, is_tab=is_tab)
+    undecodable = frozenset(unread)
+    for begin, end, cells in _split(lines, delimiter, first):
+        numbers = range(begin + 1, end + 1)
+        if cells is None:
+            unread.setdefault(begin + 1, "a quotation mark in it is out of place")
+        elif damaged := undecodable.intersection(numbers):
+            unread.update(dict.fromkeys(numbers, unread[min(damaged)]))
+        elif any(map(str.strip, cells)):
+            yield begin + 1, cells
+
+
+def _split(lines: Sequence[str], delimiter: str, begin: int) -> Iterator[tuple[int, int, list[str] | None]]:
+    """Yield places and cells of each row; no cells of a line whose quotes are wrong, after which reading goes on."""
     while begin < len(lines):
         start = begin
-        reader = csv.reader(
-            (f"{lines[position]}\n" for position in range(start, len(lines))),
-            delimiter=delimiter,
-            strict=True,
-        )
+        rest = (f"{lines[place]}\n" for place in range(start, len(lines)))
+        reader = csv.reader(rest, delimiter=delimiter, strict=True)
         try:
-            for fields in reader:
-                if width is not None and len(fields) not in (0, width):
-                    raise csv.Error(f"{len(fields)} fields instead of {width}")
-                yield CsvRecord(begin, start + reader.line_num, fields)
+            for cells in reader:
+                yield begin, start + reader.line_num, cells
                 begin = start + reader.line_num
-        except csv.Error as error:
-            yield CsvRecord(begin, begin + 1, (), str(error))
+        except csv.Error:
+            yield begin, begin + 1, None
             begin += 1
 
 
-def find_delimiter(lines: Sequence[str], *, is_tab: bool = False) -> tuple[str, int]:
+def _find_delimiter(lines: Sequence[str], *, is_tab: bool) -> tuple[str, int]:
     """Return the delimiter of a table, and the place of its first row.
 
     The first line may state the delimiter for spreadsheet programs (``sep=;``). Else it is the one that makes the first
     rows equally long.
     """
-    stated = _STATED.fullmatch(lines[0]) if lines else None
-    if stated is not None:
+    if lines and (stated := _STATED.fullmatch(lines[0])):
         return stated[1], 1
-    candidates = ("\t", *_DELIMITERS) if is_tab else _DELIMITERS
     sample = [line for line in lines[:_SAMPLE_ROWS] if line.strip()]
-    return max(candidates, key=lambda delimiter: _measure_fit(sample, delimiter)), 0
+
+    def measure(delimiter: str) -> tuple[float, int]:
+        widths = [len(cells or ()) for _, _, cells in _split(sample, delimiter, 0)]
+        width = widths[0] if widths else 0
+        return (widths.count(width) / len(widths), width) if width > 1 else (0.0, 0)
+
+    return max(("\t", *_DELIMITERS) if is_tab else _DELIMITERS, key=measure), 0
 
 
-def _measure_fit(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
-    """Return the share of rows that are as long as the first, and their length; nothing for rows of one cell."""
-    widths = [len(record.fields) for record in split_records(sample, delimiter)]
-    width = widths[0] if widths else 0
-    return (widths.count(width) / len(widths), width) if width > 1 else (0.0, 0)
+def read_json_lines(content: bytes) -> Table:
+    """Read the rows of JSON lines: a value each."""
+    text = decode_lines(content)
+    unread = dict(text.undecodable)
+
+    def parse() -> Iterator[tuple[int, Any]]:
+        for number, line in enumerate(text.lines, start=1):
+            if number in unread or not line.strip():
+                continue
+            try:
+                yield number, parse_json(line)
+            except json.JSONDecodeError:
+                unread[number] = "it is not JSON"
+            except RecursionError:
+                unread[number] = TOO_DEEP
+
+    return Table(parse(), unread, text.encoding)
 
 
-def open_parquet(content: bytes) -> tuple[pl.LazyFrame, pl.Schema, int]:
-    """Return a table, its columns and its number of rows; raise ``ReadError`` if it is damaged, or too long."""
+def read_parquet(content: bytes, choose: Callable[[list[str]], list[str]] = list) -> Table:
+    """Read the chosen columns of Parquet: texts, as CSV has them, but for lists and objects.
+
+    Columns of bytes are left out. It raises ``ReadError`` if the file is damaged or has too many rows.
+    """
     try:
         table = pl.scan_parquet(io.BytesIO(content))
-        schema, rows = table.collect_schema(), table.select(pl.len()).collect().item()
-    except DAMAGED_PARQUET as error:
-        raise make_parquet_error() from error
-    if rows > MOST_RECORDS:
-        raise ReadError(
-            f"the table has {rows:,} rows, more than the {MOST_RECORDS:,} that are read of one file; split it",
-            code="too_many_rows",
+        rows = table.select(pl.len()).collect().item()
+        if rows > _MOST_RECORDS:
+            raise ReadError(
+                f"the table has {rows:,} rows, more than the {_MOST_RECORDS:,} that are read of one file; split it",
+                code="too_many_rows",
+            )
+        held = table.select(~cs.binary())
+        read = (
+            held.select(choose(held.collect_schema().names()))
+            .with_columns(cs.temporal().dt.to_string("iso"))
+            .with_columns((~cs.nested()).cast(pl.String))
+            .collect()
         )
-    return table, schema, rows
-
-
-def make_parquet_error() -> ReadError:
-    """Make the error of a damaged file."""
-    return ReadError(
-        "the Parquet file is damaged, or holds times outside the calendar; write it again",
-        code="damaged_file",
-    )
+        return Table(iter([*enumerate(read.rows(), start=1)]), {}, names=read.columns)
+    except ReadError:
+        raise
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+        raise ReadError(
+            "the Parquet file is damaged, or holds times outside the calendar; write it again",
+            code="damaged_file",
+        ) from error

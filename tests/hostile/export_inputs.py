@@ -122,7 +122,7 @@ EXPORTS: Final = (
     Hostile("chats", "head.csv", "CSV, names of columns alone", "empty", "", write(HEAD)),
     Hostile("chats", "ragged.csv", "CSV, rows of any length", "read", "2 fields instead of 3",
             write(f"{HEAD}2024-01-01T00:00:00Z,Ann\n2024-01-01T00:00:00Z,Ann,hi,there\n2024-01-01T00:00:00Z,Ann,yes\n")),
-    Hostile("chats", "quote.csv", "CSV, a quotation mark that is never closed", "read", "unexpected end",
+    Hostile("chats", "quote.csv", "CSV, a quotation mark that is never closed", "read", "out of place",
             write(f'{HEAD}2024-01-01T00:00:00Z,Ann,"hi\n' + "2024-01-01T00:00:00Z,Ben,yo\n" * 99)),
     Hostile("chats", "binary.csv", "CSV, a quarter of it null bytes", "unsupported", "",
             write((HEAD + "a,b,c\n" * 9).replace("a", "\0"))),

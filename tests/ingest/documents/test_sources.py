@@ -82,7 +82,7 @@ def test_a_guessed_encoding_is_said_on_every_run(write: Write) -> None:
         ("2024-05-01-a.txt", "Text", "read", None),
         ("a.log", "Text", "unsupported", "this is a log;"),
         ("2024-05-01-a.csv", "name,age\nAnn,3\n", "read", None),
-        ("2024-05-01-a.jsonl", '{"a": 1}\nnope\n', "read", "because they are not JSON: 1, the first is line 2"),
+        ("2024-05-01-a.jsonl", '{"a": 1}\nnope\n', "read", "1 line left out, the first is line 2: it is not JSON"),
         ("2024-05-01-a.go", "package a\n", "read", None),
         ("2024-05-01-a.py", "def f(:", "read", None),
         ("a.parquet", b"PAR1 damaged PAR1", "failed", "damaged"),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import date, datetime
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
 
 import polars as pl
 
@@ -16,72 +19,41 @@ from backstory.ingest.chats.formats.table_values import read_text, read_timestam
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
 from backstory.ingest.chats.opened import ChatFormat, Opened
 from backstory.ingest.tables import (
-    DAMAGED_PARQUET,
     PARQUET_MAGIC,
-    find_delimiter,
-    make_parquet_error,
-    open_parquet,
-    split_records,
+    Table,
+    read_csv,
+    read_json_lines,
+    read_parquet,
+    split_csv,
 )
-from backstory.ingest.text_lines import decode_lines
 from backstory.settings.inputs import ConversationSettings
 
 _SUFFIXES: Final = (".csv", ".tsv")
-_YEARS: Final = (1, 9998)
-"""Years of the times that Python can represent in any zone."""
-_NO_YEAR_OF_MESSAGES: Final = date(1900, 1, 1)
-"""Stands for a time that Python cannot represent."""
-_Record: TypeAlias = tuple[int, object, object, object]
-"""Line or record number from 1, timestamp, author, message."""
 
 
 def _find_csv(opened: Opened) -> list[str]:
     """Find a table whose first line names the configured columns, or any columns if the suffix is a table's."""
     if not opened.is_single:
         return []
-    names, settings = _split_names(opened.head_lines()), opened.settings
-    if opened.names[0].lower().endswith(_SUFFIXES):
-        return list(opened.names) if names else []
-    return list(opened.names) if {settings.timestamp_column, settings.message_column} <= set(names) else []
+    _, names = next(split_csv(opened.head_lines(), {}), (0, []))
+    settings = opened.settings
+    wanted = {settings.timestamp_column, settings.message_column}
+    is_table = len(names) > 1 and opened.names[0].lower().endswith(_SUFFIXES)
+    return list(opened.names) if is_table or wanted <= set(map(str.strip, names)) else []
 
 
 def _read_csv(opened: Opened, found: list[str]) -> Export:
-    text = decode_lines(opened.read(found[0]))
-    lines = text.lines.to_list()
-    if not lines:
-        raise ReadError("the table is empty; its first line must name the columns")
-    names = _split_names(lines)
+    table = read_csv(opened.read(found[0]))
+    _, header = next(table.rows, (0, []))
+    names = list(map(str.strip, header))
     places = [names.index(column) for column in _require_columns(names, opened.settings)]
-    unread = dict(text.undecodable)
-    records = _split_csv(lines, len(names), places, unread)
-    return _parse_records(records, unread, opened.settings, encoding=text.encoding)
 
+    def pick(cells: Sequence[str]) -> list[str]:
+        if len(cells) != len(names):
+            raise ValueError(f"it has {len(cells)} fields instead of {len(names)}")
+        return [cells[place] for place in places]
 
-def _split_csv(
-    lines: Sequence[str], width: int, places: Sequence[int], unread: dict[int, str]
-) -> Iterator[_Record]:
-    delimiter, first = find_delimiter(lines)
-    undecodable = frozenset(unread)
-    for record in split_records(lines, delimiter, begin=first + 1, width=width):
-        numbers = range(record.begin + 1, record.end + 1)
-        if record.damage is not None:
-            unread.setdefault(record.begin + 1, f"not a record: {record.damage}")
-        elif not undecodable.isdisjoint(numbers):
-            for number in numbers:
-                unread.setdefault(number, "belongs to a record with a line that cannot be decoded")
-        elif record.fields:
-            timestamp, author, message = (record.fields[place] for place in places)
-            yield record.begin + 1, timestamp, author, message
-
-
-def _split_names(lines: Sequence[str]) -> list[str]:
-    """Return the names of the columns; none if the first line is none of a table."""
-    if not lines:
-        return []
-    delimiter, first = find_delimiter(lines)
-    record = next(split_records(lines[first : first + 1], delimiter), None)
-    names = [] if record is None else [name.strip() for name in record.fields]
-    return names if len(names) > 1 else []
+    return _parse_rows(table, pick, opened.settings)
 
 
 def _find_json_lines(opened: Opened) -> list[str]:
@@ -92,40 +64,29 @@ def _find_json_lines(opened: Opened) -> list[str]:
     lines = [line for line in opened.head_lines()[:20] if line.strip()] if opened.is_single else []
     if not lines or lines[0].lstrip().startswith("["):
         return []
-    objects = [value for value in map(_read_object, lines) if isinstance(value, dict)]
+    objects = []
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            objects.append(json.loads(line))
+    objects = [value for value in objects if isinstance(value, dict)]
     if len(lines) == 1 and objects and any(isinstance(part, list | dict) for part in objects[0].values()):
         wanted = {opened.settings.timestamp_column, opened.settings.message_column}
         return list(opened.names) if wanted <= objects[0].keys() else []
     return list(opened.names) if objects else []
 
 
-def _read_object(line: str) -> Any:
-    try:
-        return json.loads(line) if line.lstrip().startswith("{") else None
-    except (ValueError, RecursionError):
-        return None
-
-
 def _read_json_lines(opened: Opened, found: list[str]) -> Export:
-    text = decode_lines(opened.read(found[0]))
-    unread = dict(text.undecodable)
-    objects: list[tuple[int, dict[str, object]]] = []
-    for number, line in enumerate(text.lines, start=1):
-        if number in unread or not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            position = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
-            unread[number] = f"not JSON{position}"
-            continue
-        if isinstance(value, dict):
-            objects.append((number, value))
-        else:
-            unread[number] = "not a JSON object"
-    columns = _require_columns(dict.fromkeys(key for _, value in objects for key in value), opened.settings)
-    records = ((number, *map(value.get, columns)) for number, value in objects)
-    return _parse_records(records, unread, opened.settings, encoding=text.encoding)  # type: ignore[arg-type]
+    table = read_json_lines(opened.read(found[0]))
+    rows = [*table.rows]
+    names = {name for _, value in rows if isinstance(value, dict) for name in value}
+    columns = _require_columns(names, opened.settings)
+
+    def pick(value: Any) -> list[Any]:
+        if not isinstance(value, dict):
+            raise ValueError("it is not a JSON object")  # noqa: TRY004 - the value is data of the file
+        return [value.get(column) for column in columns]
+
+    return _parse_rows(replace(table, rows=iter(rows)), pick, opened.settings)
 
 
 def _find_parquet(opened: Opened) -> list[str]:
@@ -134,48 +95,33 @@ def _find_parquet(opened: Opened) -> list[str]:
 
 
 def _read_parquet(opened: Opened, found: list[str]) -> Export:
-    table, schema, _ = open_parquet(opened.read(found[0]))
-    columns = _require_columns(schema.names(), opened.settings)
-    times, author, message = map(pl.col, columns)
-    if isinstance(times_type := schema[columns[0]], pl.Date | pl.Datetime):
-        is_known, stand_in = times.dt.year().is_between(*_YEARS), pl.lit(_NO_YEAR_OF_MESSAGES)
-        times = pl.when(is_known).then(times).when(times.is_not_null()).then(stand_in.cast(times_type))
-    try:
-        rows = table.select(times.alias("time"), author.alias("author"), message.alias("text")).collect()
-    except DAMAGED_PARQUET as error:
-        raise make_parquet_error() from error
-    records = ((number, *row) for number, row in enumerate(rows.iter_rows(), start=1))
-    return _parse_records(records, {}, opened.settings)
+    table = read_parquet(opened.read(found[0]), partial(_require_columns, settings=opened.settings))
+    return _parse_rows(table, list, opened.settings)
 
 
-def _parse_records(
-    records: Iterable[_Record],
-    unread: dict[int, str],
-    settings: ConversationSettings,
-    *,
-    encoding: str | None = None,
-) -> Export:
-    """Convert a table's records to messages."""
+def _parse_rows(table: Table, pick: Callable[[Any], Sequence[Any]], settings: ConversationSettings) -> Export:
+    """Convert the rows of a table, of which ``pick`` gives timestamp, author and message, to messages."""
     said: list[tuple[datetime, str | None, str | None]] = []
     is_local = False
-    for line, timestamp, author, message in records:
+    for number, row in table.rows:
         try:
+            timestamp, author, message = pick(row)
             moment = read_timestamp(timestamp)
-            name = (read_text(author, settings.author_column) or "").strip()
+            name = (read_text(author, settings.author_column) or "").strip() or None
             text = read_text(message, settings.message_column)
-            if text is None and not name:
+            if text is None and name is None:
                 raise ValueError("there is neither an author nor a message")
         except ValueError as error:
-            unread[line] = str(error)
-            continue
-        is_local |= moment.tzinfo is None
-        said.append((put_in_zone(moment, settings.timezone), name or None, text))
+            table.unread[number] = str(error)
+        else:
+            is_local |= moment.tzinfo is None
+            said.append((put_in_zone(moment, settings.timezone), name, text))
     schema = {name: ROW_SCHEMA[name] for name in ("timestamp", "author", "text")}
     rows = pl.DataFrame(said, schema, orient="row").with_columns(seq=pl.int_range(pl.len(), dtype=pl.Int64))
     return Export(
         rows=complete_rows(classify_messages(rows)),
-        unread=unread_frame(unread),
-        encoding=encoding,
+        unread=unread_frame(table.unread),
+        encoding=table.encoding,
         timezone=settings.timezone if is_local else None,
     )
 
