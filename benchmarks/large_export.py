@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import IO, Final
 
-from backstory.ingest.chats.export_files import ExportFile
 from backstory.ingest.chats.file_reading import read_file
+from backstory.ingest.walk import ListedFile
 from backstory.settings.inputs import ConversationSettings
 
 _PEOPLE: Final = 300
@@ -61,7 +61,7 @@ def peak_megabytes(who: int) -> int:
 def read_export(path: Path) -> None:
     """Read an export, and print what was read, seconds, and the peak memory of this process."""
     started = time.perf_counter()
-    read = read_file(ExportFile(path, path.name), ConversationSettings())
+    read = read_file(ListedFile(path.name, path.resolve(), path.resolve().parent), ConversationSettings())
     told = {"status": read.status, "reason": read.reason, "messages": len(read.rows)}
     measured = {
         "seconds": round(time.perf_counter() - started),

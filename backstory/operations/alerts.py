@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -28,7 +28,7 @@ from backstory.base.environment import WEBHOOK_VARIABLE, find_key, hook_environm
 from backstory.base.errors import BackstoryError, InputError, StateError, TransientError, retry
 from backstory.base.ids import digest
 from backstory.base.telemetry import PRINTED, describe_range, log_event
-from backstory.ingest.chats.export_files import list_files
+from backstory.ingest.chats.export_files import list_exports
 from backstory.models.failures import hide_quotes, redact
 from backstory.pipeline.run.plan import ALL_TABLES
 from backstory.pipeline.run.run import Run
@@ -245,7 +245,9 @@ def hide_chats(workspace: Workspace, sentence: str) -> str:
     if not workspace.settings.privacy.pseudonyms:
         return sentence
     with suppress(BackstoryError):  # no folder, no names
-        paths = [listed.path.relative_to(workspace.chats_dir) for listed in list_files(workspace.chats_dir)]
+        listing = list_exports(workspace.chats_dir)
+        uris = [*(file.uri for file in listing.files), *(entry.uri for entry in listing.skipped)]
+        paths = [PurePosixPath(uri) for uri in uris]
         names = {name for path in paths for name in (str(path), *path.parts, path.stem)}
         for name in sorted(names, key=len, reverse=True):
             if len(name) >= _SHORTEST:

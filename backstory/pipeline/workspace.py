@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from backstory.ingest.chats.exports import LastReading
-    from backstory.ingest.documents.files import FolderListing
+    from backstory.ingest.walk import Listing
     from backstory.models.reranker import JudgementCache, Reranker
     from backstory.pipeline.history.history import RunHistory
     from backstory.writing.answers.choice import AnswerModels
@@ -152,16 +152,15 @@ class Workspace(WorkspacePaths):
         pages = (*(self.root / name for name in (EXPORTS_FOLDER, REPORTS_FOLDER, SITE_FOLDER)), self.dumps)
         return [self.root / SETTINGS_FILE, *pages, self.chats_dir, *made]
 
-    def list_documents(self) -> FolderListing:
+    def list_documents(self) -> Listing:
         """List the files of the documents, with those of the written posts if they are documents, too."""
-        from backstory.ingest.documents.files import join_listings
         from backstory.ingest.documents.written import list_written
         from backstory.ingest.sources.listing import list_documents
 
         listing = list_documents(self, self.list_other_parts())
         if not self.feeds_back:
             return listing
-        return join_listings(listing, list_written(self.posts_dir, self.settings.writers.folder))
+        return listing.join(list_written(self.posts_dir, self.settings.writers.folder))
 
     def _meter(self, purpose: str, settings: ServiceSettings) -> CallMeter:
         """Make what counts the calls of a paid service; those of a model of this process are not counted."""

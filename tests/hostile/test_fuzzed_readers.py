@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from backstory.base.errors import SettingsError
 from backstory.ingest.chats.export import ROW_SCHEMA
-from backstory.ingest.chats.export_files import ExportFile
 from backstory.ingest.chats.file_reading import read_file, read_stream
 from backstory.ingest.chats.formats.registry import CHAT_FORMATS, TABLE_FORMATS
+from backstory.ingest.walk import ListedFile
 from backstory.settings.inputs import ConversationSettings
 from backstory.settings.yaml_file import read_settings
 from tests.hostile.damage import damage, fuzz
@@ -154,7 +154,7 @@ def test_logs_and_mails(content: bytes, name: str) -> None:
 def test_parquet(content: bytes, name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / name
     path.write_bytes(content)
-    read = read_file(ExportFile(path, name), LIMITED)
+    read = read_file(ListedFile(name, path, path.parent), LIMITED)
     assert "breaks its reader" not in (read.reason or "")
 
 

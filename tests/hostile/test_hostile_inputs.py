@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.documents.folder import read_documents
 from backstory.settings.inputs import ConversationSettings, DocumentSettings
 from tests.forms import BOTH_FORMS, Share
 from tests.hostile.inputs import HOSTILE, LINES, Hostile
+from tests.ingest.documents.document_files import read_documents
 from tests.long_tests import LONG_TESTS
 
 CHATS = ConversationSettings(read_seconds=1, read_megabytes=64)

@@ -1,12 +1,8 @@
-"""Opening and reading files that others may change meanwhile.
-
-What is opened is a regular file that lies in its root, and all bytes that are read of it belong to one content.
-"""
+"""Opening files that others may change meanwhile: what is opened is a regular file that lies in its root."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 from io import BufferedReader
@@ -18,14 +14,6 @@ _LAST: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 FileState: TypeAlias = tuple[int, int, int]
 """Size, and times of the last change of content and of the file, in nanoseconds."""
-
-
-class ChangedFileError(OSError):
-    """A file changed while it was read."""
-
-    def __init__(self) -> None:
-        """State it in the way of the system's own errors."""
-        super().__init__(errno.ESTALE, "it was written while it was read")
 
 
 def open_contained(root: Path, path: Path) -> BufferedReader:
@@ -77,20 +65,3 @@ def state_of(file: BufferedReader) -> FileState:
     """Return the state of an open file, which differs after every change of it."""
     status = os.fstat(file.fileno())
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def require_unchanged(file: BufferedReader, before: FileState) -> None:
-    """Raise ``ChangedFileError`` unless an open file is as it was."""
-    if state_of(file) != before:
-        raise ChangedFileError
-
-
-def hash_unchanged(file: BufferedReader, before: FileState) -> str:
-    """Return the SHA-256 of an open file, in hexadecimal digits, or raise ``ChangedFileError`` as above.
-
-    The state is that before anything was read of it, so that the hash is that of the content that was read.
-    """
-    file.seek(0)
-    found = hashlib.file_digest(file, "sha256").hexdigest()
-    require_unchanged(file, before)
-    return found

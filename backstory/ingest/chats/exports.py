@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -22,16 +22,19 @@ from backstory.ingest.chats.export import (
     unread_frame,
 )
 from backstory.ingest.chats.export_files import (
+    MEDIA,
     ExportFile,
     find_exports,
+    hash_exports,
     is_media_name,
-    list_files,
+    list_exports,
 )
 from backstory.ingest.chats.file_reading import read_file
 from backstory.ingest.chats.merging import MergedExports, merge_exports
 from backstory.ingest.chats.message_ids import name_message
 from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.file_kinds import describe_sent_file
+from backstory.ingest.walk import Listing
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.contracts import conform, empty
 from backstory.storage.tables.schemas import Quarantine, Sources
@@ -108,13 +111,17 @@ def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
     conversation are merged; see :func:`backstory.ingest.chats.merging.merge_exports`. It raises ``WorkspaceError`` if
     the folder does not exist, or cannot be listed.
     """
-    return read_listed_exports(list_files(folder), settings)
+    return read_listed_exports(list_exports(folder), settings)
 
 
-def read_listed_exports(listed: Sequence[ExportFile], settings: ConversationSettings) -> ExportRead:
+def read_listed_exports(listing: Listing, settings: ConversationSettings) -> ExportRead:
     """Read the given files in the way of :func:`read_exports`."""
     started = time.perf_counter()
-    read = [read_file(file, settings) for file in listed]
+    read = [read_file(file, settings) for file in listing.files]
+    read += [
+        Export(source=entry.uri, status=entry.status, reason=entry.reason) for entry in listing.skipped
+    ]
+    read.sort(key=lambda row: row.source)
     _judge_media(read)
     _tell_people_apart(read)
     merged = merge_exports(_join_messages(read))
@@ -129,13 +136,14 @@ def read_listed_exports(listed: Sequence[ExportFile], settings: ConversationSett
         aliases=aliases,
         unread_authors=shared.union(*(row.people for row in read)),
         unused_overrides=_find_unused(settings, [row.source for row in read]),
-        files=tuple(
-            # Of what could not be read, the content is that of now.
-            file.hashed()
-            if row.sha256 is None
-            else replace(file, sha256=row.sha256, latest_year=row.latest_year)
-            for file, row in zip(listed, read, strict=True)
-            if file.status != "ignored"
+        # Of what could not be read, the content is that of now.
+        files=hash_exports(
+            listing,
+            {
+                row.source: ExportFile(row.source, row.sha256, row.latest_year)
+                for row in read
+                if row.sha256 is not None
+            },
         ),
         deleted=frozenset(name_message(chat, key) for row in read for chat, key in row.deleted if chat),
     )
@@ -165,7 +173,7 @@ def _judge_media(read: Sequence[Export]) -> None:
     chats = {PurePosixPath(row.source) for row in read if row.status == "read"}
     folders = {folder for chat in chats for folder in (chat, *chat.parents) if folder != PurePosixPath(".")}
     for row in read:
-        if row.status == "media":
+        if row.status == MEDIA:
             kind = row.reason or ""
             if is_media_name(row.source) or not folders.isdisjoint(PurePosixPath(row.source).parents):
                 row.status, row.reason = "ignored", f"{kind} that was sent in a chat"

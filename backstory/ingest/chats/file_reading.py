@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
 from backstory.base.errors import ReadError
-from backstory.base.files.safe_open import ChangedFileError, hash_unchanged, state_of
+from backstory.base.files.safe_open import state_of
 from backstory.base.sandbox import ReadingLimits
 from backstory.base.wording import count
 from backstory.ingest.chats.export import Export, collect_items
-from backstory.ingest.chats.export_files import ExportFile, size_of
 from backstory.ingest.chats.formats.registry import find_format
 from backstory.ingest.chats.formats.whatsapp import WHATSAPP
 from backstory.ingest.chats.opened import (
@@ -20,13 +20,14 @@ from backstory.ingest.chats.opened import (
     conversation_of,
     hash_folder,
     list_parts,
-    open_export,
     open_folder,
     open_parts,
 )
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
 from backstory.ingest.file_kinds import describe_unread_chat
 from backstory.ingest.limited_calls import call_limited
+from backstory.ingest.opening import open_inside
+from backstory.ingest.walk import ListedFile, Skipped
 from backstory.ingest.zips import MAGIC
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.encoding import describe_encoding
@@ -36,50 +37,47 @@ _SMALL_BYTES: Final = 1 << 20
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 
 
-def read_file(file: ExportFile, settings: ConversationSettings) -> Export:
+def read_file(file: ListedFile, settings: ConversationSettings) -> Export:
     """Read one file.
 
     Only a small text of WhatsApp is read in this process. Anything else may need time and memory out of proportion to
     its size, or crash the library that reads it: its status is ``failed`` if the process with limits fails.
     """
-    if file.status != "candidate":
-        return Export(source=file.source, status=file.status, reason=file.reason)
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
-    settings = settings.override(file.source, conversation_of(file.source))
-    root = None if file.root is None else os.fspath(file.root)
-    request = (os.path.abspath(file.path), root, file.source, settings)  # noqa: PTH100 - resolve() would resolve a link
+    settings = settings.override(file.uri, conversation_of(file.uri))
+    request = (os.fspath(file.path), os.fspath(file.root), file.uri, settings)
     try:
-        if not file.path.is_dir() and _is_small_text(file, settings):
+        is_folder = file.path.is_dir()
+        if not is_folder and _is_small_text(file, settings):
             return read_export(*request)
-        parts = list_parts(file.path) if file.path.is_dir() else [file.path]
-        return call_limited(read_export, *request, limits=limits, size=sum(map(size_of, parts)))
-    except (OSError, ReadError) as error:
-        return _refuse(file.source, error)
+        parts = list_parts(file.path) if is_folder else [file.path]
+        return call_limited(read_export, *request, limits=limits, size=sum(map(_size_of, parts)))
+    except ReadError as error:
+        return _refuse(file.uri, error)
 
 
-def read_export(path: str, root: str | None, source: str, settings: ConversationSettings) -> Export:
+def read_export(path: str, root: str, source: str, settings: ConversationSettings) -> Export:
     """Read a file or a folder in the current process, with the hash of the bytes that were read.
 
-    A part of a folder that is written meanwhile has another hash at the next run, which reads the folder again.
+    It raises ``ReadError`` if it cannot be opened. A part of a folder that is written meanwhile has another hash at the
+    next run, which reads the folder again.
     """
-    place, within = Path(path), None if root is None else Path(root)
-    try:
-        if place.is_dir():
-            sha256 = hash_folder(place, within)
-            export = read_opened(open_folder(place, source, settings, within))
-        else:
-            with open_export(place, within) as file:
-                before = state_of(file)
-                latest_year = latest_year_of(os.fstat(file.fileno()).st_mtime)
-                export = read_stream(file, source, settings, latest_year)
-                sha256, export.latest_year = hash_unchanged(file, before), latest_year
-    except ChangedFileError:
-        export = _refuse(source, "another program was writing to it; the next run reads it again")
-        sha256 = ""  # the hash of no file, so that the next run finds it changed
-    except OSError as error:
-        return _refuse(source, error)
-    export.sha256 = sha256
-    return export
+    place, within = Path(path), Path(root)
+    if place.is_dir():
+        sha256 = hash_folder(place, within)
+        export = read_opened(open_folder(place, source, settings, within))
+        export.sha256 = sha256
+        return export
+    with open_inside(within, place) as file:
+        before = state_of(file)
+        latest_year = latest_year_of(os.fstat(file.fileno()).st_mtime)
+        export = read_stream(file, source, settings, latest_year)
+        file.seek(0)
+        export.sha256, export.latest_year = hashlib.file_digest(file, "sha256").hexdigest(), latest_year
+        if state_of(file) != before:
+            export = _refuse(source, "another program was writing to it; the next run reads it again")
+            export.sha256 = ""  # the hash of no file, so that the next run finds it changed
+        return export
 
 
 def read_stream(
@@ -133,10 +131,10 @@ def _describe_unsupported(opened: Opened) -> str:
     )
 
 
-def _is_small_text(file: ExportFile, settings: ConversationSettings) -> bool:
-    with open_export(file.path, file.root) as content, suppress(ReadError):
+def _is_small_text(file: ListedFile, settings: ConversationSettings) -> bool:
+    with file.open() as content, suppress(ReadError):
         if os.fstat(content.fileno()).st_size <= _SMALL_BYTES and content.read(len(MAGIC)) != MAGIC:
-            with open_parts(content, file.source, settings) as opened:
+            with open_parts(content, file.uri, settings) as opened:
                 found = find_format(opened) if WHATSAPP.find(opened) else None
                 return found is not None and found[0] is WHATSAPP
     return False
@@ -163,14 +161,10 @@ def _describe(export: Export) -> None:
     export.reason = "; ".join(filter(None, reasons)) or None
 
 
-def _refuse(source: str, why: OSError | ReadError | str, status: str = "failed") -> Export:
-    reason = str(why)
-    if isinstance(why, OSError):
-        reason = (
-            f"it cannot be opened ({why.strerror}); make it a file that the user who runs Backstory may read"
-        )
+def _refuse(source: str, why: ReadError | str, status: str = "failed") -> Export:
     # The reason may contain a column name with an unpaired surrogate.
-    refused = Export(source=source, status=status, reason=reason.encode("utf-8", "backslashreplace").decode())
+    reason = str(why).encode("utf-8", "backslashreplace").decode()
+    refused = Export(source=source, status=status, reason=reason)
     if isinstance(why, ReadError):
         refused.code, refused.people = why.code, set(why.authors or ())
         if why.code == "foreign":
@@ -178,3 +172,11 @@ def _refuse(source: str, why: OSError | ReadError | str, status: str = "failed")
         elif why.authors is not None:
             refused.status = "set_aside"
     return refused
+
+
+def _size_of(path: Path) -> int:
+    """Return the size of a file in bytes; 0 if it cannot be told, which reading explains."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
-import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from backstory.base.errors import ReadError
 from backstory.base.files.patterns import compose
-from backstory.base.files.safe_open import open_contained
 from backstory.base.ids import digest
 from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.chats.export import Export
 from backstory.ingest.chats.items import Item
 from backstory.ingest.chats.json_stream import find_paths
-from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
+from backstory.ingest.chats.times import KNOWN_YEAR
+from backstory.ingest.opening import open_inside
 from backstory.ingest.text_lines import decode_head
 from backstory.ingest.zips import MAGIC, ZipLimits, is_encrypted, naming_damage, open_zip
 from backstory.settings.inputs import ConversationSettings
@@ -30,9 +27,8 @@ HEAD_BYTES: Final = 1 << 16
 """Number of bytes at the beginning of a part by which formats are told apart."""
 MAILDIR_FOLDERS: Final = frozenset(["cur", "new", "tmp"])
 """Folders of a Maildir: of mails that were seen, of those that were not, and of those that have not arrived whole."""
+# An archive is read as a stream within the limit of time, and media in it are not unpacked.
 _ZIP_LIMITS: Final = ZipLimits(members=1_000_000, bytes=1 << 50)
-_MOST_UNPACKED_BYTES: Final = 8 << 30
-"""Maximum size of all parts in an archive. It is read as a stream, so that this limits time and not memory."""
 _MAIL_FOLDERS: Final = ("new", "cur")
 """Those of mails that have arrived, in the order in which a mail moves, so that none is missed while it does."""
 _HERE: Final = "."
@@ -44,17 +40,12 @@ _SLACK_CHATS: Final = frozenset(["channels.json", "groups.json", "dms.json", "mp
 
 @dataclass
 class Opened:
-    """The files of one export.
+    """The files of one export: a single file, which may have any name, the members of a ZIP archive, or a folder.
 
-    Attributes:
-        names: Paths relative to the export, with ``/``, sorted. A single file has its own name, whatever it is.
-        open: Opens a part by its name, for reading bytes. It raises ``ReadError`` if the part has a password.
-        source: Path of the export relative to the folder of exports.
-        is_single: Whether the export is one file, which may have any name.
-        is_archive: Whether it is a ZIP archive.
-        is_maildir: Whether each part is a mail.
-        settings: Settings of its conversation.
-        latest_year: Latest year in which a message can have been sent.
+    ``names``: paths of its parts relative to the export, with ``/``, sorted. ``open``: opens a part by its name; it
+    raises ``ReadError`` if the part cannot be read. ``source``: path of the export below the folder of exports.
+    ``settings``: those of its conversation. ``is_maildir``: whether each part is a mail. ``latest_year``: the latest
+    year in which a message can have been sent.
     """
 
     names: Sequence[str]
@@ -66,7 +57,6 @@ class Opened:
     is_maildir: bool = False
     latest_year: int = KNOWN_YEAR
     _head: tuple[str, bytes] = ("", b"")
-    _lines: tuple[str, list[str]] = ("", [])
     _paths: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @property
@@ -84,10 +74,7 @@ class Opened:
 
     def head_lines(self, name: str = "") -> list[str]:
         """Return the complete lines in the beginning of a part; none of a binary one."""
-        name = name or self.names[0]
-        if self._lines[0] != name:
-            self._lines = name, decode_head(self.head(name))
-        return self._lines[1]
+        return decode_head(self.head(name))
 
     def json_paths(self, name: str) -> frozenset[str]:
         """Return the paths of all values near the beginning of a part, which is parsed once; none if it is not JSON."""
@@ -138,7 +125,6 @@ def open_parts(
             for info in archive.infolist()
             if _has_suffix(PurePosixPath(info.filename), (".json", ".mbox", ".txt"))
         }
-        size = sum(info.file_size for info in members.values())
 
         @contextmanager
         def unpack(part: str) -> Iterator[IO[bytes]]:
@@ -146,53 +132,35 @@ def open_parts(
                 raise ReadError(
                     "the archive has a password; unpack it and put its files here", code="protected"
                 )
-            if size > _MOST_UNPACKED_BYTES:
-                raise ReadError(
-                    f"the archive unpacks to {size:,} bytes; unpack it yourself if it is a chat",
-                    code="too_large",
-                )
             with naming_damage(), archive.open(members[part]) as file:
                 yield file
 
         yield Opened(sorted(members), unpack, source, settings, is_archive=True, latest_year=latest_year)
 
 
-def open_folder(folder: Path, source: str, settings: ConversationSettings, root: Path | None) -> Opened:
+def open_folder(folder: Path, source: str, settings: ConversationSettings, root: Path) -> Opened:
     """Return the parts of a folder that is one export; the JSON files of a Slack export, or the mails of a Maildir."""
     paths = {path.relative_to(folder).as_posix(): path for path in list_parts(folder)}
     maildir = is_maildir(_list_folders(folder))
     return Opened(
-        sorted(paths), lambda name: open_export(paths[name], root), source, settings, is_maildir=maildir
+        sorted(paths), lambda name: open_inside(root, paths[name]), source, settings, is_maildir=maildir
     )
 
 
-def hash_folder(folder: Path, root: Path | None) -> str:
-    """Hash the parts of a folder that is one export.
+def hash_folder(folder: Path, root: Path) -> str:
+    """Hash the parts of a folder that is one export, by name and content.
 
-    The hash differs when a part was added, removed, renamed or edited. A part that cannot be opened must not hide that
-    another has changed.
+    A part that cannot be opened counts by the reason, and must not hide that another has changed.
     """
-    parts = ((path.relative_to(folder).as_posix(), _hash_part(path, root)) for path in list_parts(folder))
-    return digest(itertools.chain.from_iterable(parts), length=64)
-
-
-def _hash_part(path: Path, root: Path | None) -> str:
-    try:
-        return hash_file(path, root)[0]
-    except OSError as error:
-        return str(error.strerror)
-
-
-def hash_file(path: Path, root: Path | None) -> tuple[str, int]:
-    """Hash a file, and return the latest year of a message in it."""
-    with open_export(path, root) as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        return sha256, latest_year_of(os.fstat(file.fileno()).st_mtime)
-
-
-def open_export(path: Path, root: Path | None) -> BufferedReader:
-    """Open a file for reading bytes. It raises ``OSError`` if it cannot be opened, or lies outside of the root."""
-    return path.open("rb") if root is None else open_contained(root, path)
+    hashes = []
+    for path in list_parts(folder):
+        hashes.append(path.relative_to(folder).as_posix())
+        try:
+            with open_inside(root, path) as file:
+                hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
+        except ReadError as error:
+            hashes.append(str(error))
+    return digest(hashes, length=64)
 
 
 def is_slack_folder(names: Sequence[str]) -> bool:
@@ -211,17 +179,20 @@ def is_part(path: Path) -> bool:
 
 
 def list_parts(folder: Path) -> list[Path]:
-    """List the parts of a folder that is one export.
+    """List the parts of a folder that is one export; raise ``ReadError`` if it cannot be listed.
 
     They are the JSON files in it and in its subfolders, without links, or whatever is not hidden among the mails of a
     Maildir: what cannot be opened there costs only itself.
     """
-    folders = _list_folders(folder)
-    if is_maildir(folders):
-        mails = (path for name in _MAIL_FOLDERS if name in folders for path in (folder / name).iterdir())
-        return sorted(path for path in mails if path.name[0] != ".")
-    places = [folder, *(folder / name for name in folders if name[0] != ".")]
-    return sorted(path for place in places for path in place.iterdir() if is_part(path))
+    try:
+        folders = _list_folders(folder)
+        if is_maildir(folders):
+            mails = (path for name in _MAIL_FOLDERS if name in folders for path in (folder / name).iterdir())
+            return sorted(path for path in mails if path.name[0] != ".")
+        places = [folder, *(folder / name for name in folders if name[0] != ".")]
+        return sorted(path for place in places for path in place.iterdir() if is_part(path))
+    except OSError as error:
+        raise ReadError(f"its folders cannot be listed ({error.strerror}); make them readable") from error
 
 
 def _list_folders(folder: Path) -> list[str]:

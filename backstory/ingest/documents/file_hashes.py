@@ -11,11 +11,10 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from io import BufferedReader
+from pathlib import Path
 from typing import Final
 
+from backstory.ingest.walk import ListedFile
 from backstory.storage.tables.catalog import Catalog, Entry
 
 SETTLED_SECONDS: Final = 3.0
@@ -25,57 +24,43 @@ _FILES: Final = "document_files"
 
 
 class FileHashes:
-    """The hashes of files that an earlier run read, and how many of them were read or are unchanged."""
+    """The hashes of files that an earlier run read, and how many of them are ``unchanged``."""
 
-    def __init__(self, catalog: Catalog, *, settled_seconds: float | None = None) -> None:
+    def __init__(self, catalog: Catalog, *, settled_seconds: float = SETTLED_SECONDS) -> None:
         self._catalog = catalog
-        self._settled_seconds = SETTLED_SECONDS if settled_seconds is None else settled_seconds
+        self._settled_seconds = settled_seconds
         self._known = dict(catalog.read(_FILES))
         self._found: dict[str, Entry] = {}
         self._used: dict[str, str] = {}
         self._seen: set[str] = set()
-        self.read = 0
         self.unchanged = 0
 
-    def find(self, path: str) -> str | None:
+    def find(self, path: Path | str) -> str | None:
         """Return the hash of a file that has not changed; None for any other, and for a link."""
-        return self._find(path, _describe(path))
-
-    def find_open(self, path: str, state: os.stat_result) -> str | None:
-        """Return the hash of an open file that has not changed; None for any other."""
-        return self._find(path, _describe_state(state))
-
-    def _find(self, path: str, state: str | None) -> str | None:
         entry = self._found.get(_name(path)) or self._known.get(_name(path))
-        return None if entry is None or entry.inputs != state else entry.content
+        return None if entry is None or entry.inputs != _describe(path)[0] else entry.content
 
-    def use(self, path: str, content: str) -> None:
+    def use(self, file: ListedFile, content: str) -> None:
         """Take what was read of a file for its content, whatever it held before or holds by now."""
-        self._used[_name(path)] = content
+        self._used[_name(file.path)] = content
 
-    def hash(
-        self, path: str, open_file: Callable[[], AbstractContextManager[BufferedReader]] | None = None
-    ) -> str:
+    def hash(self, file: ListedFile) -> str:
         """Return the SHA-256 of a file, in hexadecimal digits: of what was read of it, if anything was."""
-        self._seen.add(_name(path))
-        if _name(path) in self._used:
-            return self._used[_name(path)]
-        known = self.find(path)
+        name = _name(file.path)
+        self._seen.add(name)
+        if name in self._used:
+            return self._used[name]
+        known = self.find(file.path)
         if known is not None:
             self.unchanged += 1
             return known
-        self.read += 1
         started = time.time()
-        with open(path, "rb") if open_file is None else open_file() as file:  # noqa: PTH123 - a Path takes longer
-            before = os.fstat(file.fileno())
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-            after = os.fstat(file.fileno())
-        described = _describe_state(after)
-        changed = max(after.st_mtime, after.st_ctime)
-        if changed < started - self._settled_seconds and described == _describe_state(before) == _describe(
-            path
-        ):
-            self._found[_name(path)] = Entry(described, content, 0)
+        state, changed = _describe(file.path)
+        with file.open() as opened:
+            content = hashlib.file_digest(opened, "sha256").hexdigest()
+        is_settled = changed < started - self._settled_seconds and state == _describe(file.path)[0]
+        if state is not None and is_settled:
+            self._found[name] = Entry(state, content, 0)
         return content
 
     def save(self) -> None:
@@ -91,28 +76,24 @@ class FileHashes:
         """Hash the remembered files that have not changed, and return the first with another content; None without."""
         for path, entry in sorted(self._known.items()):
             try:
-                if self.find(path) is None:
-                    continue
-                with open(path, "rb") as file:  # noqa: PTH123 - a Path takes longer
-                    if hashlib.file_digest(file, "sha256").hexdigest() != entry.content:
-                        return path
+                if self.find(path) is not None:
+                    with Path(path).open("rb") as file:
+                        if hashlib.file_digest(file, "sha256").hexdigest() != entry.content:
+                            return path
             except OSError:
                 continue  # the next run reads it, and reports it
         return None
 
 
-def _name(path: str) -> str:
+def _name(path: Path | str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _describe(path: str) -> str | None:
-    """Describe the state of a file; None for what is not a regular file, such as a link."""
+def _describe(path: Path | str) -> tuple[str | None, float]:
+    """Describe the state of a file, with the time of its last change; nothing of what is no regular file, as a link."""
     try:
-        state = os.lstat(path)
+        found = os.lstat(path)
     except OSError:
-        return None
-    return _describe_state(state) if stat.S_ISREG(state.st_mode) else None
-
-
-def _describe_state(state: os.stat_result) -> str:
-    return f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_dev} {state.st_ino}"
+        return None, 0.0
+    state = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_dev} {found.st_ino}"
+    return (state if stat.S_ISREG(found.st_mode) else None), max(found.st_mtime, found.st_ctime)

@@ -1,250 +1,237 @@
-"""The files of a folder of documents, and the skipped entries."""
+"""The files of a folder of documents, and the rules that leave files out.
+
+The rules are patterns of the settings, files ``.backstoryignore``, and signs of secrets.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection
-from contextlib import AbstractContextManager
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
-from zipfile import ZipInfo
+from types import MappingProxyType
+from typing import Final
 
 from backstory.base.errors import ReadError
-from backstory.base.files.patterns import Patterns
-from backstory.ingest.documents.file_rules import IGNORE_FILE, MOST_PATTERN_BYTES, FileRules, parse_patterns
-from backstory.ingest.documents.opening import Archive, is_archive, open_inside
+from backstory.base.files.patterns import Patterns, compile_patterns, matches_glob
+from backstory.ingest.opening import GONE, Archive, is_archive, open_inside
+from backstory.ingest.walk import Folder, ListedFile, Rule, explain_hidden
 from backstory.ingest.zips import leads_out
+from backstory.settings.inputs import DocumentSettings, SourceSettings
 
-if TYPE_CHECKING:
-    from datetime import datetime
+IGNORE_FILE: Final = ".backstoryignore"
+"""File of patterns, in any folder, that leaves files out of the folder and those below it."""
+_MOST_PATTERN_BYTES: Final = 1 << 16
+"""Maximum size of a file of patterns."""
 
-    from backstory.ingest.documents.parsed_document import DocumentFormat
-
-_OUTSIDE: Final = (
-    "this is a link to a folder outside the folder of documents; copy the folder into it, or remove the link"
+_NAMES: Final = (
+    *(".env", ".env.*", "*.env", ".envrc", ".netrc", "_netrc", ".pgpass", ".my.cnf", ".npmrc", ".pypirc"),
+    *(".git-credentials", ".htpasswd", ".vault-token", ".boto", ".s3cfg", ".dockercfg"),
+    *("*.pem", "*.key", "*.p8", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.ppk", "*.kdbx", "*.asc.key"),
+    *("id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "secring.*"),
+    *("credentials", *(f"credentials.{end}" for end in ("json", "csv", "ini", "toml", "yaml", "yml", "xml"))),
+    *("client_secret*.json", "service[-_]account*.json", "application_default_credentials.json"),
+    *(f"secrets.{end}" for end in ("json", "toml", "yaml", "yml", "ini", "env")),
+    *("*.tfstate", "*.tfstate.backup", "*.tfvars", ".ssh/", ".aws/", ".gnupg/", ".kube/", ".docker/"),
 )
+"""Names in small letters, as in ``.gitignore``."""
+
+
+def list_secret_names(further: Sequence[str] = ()) -> Patterns:
+    """Return the patterns of the names of files that hold secrets, in small letters.
+
+    ``further``: patterns of the settings; one that begins with ``!`` lets a file be read.
+    """
+    return Patterns((*_NAMES, *(pattern.lower() for pattern in further)))
 
 
 @dataclass(frozen=True)
-class DocumentFile:
-    """One file that may be a document; its uri is its path below the folder, escaped where it is not UTF-8.
+class FileRules:
+    """The rules of the settings: a glob of the files to read, and patterns that leave files out.
 
-    ``kind`` and ``tenant`` are those of its source, if it has any. ``is_vetted``: the settings let it be read though it
-    may look like a secret. ``archive`` and ``member``: what it is in a ZIP file, which ``path`` leads to.
+    ``name`` says where they stand, for the reasons.
     """
 
-    uri: str
-    path: Path
-    folder: Path
-    kind: str | None = None
-    tenant: str | None = None
-    is_vetted: bool = False
-    archive: Archive | None = field(default=None, compare=False)
-    member: ZipInfo | None = field(default=None, compare=False)
+    pattern: str = "**/*"
+    include: Patterns = field(default_factory=Patterns)
+    exclude: Patterns = field(default_factory=Patterns)
+    secrets: Patterns = field(default_factory=list_secret_names)
+    name: str = "documents"
 
-    def read(self, size: int = -1, *, most_bytes: int | None = None) -> bytes:
-        """Read the file; it raises as :meth:`open`."""
-        if self.archive is not None and self.member is not None:
-            self._require_name()
-            return self.archive.read(self.member, size, most_bytes=most_bytes)
-        with self.open(most_bytes=most_bytes) as file:
-            # A file that grows meanwhile is not read beyond its limit; the limit would be allocated for each file.
-            is_limited = size < 0 and most_bytes is not None
-            return file.read(os.fstat(file.fileno()).st_size if is_limited else size)
+    def is_vetted(self, path: str) -> bool:
+        """Return whether the settings say that a file may be read though it looks like a secret."""
+        found = self.secrets.find(path.lower()) if self.secrets.keeps_any else None
+        return found is not None and not found[0]
 
-    def open(self, *, most_bytes: int | None = None) -> AbstractContextManager[BufferedReader]:
-        """Open the file, or the archive that it is a member of.
+    def explain(self, path: str, ignored: Mapping[str, Patterns], *, is_member: bool = False) -> str | None:
+        """Return which rule leaves out a file or folder; None if none does. The path of a folder ends with ``/``.
 
-        It raises ``ReadError`` if the file cannot or must not be read, ``FileNotFoundError`` if it no longer exists.
+        Of an archive, which is like a folder, the members are chosen. ``ignored``: the patterns of each folder that has
+        some, by its path, which is empty or ends with ``/``. ``is_member``: whether it lies in an archive.
         """
-        self._require_name()
-        return open_inside(self.folder, self.path, most_bytes=most_bytes)
+        if (found := self.secrets.find(path.lower())) and found[0]:
+            return describe_secret(f"its name is one of `{found[1]}`")
+        if (hidden := explain_hidden(path)) is not None:
+            return hidden
+        if (found := self.exclude.find(path)) and found[0]:
+            return f"`exclude: {found[1]}` of {self.name} leaves it out"
+        if not path.endswith("/") and (is_member or not is_archive(path)):
+            if not matches_glob(PurePosixPath(path).parts, PurePosixPath(self.pattern).parts):
+                return f"`documents: {{pattern: {self.pattern}}}` leaves it out"
+            if self.include.lines and not ((found := self.include.find(path)) and found[0]):
+                return f"no pattern of `include` of {self.name} names it"
+        return _explain_ignored(path, ignored)
 
-    def _require_name(self) -> None:
-        name = str(self.path.relative_to(self.folder))
-        if name.encode(errors="ignore").decode() != name:
-            raise ReadError("the file name is not UTF-8; rename the file", code="not_utf8")
+    def explain_with_folders(
+        self, path: str, ignored: Mapping[str, Patterns] = MappingProxyType({}), *, archive: str = ""
+    ) -> str | None:
+        """Return which rule leaves out a file or one of its folders; None if none does.
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a file, or of a folder whose files are not listed one by one, and why it is not fully read.
-
-    A folder's uri ends with ``/``, the folder of documents itself is ``""``. ``hides_files``: its files are unknown, so
-    that what was read of them earlier is kept.
-    """
-
-    uri: str
-    status: str
-    reason: str | None
-    reader: DocumentFormat | None = None
-    date: datetime | None = None
-    encoding: str | None = None
-    language: str | None = None
-    hides_files: bool = False
+        ``archive``: the path of the archive that holds it, with ``/``, of which the folders above were chosen before.
+        """
+        folders = [path[: place + 1] for place in range(len(archive), len(path)) if path[place] == "/"]
+        reasons = (self.explain(each, ignored, is_member=bool(archive)) for each in (*folders, path))
+        return next(filter(None, reasons), None)
 
 
-@dataclass(frozen=True)
-class FolderListing:
-    """The files in and below a folder that match the rules, and all skipped entries, both by uri."""
-
-    present: bool
-    files: tuple[DocumentFile, ...]
-    left_out: tuple[Outcome, ...]
-
-    @property
-    def unlisted(self) -> tuple[str, ...]:
-        """The uris of folders and files that could not be looked into, so that it is not known what they hold."""
-        return tuple(entry.uri for entry in self.left_out if entry.hides_files)
+def make_rules(settings: DocumentSettings, source: SourceSettings | None = None) -> FileRules:
+    """Make the rules of the folder of documents, or of a further source."""
+    secrets = list_secret_names(settings.secrets)
+    if source is None:
+        return FileRules(pattern=settings.pattern, secrets=secrets)
+    include, exclude = Patterns(source.include), Patterns(source.exclude)
+    return FileRules(include=include, exclude=exclude, secrets=secrets, name=f"source {source.label}")
 
 
-def list_files(folder: Path, rules: FileRules | None = None, apart: Collection[Path] = ()) -> FolderListing:
-    """List a folder and its subfolders, except linked and hidden folders.
+class DocumentFolder(Folder):
+    """Lists a folder of documents, whose archives are read as folders, by rules and its files of patterns."""
 
-    ``rules``: what is left out; None for nothing but what files ``.backstoryignore`` name. It returns every other file,
-    either as its own entry or covered by a skipped folder above it.
-    """
-    root = folder.resolve()
-    elsewhere = {path.resolve() for path in apart} - {root}
-    walk = _Walk(root, rules or FileRules())
-    refused: list[OSError] = []
-    for place, folders, names in os.walk(root, onerror=refused.append):
-        here = Path(place)
-        if IGNORE_FILE in (*folders, *names) and not walk.can_use_patterns(here):
-            folders.clear()
-        else:
-            folders[:] = [
-                name for name in folders if here / name not in elsewhere and walk.is_open(here / name)
-            ]
-            for name in names:
-                if here / name not in elsewhere:
-                    walk.take(here / name)
-    for error in refused:
-        if not isinstance(error, FileNotFoundError):
-            why = f"Backstory cannot list this folder ({error.strerror}) and reads nothing in it; make it readable"
-            walk.close(walk.name(Path(error.filename), "/"), f"{why}, or move it")
-    return walk.list_found(present=root.exists())
-
-
-def list_file(path: Path, rules: FileRules) -> FolderListing:
-    """List a single file as if it were the only file in its folder."""
-    walk = _Walk(path.parent.resolve(), rules)
-    walk.take(walk.root / path.name)
-    return walk.list_found(present=True)
-
-
-class _Walk:
-    """Chooses the files of a folder while it is walked from above, and reads its files of patterns on the way."""
-
-    def __init__(self, root: Path, rules: FileRules) -> None:
-        self.root = root
-        self._rules = rules
+    def __init__(self, folder: Path, rules: FileRules | None = None) -> None:
+        """Name the folder and its rules; without rules, only files of patterns and signs of secrets count."""
+        super().__init__(folder)
+        self._rules = rules or FileRules()
         self._ignored: dict[str, Patterns] = {}
-        self._files: list[DocumentFile] = []
-        self._left_out: list[Outcome] = []
 
-    def list_found(self, *, present: bool) -> FolderListing:
-        files = sorted(self._files, key=lambda file: file.uri)
-        left_out = sorted(self._left_out, key=lambda entry: entry.uri)
-        return FolderListing(present, tuple(files), tuple(left_out))
-
-    def name(self, path: Path, end: str = "") -> str:
-        """Return the uri of what lies below the root; the root itself is empty."""
-        if path == self.root:
-            return ""
-        return f"{os.fsencode(path.relative_to(self.root)).decode('utf-8', 'backslashreplace')}{end}"
-
-    def close(self, uri: str, reason: str) -> None:
-        """Note that nothing is known of what a folder or an archive holds."""
-        self._left_out.append(Outcome(uri, "failed", reason, hides_files=True))
-
-    def can_use_patterns(self, folder: Path) -> bool:
-        """Read the patterns of a folder; return whether they can be used, else nothing in it may be read."""
-        uri = self.name(folder, "/")
-        try:
-            with open_inside(self.root, folder / IGNORE_FILE) as file:
-                self._ignored[uri] = parse_patterns(file.read(MOST_PATTERN_BYTES + 1))
-        except FileNotFoundError:  # it was removed after the folder was listed
-            return True
-        except ReadError as error:
-            why = "until then Backstory reads nothing in this folder, as the file may exclude parts"
-            self.close(uri, f"{IGNORE_FILE}: {error}; {why}")
-            return False
-        return True
-
-    def is_open(self, folder: Path) -> bool:
-        """Return whether a folder is to be walked."""
-        uri = self.name(folder, "/")
-        status, reason = "ignored", self._rules.explain(uri, self._ignored)
-        if reason is None and folder.is_symlink():
-            reason = "link to a folder that is read at its own place"
-            if not Path(os.path.realpath(folder)).is_relative_to(self.root):
-                status, reason = "failed", _OUTSIDE
-        if reason is not None:
-            self._left_out.append(Outcome(uri, status, reason))
-        return reason is None
-
-    def take(self, path: Path) -> None:
-        """Take a file, the members of an archive, or the reason why a rule leaves it out."""
-        uri = self.name(path)
+    def explain(self, uri: str) -> Rule | None:
+        """Return which rule leaves out a file or a folder; None if none does."""
         reason = self._rules.explain(uri, self._ignored)
-        if reason is not None:
-            self._left_out.append(Outcome(uri, "ignored", reason))
-        elif is_archive(path.name):
-            self._take_members(path, f"{uri}/")
-        else:
-            self._files.append(DocumentFile(uri, path, self.root, is_vetted=self._rules.is_vetted(uri)))
+        return None if reason is None else ("ignored", reason)
 
-    def _take_members(self, path: Path, below: str) -> None:
+    def enter(self, here: Path, folders: list[str], names: list[str]) -> None:
+        """Read the patterns of a folder first; if they cannot be used, nothing in it is read."""
+        if IGNORE_FILE not in (*folders, *names):
+            return
+        uri = self.name(here, "/")
         try:
-            archive = Archive(self.root, path)
+            with open_inside(self.root, here / IGNORE_FILE) as file:
+                self._ignored[uri] = _parse_patterns(file.read(_MOST_PATTERN_BYTES + 1))
+        except ReadError as error:
+            if error.code != GONE:
+                self._close(uri, f"{IGNORE_FILE}: {error}", "this folder, as the file may exclude parts")
+                folders.clear()
+                names.clear()
+
+    def take(self, file: ListedFile) -> None:
+        """Take a file, or the members of an archive."""
+        if not is_archive(file.uri):
+            super().take(replace(file, is_vetted=self._rules.is_vetted(file.uri)))
+            return
+        below = f"{file.uri}/"
+        try:
+            archive = Archive(file.root, file.path)
             members = list(archive.list_members())
             for name, info, problem in members:
                 if PurePosixPath(name).name == IGNORE_FILE and problem is None:
-                    folder = f"{below}{name}".removesuffix(IGNORE_FILE)
-                    self._ignored[folder] = parse_patterns(archive.read(info))
-        except FileNotFoundError:
-            return
+                    patterns = _parse_patterns(archive.read(info))
+                    self._ignored[f"{below}{name}".removesuffix(IGNORE_FILE)] = patterns
         except ReadError as error:
-            self.close(below, f"{error}; until then Backstory reads nothing in it")
+            if error.code != GONE:
+                self._close(below, str(error), "it")
             return
         if not members:
-            self._left_out.append(Outcome(below, "ignored", "the archive holds no file"))
+            self.skip(below, "ignored", "the archive holds no file")
         for name, info, problem in members:
             uri = f"{below}{name}"
             rule = None
             if not leads_out(name):
                 rule = self._rules.explain_with_folders(uri, self._ignored, archive=below)
             if rule is not None:
-                self._left_out.append(Outcome(uri, "ignored", rule))
+                self.skip(uri, "ignored", rule)
             elif problem is not None:
-                self._left_out.append(Outcome(uri, "failed", problem))
+                self.skip(uri, "failed", problem)
             else:
                 vetted = self._rules.is_vetted(uri)
-                self._files.append(
-                    DocumentFile(uri, path, self.root, is_vetted=vetted, archive=archive, member=info)
-                )
+                super().take(replace(file, uri=uri, is_vetted=vetted, archive=archive, member=info))
+
+    def _close(self, uri: str, problem: str, what: str) -> None:
+        self.skip(uri, "failed", f"{problem}; until then Backstory reads nothing in {what}", hides_files=True)
 
 
-def put_below(
-    listing: FolderListing, prefix: str, kind: str | None = None, tenant: str | None = None
-) -> FolderListing:
-    """Put a text before the uri of every entry of a listing, and give its files a kind and a tenant."""
-    return replace(
-        listing,
-        files=tuple(
-            replace(file, uri=f"{prefix}{file.uri}", kind=kind, tenant=tenant) for file in listing.files
-        ),
-        left_out=tuple(replace(entry, uri=f"{prefix}{entry.uri}") for entry in listing.left_out),
-    )
+def _parse_patterns(content: bytes) -> Patterns:
+    """Read a file of patterns; raise ``ReadError`` if it is too large, not UTF-8, or a line is no pattern."""
+    if len(content) > _MOST_PATTERN_BYTES:
+        raise ReadError(f"the patterns have more than {_MOST_PATTERN_BYTES:,} bytes; shorten them")
+    try:
+        patterns = Patterns(tuple(content.decode("utf-8-sig").splitlines()))
+        compile_patterns(patterns.lines)
+    except UnicodeDecodeError as error:
+        raise ReadError("the patterns are not UTF-8 text; save them as such") from error
+    except ValueError as error:
+        raise ReadError(str(error)) from error
+    return patterns
 
 
-def join_listings(*listings: FolderListing) -> FolderListing:
-    """Join the files of several folders, which are present if one of them is."""
-    return FolderListing(
-        present=any(listing.present for listing in listings),
-        files=tuple(file for listing in listings for file in listing.files),
-        left_out=tuple(entry for listing in listings for entry in listing.left_out),
+def _explain_ignored(path: str, by_folder: Mapping[str, Patterns]) -> str | None:
+    """Return which file of patterns leaves a path out; None if none does. The file nearest to it decides."""
+    folder = path.rstrip("/")
+    while folder:
+        folder = folder[: folder.rstrip("/").rfind("/") + 1]
+        patterns = by_folder.get(folder)
+        found = patterns.find(path[len(folder) :]) if patterns else None
+        if found is not None:
+            return f"`{found[1]}` in {folder}{IGNORE_FILE} leaves it out" if found[0] else None
+    return None
+
+
+_SIGNS: Final = (
+    ("a private key", b"PRIVATE KEY", rb"-----BEGIN (?:[A-Z0-9]+ ){0,2}PRIVATE KEY(?: BLOCK)?-----"),
+    ("a private key", b"PuTTY-User-Key-File-", rb"PuTTY-User-Key-File-[0-9]:"),
+    # AWS ends the keys in its documentation with EXAMPLE.
+    ("a key of AWS", b"IA", rb"(?<![A-Za-z0-9])A[KS]IA(?![0-9A-Z]{9}EXAMPLE)[0-9A-Z]{16}(?![A-Za-z0-9])"),
+    ("a token of GitHub", b"gh", rb"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{36,}"),
+    ("a token of GitHub", b"github_pat_", rb"github_pat_\w{60,}"),
+    ("a token of GitLab", b"glpat-", rb"(?<![A-Za-z0-9])glpat-[\w-]{20,}"),
+    ("a token of Slack", b"xox", rb"(?<![A-Za-z0-9])xox[abeoprs]-[0-9A-Za-z-]{20,}"),
+    ("a key of Google", b"AIza", rb"(?<![\w-])AIza[\w-]{35}(?![\w-])"),
+    ("a key of OpenAI or Anthropic", b"sk-", rb"(?<![\w-])sk-(?:proj|svcacct|admin|ant)-[\w-]{40,}"),
+    ("a key of OpenAI", b"sk-", rb"(?<![\w-])sk-[A-Za-z0-9]{48}(?![A-Za-z0-9])"),
+    ("a key of Stripe", b"k_live_", rb"(?<![A-Za-z0-9])[rs]k_live_[A-Za-z0-9]{20,}"),
+    ("a token of npm", b"npm_", rb"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
+    ("a token of PyPI", b"pypi-", rb"pypi-AgE[\w-]{50,}"),
+    ("a key of Azure storage", b"AccountKey=", rb"AccountKey=[A-Za-z0-9+/]{86}=="),
+    ("a password of Telegram bots", b":AA", rb"(?<!\d)\d{8,10}:AA[\w-]{33}(?![\w-])"),
+)
+"""What gives a secret away: what it is, bytes that every one holds, by which other files are passed quickly, and its
+form."""
+
+
+def explain_secret(content: bytes) -> str | None:
+    """Return what secret a file seems to hold, and where, without quoting it; None if it seems to hold none."""
+    found = [
+        (match.start(), what)
+        for what, mark, form in _SIGNS
+        if mark in content and (match := re.search(form, content)) is not None
+    ]
+    if not found:
+        return None
+    start, what = min(found)
+    line = content.count(b"\n", 0, start) + 1
+    return describe_secret(f"it holds {what} in line {line}")
+
+
+def describe_secret(why: str) -> str:
+    """Write the reason for which a file is not read."""
+    return (
+        f"looks like a secret: {why}; if it may be read, name it in `documents: {{secrets: ['!...']}}`, else keep it "
+        "elsewhere"
     )

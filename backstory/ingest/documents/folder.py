@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Final
 
 import polars as pl
 
@@ -18,21 +17,19 @@ from backstory.base.extras import is_installed
 from backstory.base.ids import digest, document_id_of, is_written
 from backstory.base.local_times import put_in_zone
 from backstory.base.progress import announce_name
-from backstory.base.sandbox import ReadingLimits
 from backstory.base.telemetry import log_event
 from backstory.ingest.documents.dates import parse_date, split_dated_name
 from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.ingest.documents.file_rules import explain_secret, make_rules
-from backstory.ingest.documents.files import DocumentFile, FolderListing, Outcome, list_files
+from backstory.ingest.documents.files import explain_secret
 from backstory.ingest.documents.formats.texts import UNREADABLE_DRAFT
 from backstory.ingest.documents.front_matter import is_in_drafts
-from backstory.ingest.documents.opening import Archive
 from backstory.ingest.documents.pages import WORDLESS
-from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument, list_titles
-from backstory.ingest.documents.reader import READERS, find_reader, read_document
+from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
+from backstory.ingest.documents.reader import READERS, find_limits, find_reader, list_titles, read_document
 from backstory.ingest.documents.recognition import name_recognition
 from backstory.ingest.documents.rows import (
     DRAFT,
+    Outcome,
     Row,
     describe_served,
     list_sources,
@@ -40,6 +37,8 @@ from backstory.ingest.documents.rows import (
 )
 from backstory.ingest.documents.written import JUST_AFTER, is_unlisted
 from backstory.ingest.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
+from backstory.ingest.opening import CHANGED, GONE
+from backstory.ingest.walk import ListedFile, Listing
 from backstory.settings.inputs import DocumentSettings
 from backstory.storage.tables.contracts import conform
 from backstory.storage.tables.schemas import Documents
@@ -47,11 +46,12 @@ from backstory.text.languages import detect_language
 
 logger = logging.getLogger(__name__)
 
-_REVISION_OF_READING = "9"
+_REVISION_OF_READING: Final = "9"
 """Increase this when reading changes the title, date, tags or draft status of a file."""
 
-_GONE = "gone"
-_UNREADABLE = "unreadable"
+_STATUSES: Final = {"empty_document": "empty", "needs_ocr": "needs_ocr"}
+"""Statuses of files that could not be read, by the codes of the errors; any other has failed."""
+_UNREADABLE: Final = "unreadable"
 """Revision id of a file with unknown content."""
 
 
@@ -69,29 +69,8 @@ class DocumentRead:
     present: bool
 
 
-def read_documents(
-    folder: Path,
-    settings: DocumentSettings,
-    previous: pl.DataFrame | None = None,
-    *,
-    previous_reading: str = "",
-    apart: Collection[Path] = (),
-    readers: Sequence[DocumentFormat] = READERS,
-    timezone: str = "UTC",
-) -> DocumentRead:
-    """Read every document of a folder, which counts as empty if it is missing; see :func:`read_listed_documents`."""
-    return read_listed_documents(
-        list_files(folder, make_rules(settings), apart),
-        settings,
-        previous,
-        previous_reading=previous_reading,
-        readers=readers,
-        timezone=timezone,
-    )
-
-
 def read_listed_documents(
-    listing: FolderListing,
+    listing: Listing,
     settings: DocumentSettings,
     previous: pl.DataFrame | None = None,
     *,
@@ -121,27 +100,27 @@ def read_listed_documents(
         for row in known.filter(is_latest).sort("status", descending=True).iter_rows(named=True)
     }
     served = dict(known.filter(status="ok").select("uri", "revision").iter_rows())
-    sources = list(listing.left_out)
+    sources = [Outcome(entry.uri, entry.status, entry.reason) for entry in listing.skipped]
     rows: list[Row] = []
-    kept: set[str] = set()
+    listed = {file.uri for file in listing.files}
+    kept = {uri for uri in known["uri"].unique() if uri not in listed and is_unlisted(uri, listing.unlisted)}
     for number, file in enumerate(listing.files):
         announce_name(file.uri)
         if progress is not None:
             progress(number, len(listing.files))
         earlier = latest.get(file.uri)
-        try:
-            current, source = reader.read(file, earlier if reading == previous_reading else None)
-        except FileNotFoundError:  # the file was removed after the folder was listed
-            reader.use(file, _GONE)
+        outcome = reader.read(file, earlier if reading == previous_reading else None)
+        if outcome is None:
             continue
-        sources.append(_mention_served(source, served.get(file.uri), current))
-        if current is not None and current is earlier:
+        row = outcome.row
+        if row is not None and row is earlier:
             kept.add(file.uri)
-        elif current is not None:
-            rows.append(current)
-    reader.use_archives(listing.files)
-    unlisted, listed = frozenset(listing.unlisted), {file.uri for file in listing.files}
-    kept.update(uri for uri in known["uri"].unique() if uri not in listed and is_unlisted(uri, unlisted))
+        elif row is not None:
+            rows.append(row)
+            if row["error"] and served.get(file.uri, row["revision"]) != row["revision"]:
+                reason = f"{outcome.reason}; until then its last readable version is served"
+                outcome = replace(outcome, reason=reason)
+        sources.append(outcome)
     statuses = sorted(Counter(source.status for source in sources).items())
     log_event(logger, "read documents", dict(statuses), seconds=time.perf_counter() - started)
     return DocumentRead(
@@ -164,17 +143,6 @@ def name_reading(
     return digest([_REVISION_OF_READING, timezone, *stated, *parsers, *formats])
 
 
-def _mention_served(source: Outcome, served: str | None, current: Row | None) -> Outcome:
-    """Add a note to an unreadable file that windows still get its last readable revision.
-
-    They do not if the file is unchanged, and could be read only by a program or a setting that is gone.
-    """
-    is_served = served is not None and (current is None or current["revision"] != served)
-    if source.reader is None or source.status not in ("failed", "empty", "needs_ocr") or not is_served:
-        return source
-    return replace(source, reason=f"{source.reason}; until then its last readable version is served")
-
-
 @dataclass(frozen=True)
 class _Reader:
     """Reads one file after another in the same way."""
@@ -184,36 +152,25 @@ class _Reader:
     hashes: FileHashes | None
     timezone: str
 
-    def use(self, file: DocumentFile, content_hash: str) -> None:
-        """Note what was read of a file, so that its hash is that of no later content."""
-        if self.hashes is not None and file.archive is None:
-            self.hashes.use(os.fspath(file.path), content_hash)
-
-    def use_archives(self, files: Sequence[DocumentFile]) -> None:
-        """Note the archives that members were read from."""
-        if self.hashes is not None:
-            for path, archive in {file.path: file.archive for file in files if file.archive}.items():
-                self.hashes.use(os.fspath(path), _hash_archive(path, archive, self.hashes))
-
-    def read(self, file: DocumentFile, latest: Row | None) -> tuple[Row | None, Outcome]:
-        """Return the current revision of a file, or None if it is not a document, and the file's status.
+    def read(self, file: ListedFile, latest: Row | None) -> Outcome | None:
+        """Return what became of a file, with its current revision if it is a document; None if it is gone.
 
         ``latest``: the revision that an earlier reading of the same kind gave.
         """
         format_ = find_reader(file.uri, self.readers)
-        if format_ is None:
-            return None, self._describe_foreign(file)
-        if latest is not None and _is_whole(latest) and self._is_unchanged(file, latest["content_hash"]):
-            self.use(file, latest["content_hash"])
-            return latest, describe_served(latest, format_)
         draft = Outcome(file.uri, "ignored", DRAFT, format_)
-        if is_in_drafts(file.uri) and not self.settings.drafts:
-            return None, draft
         content: bytes | None = None
         try:
-            content = file.read(most_bytes=_limit(self.settings).most_bytes)
+            if format_ is None:
+                return self._describe_foreign(file)
+            if latest is not None and _is_whole(latest) and self._is_unchanged(file, latest["content_hash"]):
+                self._use(file, latest["content_hash"])
+                return describe_served(latest, format_)
+            if is_in_drafts(file.uri) and not self.settings.drafts:
+                return draft
+            content = file.read(most_bytes=find_limits(self.settings).most_bytes)
             content_hash = hashlib.sha256(content).hexdigest()
-            self.use(file, content_hash)
+            self._use(file, content_hash)
             same = latest if latest is not None and latest["content_hash"] == content_hash else None
             if same is not None and same["error"] == WORDLESS:
                 # Recognising nothing in a photograph again would take seconds.
@@ -221,52 +178,55 @@ class _Reader:
             if same is None or not _is_whole(same):
                 document = read_document(format_, content, file.uri, self.settings)
                 if document.is_draft and not self.settings.drafts:
-                    return None, draft
+                    return draft
                 same = self._describe(file, content, format_, document)
             secret = (
                 None if file.is_vetted else explain_secret(content) or explain_secret(same["text"].encode())
             )
             if secret is not None:
-                return None, Outcome(file.uri, "ignored", secret, format_)
+                return Outcome(file.uri, "ignored", secret, format_)
         except ReadError as error:
+            if error.code in (GONE, CHANGED) and self.hashes is not None:
+                self.hashes.use(file, error.code)  # of no content, so that the next run reads it
+            if error.code == GONE:
+                return None
+            if format_ is None:
+                return Outcome(file.uri, "failed", str(error))
             if error.code == UNREADABLE_DRAFT and not self.settings.drafts:
-                return None, draft
+                return draft
             return self._describe_failure(file, content, format_, error)
-        return same, describe_served(same, format_)
+        return describe_served(same, format_)
 
-    def _is_unchanged(self, file: DocumentFile, content_hash: str) -> bool:
+    def _use(self, file: ListedFile, content_hash: str) -> None:
+        """Note what was read of a file, so that its hash is that of no later content; a member has none of its own."""
+        if self.hashes is not None and file.archive is None:
+            self.hashes.use(file, content_hash)
+
+    def _is_unchanged(self, file: ListedFile, content_hash: str) -> bool:
         return (
-            self.hashes is not None
-            and file.archive is None
-            and self.hashes.find(os.fspath(file.path)) == content_hash
+            self.hashes is not None and file.archive is None and self.hashes.find(file.path) == content_hash
         )
 
-    def _describe_foreign(self, file: DocumentFile) -> Outcome:
-        try:
-            kind = name_kind(file.uri, file.read(HEAD_BYTES))
-        except ReadError as error:
-            return Outcome(file.uri, "failed", str(error))
-        listed = list_titles(self.readers)
+    def _describe_foreign(self, file: ListedFile) -> Outcome:
+        kind, listed = name_kind(file.uri, file.read(HEAD_BYTES)), list_titles(self.readers)
         reason = f"this is {kind}; to have it read, rename it or save its text as one of these: {listed}"
         return Outcome(file.uri, "unsupported", reason)
 
     def _describe_failure(
-        self, file: DocumentFile, content: bytes | None, format_: DocumentFormat, error: ReadError
-    ) -> tuple[Row, Outcome]:
-        """Build the row of a file that could not be read, with the slug from its name."""
+        self, file: ListedFile, content: bytes | None, format_: DocumentFormat, error: ReadError
+    ) -> Outcome:
+        """Describe a file that could not be read, with a row that has the slug from its name."""
         unread = self._describe(file, content, format_, None) | {"status": "error", "error": str(error)}
+        status, reason = _STATUSES.get(error.code, "failed"), str(error)
         kind = name_binary_kind(content or b"") if format_.find_encoding is not None else None
-        if error.code in ("empty_document", "needs_ocr"):
-            status = "empty" if error.code == "empty_document" else error.code
-            return unread, Outcome(file.uri, status, str(error), format_)
-        if kind is not None:
+        if status == "failed" and kind is not None:
+            status = "unsupported"
             reason = f"this is {kind}, although its name says otherwise; give it the ending of its kind"
-            return unread, Outcome(file.uri, "unsupported", reason)
-        return unread, Outcome(file.uri, "failed", str(error), format_)
+        return Outcome(file.uri, status, reason, format_, unread)
 
     def _describe(
         self,
-        file: DocumentFile,
+        file: ListedFile,
         content: bytes | None,
         format_: DocumentFormat,
         document: ParsedDocument | None,
@@ -321,16 +281,5 @@ class _Reader:
         }
 
 
-def _limit(settings: DocumentSettings) -> ReadingLimits:
-    return ReadingLimits(settings.read_seconds, settings.read_megabytes)
-
-
 def _is_whole(row: Row) -> bool:
     return row["error"] is None and bool(row["text"])
-
-
-def _hash_archive(path: Path, archive: Archive, hashes: FileHashes) -> str:
-    try:
-        return hashes.find_open(os.fspath(path), archive.state) or archive.sha256()
-    except OSError as error:
-        return str(error.strerror)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -56,8 +56,3 @@ class DocumentFormat:
     read: Callable[[bytes, str], ParsedDocument]
     find_encoding: Callable[[bytes], str] | None = find_encoding
     gives_markdown: bool = False
-
-
-def list_titles(formats: Iterable[DocumentFormat]) -> str:
-    """List the formats as people call them, each once."""
-    return ", ".join(dict.fromkeys(each.title for each in formats))

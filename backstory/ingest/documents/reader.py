@@ -41,6 +41,16 @@ def find_reader(uri: str, readers: Iterable[DocumentFormat] = READERS) -> Docume
     return next((reader for reader in readers if suffix in reader.suffixes), None)
 
 
+def list_titles(readers: Iterable[DocumentFormat] = READERS) -> str:
+    """List the formats as people call them, each once."""
+    return ", ".join(dict.fromkeys(reader.title for reader in readers))
+
+
+def find_limits(settings: DocumentSettings) -> ReadingLimits:
+    """Return the limits within which a file is read."""
+    return ReadingLimits(settings.read_seconds, settings.read_megabytes)
+
+
 def gives_markdown(uri: str) -> bool:
     """Tell whether the text that a file is read as is Markdown; other texts may hold marks that mean nothing."""
     reader = find_reader(uri)
@@ -54,7 +64,7 @@ def read_document(
 
     It raises ``ReadError`` if the file cannot be read or exceeds the limits; the message does not name the file.
     """
-    limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
+    limits = find_limits(settings)
     if reader in (PDF, IMAGE):
         return read_paged(reader.name, content, uri, settings, limits)
     if reader in (MARKDOWN, PLAIN_TEXT) and len(content) <= _SMALL_BYTES:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import polars as pl
 
-from backstory.ingest.documents.files import Outcome
 from backstory.ingest.documents.parsed_document import DocumentFormat
 from backstory.ingest.documents.written import name_source
 from backstory.storage.tables.schemas import Sources
@@ -16,6 +16,17 @@ from backstory.text.encoding import describe_encoding
 Row: TypeAlias = dict[str, Any]
 """One row of the table ``documents``; see :class:`backstory.storage.tables.schemas.Documents`."""
 _STATUS_ORDER: Final = ("ok", "error", "deleted", "superseded")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a file, and why it is not fully read; ``row`` is its current revision if it is a document."""
+
+    uri: str
+    status: str
+    reason: str | None
+    reader: DocumentFormat | None = None
+    row: Row | None = None
 
 
 def update_revisions(known: pl.DataFrame, current: pl.DataFrame, kept: Collection[str]) -> pl.DataFrame:
@@ -56,8 +67,7 @@ DRAFT = "draft; `documents: {drafts: true}` serves drafts, too"
 def describe_served(row: Row, reader: DocumentFormat) -> Outcome:
     """Describe a file that was read."""
     reason = _join_reasons(row["unread"], describe_encoding(row["encoding"]))
-    date, encoding, language = row["published_at"], row["encoding"], row["language"]
-    return Outcome(row["uri"], "read", reason, reader, date, encoding, language)
+    return Outcome(row["uri"], "read", reason, reader, row)
 
 
 def list_sources(found: Iterable[Outcome], folder: str, *, mentions_undated: bool = True) -> pl.DataFrame:
@@ -65,25 +75,26 @@ def list_sources(found: Iterable[Outcome], folder: str, *, mentions_undated: boo
 
     It returns table :class:`~backstory.storage.tables.schemas.Sources`, by ``source``. A folder's ends with ``/``.
     """
-    rows = [
-        {
-            "source": name_source(folder, entry.uri),
-            "folder": "documents",
-            "status": entry.status,
-            "format": entry.reader.name if entry.reader else None,
-            "reason": _join_reasons(
-                entry.reason,
-                UNDATED if mentions_undated and entry.status == "read" and entry.date is None else None,
-            ),
-            "rows": int(entry.status == "read"),
-            "unread": 0,
-            "first": entry.date,
-            "last": entry.date,
-            "encoding": entry.encoding,
-            "language": entry.language,
-        }
-        for entry in found
-    ]
+    rows = []
+    for entry in found:
+        read: Row = entry.row if entry.row is not None and entry.status == "read" else {}
+        date = read.get("published_at")
+        undated = UNDATED if read and mentions_undated and date is None else None
+        rows.append(
+            {
+                "source": name_source(folder, entry.uri),
+                "folder": "documents",
+                "status": entry.status,
+                "format": entry.reader.name if entry.reader else None,
+                "reason": _join_reasons(entry.reason, undated),
+                "rows": int(entry.status == "read"),
+                "unread": 0,
+                "first": date,
+                "last": date,
+                "encoding": read.get("encoding"),
+                "language": read.get("language"),
+            }
+        )
     return pl.DataFrame(rows, schema=Sources.schema).sort("source")
 
 

@@ -11,8 +11,8 @@ from typing import Final
 import polars as pl
 
 from backstory.base.ids import WRITTEN_PREFIX, is_written
-from backstory.ingest.documents.file_rules import FileRules
-from backstory.ingest.documents.files import FolderListing, Outcome, list_files, put_below
+from backstory.ingest.documents.files import DocumentFolder, FileRules
+from backstory.ingest.walk import Listing, Skipped
 
 DRAFT_SUFFIX: Final = ".draft.md"
 """End of the name of a draft that lies beside a post which a person has edited."""
@@ -55,14 +55,16 @@ def name_source(folder: str, uri: str) -> str:
     return f"{PurePosixPath(locate(uri, folder))}{below}"
 
 
-def list_written(folder: Path, name: str) -> FolderListing:
+def list_written(folder: Path, name: str) -> Listing:
     """List the written posts of a workspace."""
-    listing = put_below(list_files(folder, FileRules(pattern="*.md")), f"{WRITTEN_PREFIX}{name}/")
+    listing = (
+        DocumentFolder(folder, FileRules(pattern="*.md")).list_all().put_below(f"{WRITTEN_PREFIX}{name}/")
+    )
     drafts = sorted(file.uri for file in listing.files if file.uri.endswith(DRAFT_SUFFIX))
     return replace(
         listing,
         files=tuple(file for file in listing.files if not file.uri.endswith(DRAFT_SUFFIX)),
-        left_out=(*listing.left_out, *(Outcome(uri, "ignored", _DRAFT_BESIDE) for uri in drafts)),
+        skipped=(*listing.skipped, *(Skipped(uri, "ignored", _DRAFT_BESIDE) for uri in drafts)),
     )
 
 

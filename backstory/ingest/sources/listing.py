@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
@@ -12,24 +11,17 @@ from typing import Final
 from backstory.base.environment import BUCKET_VARIABLE
 from backstory.base.errors import ReadError
 from backstory.base.ids import digest
-from backstory.base.sandbox import ReadingLimits
 from backstory.base.telemetry import log_event
 from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.ingest.documents.file_rules import make_rules
-from backstory.ingest.documents.files import (
-    FolderListing,
-    Outcome,
-    join_listings,
-    list_file,
-    list_files,
-    put_below,
-)
+from backstory.ingest.documents.files import DocumentFolder, make_rules
+from backstory.ingest.documents.reader import find_limits
 from backstory.ingest.documents.written import SOURCE_MARK
 from backstory.ingest.sources.addresses import AddressRemote, PagesRemote
 from backstory.ingest.sources.drive import DriveRemote
 from backstory.ingest.sources.drive_calls import DriveCalls
 from backstory.ingest.sources.mirror import Remote, last_update, list_mirror, update_mirror
 from backstory.ingest.sources.roots import Source, list_sources
+from backstory.ingest.walk import Listing, Skipped
 from backstory.settings.inputs import DocumentSettings
 from backstory.settings.paths import WorkspacePaths
 
@@ -38,7 +30,7 @@ SYNC_SECONDS: Final = 3600
 logger = logging.getLogger(__name__)
 
 
-def list_documents(workspace: WorkspacePaths, apart: Collection[Path]) -> FolderListing:
+def list_documents(workspace: WorkspacePaths, apart: Collection[Path]) -> Listing:
     """List the files of the folder of documents and of all further sources.
 
     A source whose root lies in another one, or in the folder of documents, is read by itself alone.
@@ -47,29 +39,27 @@ def list_documents(workspace: WorkspacePaths, apart: Collection[Path]) -> Folder
     settings, folder = workspace.settings.documents, workspace.documents_dir
     elsewhere = [*apart, *(source.root for source in sources)]
     others = [_list_source(source, settings, [*elsewhere, folder]) for source in sources]
-    return join_listings(list_files(folder, make_rules(settings), elsewhere), *others)
+    return DocumentFolder(folder, make_rules(settings)).list_all(elsewhere).join(*others)
 
 
-def hash_listing(listing: FolderListing, hashes: FileHashes) -> str:
+def hash_listing(listing: Listing, hashes: FileHashes) -> str:
     """Hash every listed file by its content, a member by that of its archive, and all others by what is said of them.
 
     An unreadable file counts by the reason.
     """
-    entries = [f"{entry.uri} {entry.status} {entry.reason}" for entry in listing.left_out]
+    entries = [f"{entry.uri} {entry.status} {entry.reason}" for entry in listing.skipped]
     contents: dict[Path, str] = {}
     for file in listing.files:
         if file.path not in contents:
             try:
-                contents[file.path] = hashes.hash(os.fspath(file.path), file.open)
-            except FileNotFoundError:
-                contents[file.path] = "gone"
+                contents[file.path] = hashes.hash(file)
             except ReadError as error:
                 contents[file.path] = str(error)  # reading the documents reports this file
         entries.append(f"{file.uri} {contents[file.path]}")
     return digest(sorted(entries))
 
 
-def _list_source(source: Source, documents: DocumentSettings, apart: Collection[Path]) -> FolderListing:
+def _list_source(source: Source, documents: DocumentSettings, apart: Collection[Path]) -> Listing:
     """List the files of one source; one that cannot be reached is a failed entry, and its files are unknown."""
     settings = source.settings
     rules = make_rules(documents, settings)
@@ -77,17 +67,17 @@ def _list_source(source: Source, documents: DocumentSettings, apart: Collection[
         if settings.is_remote:
             found = list_mirror(source.root, source.name, rules)
         elif source.root.is_dir():
-            found = list_files(source.root, rules, apart)
+            found = DocumentFolder(source.root, rules).list_all(apart)
         else:
             source.root.stat()
-            found = list_file(source.root, rules)
+            found = DocumentFolder(source.root.parent, rules).list_named([source.root.name])
     except OSError as error:
         reason = (
             f"{settings.path or source.root} cannot be reached ({error.strerror}); its earlier documents are kept. "
             "Make it available, or remove the source"
         )
-        found = FolderListing(False, (), (Outcome("", "failed", reason, hides_files=True),))
-    return put_below(found, f"{source.name}{SOURCE_MARK}", settings.kind, settings.tenant)
+        found = Listing(False, (), (Skipped("", "failed", reason, hides_files=True),))
+    return found.put_below(f"{source.name}{SOURCE_MARK}", settings.kind, settings.tenant)
 
 
 def require_packages(workspace: WorkspacePaths) -> None:
@@ -98,7 +88,7 @@ def require_packages(workspace: WorkspacePaths) -> None:
 def fetch_sources(workspace: WorkspacePaths) -> None:
     """Fetch what has changed in the sources that lie elsewhere. The next listing reports what cannot be fetched."""
     documents = workspace.settings.documents
-    limits = ReadingLimits(documents.read_seconds, documents.read_megabytes)
+    limits = find_limits(documents)
     for source, remote in _open_remotes(workspace):
         rules = make_rules(documents, source.settings)
         state = update_mirror(source.root, source.settings.origin, remote, rules, limits.most_bytes)

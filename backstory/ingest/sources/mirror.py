@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from backstory.base.errors import ReadError
 from backstory.base.files.atomic import exclusive_temporary, flush, write_file
 from backstory.base.progress import announce, announce_name
-from backstory.ingest.documents.file_rules import IGNORE_FILE, FileRules
-from backstory.ingest.documents.files import FolderListing, Outcome, list_files
-from backstory.ingest.documents.opening import require_size
+from backstory.ingest.documents.files import IGNORE_FILE, DocumentFolder, FileRules
+from backstory.ingest.opening import require_size
 from backstory.ingest.sources.roots import COPIES
+from backstory.ingest.walk import Listing, Skipped
 
 _INCOMING: Final = "incoming"
 _STATE: Final = "state.json"
@@ -101,7 +101,7 @@ def update_mirror(
         return state
 
 
-def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
+def list_mirror(folder: Path, name: str, rules: FileRules) -> Listing:
     """List the copies, and what is not among them."""
     state = read_state(folder)
     if state.problem:
@@ -109,19 +109,19 @@ def list_mirror(folder: Path, name: str, rules: FileRules) -> FolderListing:
             f"the source {name} cannot be reached: {state.problem}. Its earlier documents are kept; make it "
             "available, or remove the source"
         )
-        return FolderListing(False, (), (Outcome("", "failed", reason, hides_files=True),))
-    found = list_files(folder / COPIES, rules)
-    listed = {entry.uri for entry in found.left_out}
-    return FolderListing(
+        return Listing(False, (), (Skipped("", "failed", reason, hides_files=True),))
+    found = DocumentFolder(folder / COPIES, rules).list_all()
+    listed = {entry.uri for entry in found.skipped}
+    return Listing(
         present=True,
         # A file may be a member of a copy.
         files=tuple(
-            file for file in found.files if file.path.relative_to(file.folder).as_posix() not in state.failed
+            file for file in found.files if file.path.relative_to(file.root).as_posix() not in state.failed
         ),
-        left_out=(
-            *found.left_out,
-            *(Outcome(path, "ignored", why) for path, why in state.ignored.items() if path not in listed),
-            *(Outcome(path, "failed", why, hides_files=True) for path, why in state.failed.items()),
+        skipped=(
+            *found.skipped,
+            *(Skipped(path, "ignored", why) for path, why in state.ignored.items() if path not in listed),
+            *(Skipped(path, "failed", why, hides_files=True) for path, why in state.failed.items()),
         ),
     )
 

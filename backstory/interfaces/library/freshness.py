@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,8 +16,8 @@ from backstory.base.errors import BackstoryError, NoIndexError, ReadError
 from backstory.base.ids import digest
 from backstory.base.wording import count
 from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.ingest.documents.files import DocumentFile
 from backstory.ingest.documents.written import is_unlisted, name_source
+from backstory.ingest.walk import ListedFile
 from backstory.interfaces.library.results import IndexReport, State
 from backstory.pipeline.history.history import LOST, RUNNING
 from backstory.pipeline.workspace import Workspace
@@ -71,7 +70,7 @@ class FileChanges:
         hashes, listing = self._hashes[1], self._workspace.list_documents()
         found: dict[str, Found] = {
             entry.uri: ("failed" if entry.status == "failed" else "skipped", entry.reason)
-            for entry in listing.left_out
+            for entry in listing.skipped
         }
         for file in listing.files:
             known, revision = contents.get(file.uri), searched.get(file.uri)
@@ -89,10 +88,9 @@ class FileChanges:
                 found[file.uri] = ("pending", _UNSEARCHED)
             else:
                 found[file.uri] = ("read", reason)
-        unlisted = frozenset(listing.unlisted)
         for uri in searched.keys() - found.keys():
             _, reason = outcomes.get(name_source(folder, uri), ("", None))
-            found[uri] = ("read", reason) if is_unlisted(uri, unlisted) else ("removed", _GONE)
+            found[uri] = ("read", reason) if is_unlisted(uri, listing.unlisted) else ("removed", _GONE)
         return found
 
     def list_pending(self, searched: Mapping[str, str]) -> list[str]:
@@ -146,23 +144,22 @@ def _read_tables(workspace: Workspace) -> tuple[dict[str, str], dict[str, tuple[
     return dict(last.select("uri", "content_hash").iter_rows()), outcomes
 
 
-def _hash(file: DocumentFile, known: str | None, hashes: FileHashes) -> str:
+def _hash(file: ListedFile, known: str | None, hashes: FileHashes) -> str:
     """Return the hash of a file's content; of an archive that has not changed, what is known of its member."""
-    path = os.fspath(file.path)
     try:
         if file.archive is None:
-            return hashes.hash(path, file.open)
-        if known is not None and hashes.find(path) is not None:
+            return hashes.hash(file)
+        if known is not None and hashes.find(file.path) is not None:
             return known
         return hashlib.sha256(file.read()).hexdigest()
-    except (ReadError, FileNotFoundError):
+    except ReadError:
         return ""
 
 
 def name_state(workspace: Workspace) -> str:
     """Name the state of the files by their names, sizes and times of change; no file is read."""
     listing = workspace.list_documents()
-    lines = [f"{entry.uri} {entry.status} {entry.reason}" for entry in listing.left_out]
+    lines = [f"{entry.uri} {entry.status} {entry.reason}" for entry in listing.skipped]
     for file in listing.files:
         try:
             found = file.path.stat()

@@ -17,8 +17,8 @@ from backstory.base.ids import is_written
 from backstory.base.progress import STEP_OF_TABLES, announce
 from backstory.index.search import open_index
 from backstory.index.snapshot import current_version
-from backstory.ingest.chats.export_files import list_files
-from backstory.ingest.documents.file_rules import IGNORE_FILE
+from backstory.ingest.chats.export_files import list_exports
+from backstory.ingest.documents.files import IGNORE_FILE
 from backstory.ingest.documents.written import SOURCE_MARK, name_source
 from backstory.ingest.sources.roots import (
     Source,
@@ -29,6 +29,7 @@ from backstory.ingest.sources.roots import (
     remove_source,
     require_apart,
 )
+from backstory.ingest.walk import Listing
 from backstory.interfaces.library.added_texts import (
     check_texts,
     inspect_text,
@@ -69,9 +70,8 @@ def make_tables(
     model embedded, and the failures, one sentence each.
     """
     if chats:  # there is nothing to read without exports, and without messages of earlier ones
-        listed = list_files(workspace.chats_dir) if workspace.chats_dir.is_dir() else []
-        is_there = any(file.status != "ignored" for file in listed)
-        chats = is_there or bool(workspace.tables.keys(MessagesStage.table))
+        listed = list_exports(workspace.chats_dir) if workspace.chats_dir.is_dir() else Listing(present=False)
+        chats = bool(listed.files or listed.unlisted or workspace.tables.keys(MessagesStage.table))
     total = len(CORPUS) + len(STAGES) * chats
     documents = Run([], TABLES_OF_DOCUMENTS, BY_LIBRARY_FACE)
     accepting = replace(workspace, accept_removals=True) if accept_removals else workspace

@@ -14,11 +14,9 @@ from pydantic import Field
 from backstory.base.errors import InputError
 from backstory.base.files.atomic import exclusive_temporary, flush, publish, temporary_path
 from backstory.base.ids import document_id_of
-from backstory.base.sandbox import ReadingLimits
-from backstory.ingest.documents.file_rules import make_rules
-from backstory.ingest.documents.opening import is_archive
-from backstory.ingest.documents.parsed_document import list_titles
-from backstory.ingest.documents.reader import READERS, find_reader
+from backstory.ingest.documents.files import make_rules
+from backstory.ingest.documents.reader import find_limits, find_reader, list_titles
+from backstory.ingest.opening import is_archive
 from backstory.interfaces.service.file_names import check_file_name, fold_file_name
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.found import Result
@@ -126,15 +124,14 @@ def _check(workspace: Workspace, upload: Upload) -> str:
     """Return the name under which a file is stored, if it would be read there."""
     name = check_file_name(upload.name)
     settings = workspace.settings.documents
-    most = ReadingLimits(settings.read_seconds, settings.read_megabytes).most_bytes
+    most = find_limits(settings).most_bytes
     if upload.size > most:
         raise InputError(
             f"{name} has {upload.size:,} bytes, and at most {most:,} can be read; split it", code="too_large"
         )
-    if find_reader(name, READERS) is None and not is_archive(name):
-        known = list_titles(READERS)
+    if find_reader(name) is None and not is_archive(name):
         raise InputError(
-            f"{name} is of no format that is read; save its text as one of these: {known}",
+            f"{name} is of no format that is read; save its text as one of these: {list_titles()}",
             code="unsupported_format",
         )
     reason = make_rules(settings).explain_with_folders(f"{UPLOADS_FOLDER}/{name}")

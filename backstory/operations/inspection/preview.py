@@ -16,20 +16,19 @@ from backstory.base.errors import BackstoryError, InputError, WorkspaceError
 from backstory.base.local_times import localize
 from backstory.base.wording import count
 from backstory.index.chunks import cut_document_chunks
-from backstory.ingest.chats.export_files import describe_file
+from backstory.ingest.chats.export_files import ExportFolder
 from backstory.ingest.chats.exports import RAW_SCHEMA, ExportRead, read_exports, read_listed_exports
 from backstory.ingest.chats.formats.registry import CHAT_FORMATS
 from backstory.ingest.chats.message_ids import assign_message_ids
 from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.ingest.documents.file_rules import make_rules
-from backstory.ingest.documents.files import join_listings, list_file, list_files
+from backstory.ingest.documents.files import DocumentFolder, make_rules
 from backstory.ingest.documents.folder import DocumentRead, read_listed_documents
 from backstory.ingest.documents.formats.texts import PLAIN_TEXT
-from backstory.ingest.documents.opening import is_archive
 from backstory.ingest.documents.pages import IMAGE
 from backstory.ingest.documents.reader import READERS, find_reader
 from backstory.ingest.documents.written import name_source
 from backstory.ingest.file_kinds import names_chat
+from backstory.ingest.opening import is_archive
 from backstory.ingest.privacy.erasure_list import leave_out, leave_out_documents, read_forgotten
 from backstory.ingest.sources.listing import list_documents
 from backstory.models.choice import make_embedder
@@ -257,10 +256,11 @@ def _read_place(folder: Path, members: Sequence[Path] | None, settings: Settings
     rules = make_rules(documents)
     if members is None:
         read = read_exports(folder, chats)
-        listing = list_files(folder, rules)
+        listing = DocumentFolder(folder, rules).list_all()
     else:
-        read = read_listed_exports([describe_file(path, path.name) for path in members], chats)
-        listing = join_listings(*(list_file(path, rules) for path in members))
+        names = [path.name for path in members]
+        read = read_listed_exports(ExportFolder(folder).list_named(names), chats)
+        listing = DocumentFolder(folder, rules).list_named(names)
     of_chats, messages = _describe_chats(read, chats.folder)
     rows = {row["source"]: row for row in of_chats}
     others = {name for name, row in rows.items() if not _is_chat(row)}
@@ -276,7 +276,7 @@ def _read_place(folder: Path, members: Sequence[Path] | None, settings: Settings
     listing = replace(
         listing,
         files=tuple(file for file in listing.files if is_other(file.uri)),
-        left_out=tuple(entry for entry in listing.left_out if is_other(entry.uri)),
+        skipped=tuple(entry for entry in listing.skipped if is_other(entry.uri)),
     )
     # Next to chats, a picture was sent in a chat; alone or next to documents, it belongs to a document.
     has_chat = any(row["format"] for name, row in rows.items() if name not in others)

@@ -33,13 +33,13 @@ from backstory.index.milvus import is_served
 from backstory.index.posts import with_posts
 from backstory.index.snapshot import current_version, find_damage, prune, read_manifest
 from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.ingest.documents.files import FolderListing
 from backstory.ingest.documents.folder import DocumentRead, name_reading, read_listed_documents
 from backstory.ingest.documents.reader import READERS
 from backstory.ingest.documents.rows import DRAFT
 from backstory.ingest.documents.written import drop_former_posts, list_written, name_source
 from backstory.ingest.privacy.erasure_list import leave_out_documents, read_forgotten
 from backstory.ingest.sources.listing import fetch_sources, hash_listing
+from backstory.ingest.walk import Listing
 from backstory.models.embeddings.protocol import Vectors
 from backstory.models.failures import hide_quotes
 from backstory.pipeline.chats.copies import clear_copies_of_documents
@@ -137,7 +137,7 @@ class DocumentsStage(Stage):
             add_counts(self.counts, {"notice": notice})
 
     @cached_property
-    def _listing(self) -> FolderListing:
+    def _listing(self) -> Listing:
         return self.workspace.list_documents()
 
     @cached_property
@@ -147,7 +147,7 @@ class DocumentsStage(Stage):
 
 
 def read_documents(
-    workspace: Workspace, listing: FolderListing, hashes: FileHashes
+    workspace: Workspace, listing: Listing, hashes: FileHashes
 ) -> tuple[DocumentRead, pl.DataFrame | None]:
     """Read the documents as they are to be stored, and the table as it is; None if that cannot be read.
 

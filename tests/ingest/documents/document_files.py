@@ -1,10 +1,16 @@
 """Writes the files of a folder of documents, and tells what became of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from backstory.ingest.documents.folder import DocumentRead
+import polars as pl
+
+from backstory.ingest.documents.files import DocumentFolder, make_rules
+from backstory.ingest.documents.folder import DocumentRead, read_listed_documents
+from backstory.ingest.documents.parsed_document import DocumentFormat
+from backstory.ingest.documents.reader import READERS
+from backstory.settings.inputs import DocumentSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Sources
 
@@ -24,6 +30,22 @@ def _write_files(folder: Path, files: Mapping[str, str | bytes]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     return folder
+
+
+def read_documents(
+    folder: Path,
+    settings: DocumentSettings,
+    previous: pl.DataFrame | None = None,
+    *,
+    previous_reading: str = "",
+    apart: Sequence[Path] = (),
+    readers: Sequence[DocumentFormat] = READERS,
+) -> DocumentRead:
+    """Read every document of a folder, by the rules of the settings."""
+    listing = DocumentFolder(folder, make_rules(settings)).list_all(apart)
+    return read_listed_documents(
+        listing, settings, previous, previous_reading=previous_reading, readers=readers
+    )
 
 
 def states(found: DocumentRead, below: str = "") -> dict[str, tuple[str, str | None]]:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from backstory.ingest.documents import opening
-from backstory.ingest.documents.files import list_files
-from backstory.ingest.documents.folder import DocumentRead, read_documents
+from backstory.ingest import opening
+from backstory.ingest.documents.files import DocumentFolder
+from backstory.ingest.documents.folder import DocumentRead
 from backstory.ingest.zips import ZipLimits
 from backstory.settings.inputs import DocumentSettings
-from tests.ingest.documents.document_files import make_writer, states
+from tests.ingest.documents.document_files import make_writer, read_documents, states
 
 DEFAULTS = DocumentSettings()
 BELOW = "posts/pack.zip/"
@@ -179,7 +179,7 @@ def test_one_archive_at_a_time_is_held_open(tmp_path: Path) -> None:
     packs = {f"{number}.zip": pack({"a.md": f"# {number}\n", "b.md": "# B\n"}) for number in range(5)}
     folder = make_writer(tmp_path)(packs)
     before = len(list(Path("/dev/fd").iterdir()))
-    listing = list_files(folder)
+    listing = DocumentFolder(folder).list_all()
     assert len(list(Path("/dev/fd").iterdir())) <= before + 1
     assert [file.read() for file in listing.files[::-1]][::2] == [b"# B\n"] * 5
     assert sorted(read_documents(folder, DEFAULTS).documents["title"]) == sorted([*"01234", *["B"] * 5])

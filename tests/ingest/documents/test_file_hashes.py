@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstory.ingest.documents.file_hashes import FileHashes
+from backstory.ingest.walk import ListedFile
 from backstory.storage.tables.catalog import Catalog
 from tests.workspaces import open_tables
 
@@ -27,14 +28,18 @@ def path(tmp_path: Path) -> Path:
 def remember(catalog: Catalog, *paths: Path, settled_seconds: float = -3600) -> None:
     hashes = FileHashes(catalog, settled_seconds=settled_seconds)
     for path in paths:
-        hashes.hash(str(path))
+        hashes.hash(list_file(path))
     hashes.save()
+
+
+def list_file(path: Path) -> ListedFile:
+    return ListedFile(path.name, path, path.parent.resolve())
 
 
 def hash_again(catalog: Catalog, path: Path) -> tuple[str, int]:
     """Give the hash of a file, and how many files were read for it."""
     hashes = FileHashes(catalog)
-    return hashes.hash(str(path)), hashes.read
+    return hashes.hash(list_file(path)), 1 - hashes.unchanged
 
 
 def test_an_unchanged_file_is_not_read_again(path: Path, catalog: Catalog) -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from backstory.base.errors import SettingsError
-from backstory.ingest.documents.folder import read_documents
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.ingest.documents.reader import read_document
 from backstory.settings.inputs import DocumentSettings
@@ -21,7 +20,7 @@ from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Documents, Sources
 from backstory.storage.tables.tables import encode_rows
 from tests.errors import raises
-from tests.ingest.documents.document_files import Write, make_writer
+from tests.ingest.documents.document_files import Write, make_writer, read_documents
 from tests.ingest.documents.document_files import states as list_states
 from tests.long_tests import some
 
@@ -241,7 +240,7 @@ def test_links_that_leave_the_folder_are_refused_and_others_followed(write: Writ
     assert "Secret" not in str(documents.to_dicts())
     rows = list_states(read_documents(folder, DEFAULTS))
     assert rows["posts/leaving.md"][0] == rows["posts/folder/"][0] == "failed"
-    assert "link to a folder outside the folder of documents" in str(rows["posts/folder/"][1])
+    assert "link that leaves the folder" in str(rows["posts/folder/"][1])
 
 
 def test_a_pipe_is_not_waited_for(write: Write) -> None:
@@ -250,12 +249,13 @@ def test_a_pipe_is_not_waited_for(write: Write) -> None:
     assert [row[:2] for row in states(read(folder))] == [("a.md", "ok"), ("pipe.md", "error")]
 
 
-def test_a_file_name_that_is_not_utf8_is_an_error_row(write: Write) -> None:
+def test_a_file_whose_name_is_not_utf8_fails(write: Write) -> None:
     folder = write({"a.md": "Text"})
     Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.md")).write_text("Text", encoding="utf-8")
-    documents = read(folder)
-    assert documents.select("uri", "status").rows() == [("a.md", "ok"), ("caf\\xe9.md", "error")]
-    assert "not UTF-8; rename the file" in documents["error"][1]
+    found = read_documents(folder, DEFAULTS)
+    assert found.documents["uri"].to_list() == ["a.md"]
+    status, reason = list_states(found)["posts/caf\\xe9.md"]
+    assert (status, "not UTF-8; rename the file" in str(reason)) == ("failed", True)
 
 
 def test_a_folder_that_is_not_there_holds_no_documents(write: Write) -> None:

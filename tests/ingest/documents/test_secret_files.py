@@ -5,9 +5,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.ingest.documents.folder import read_documents
 from backstory.settings.inputs import DocumentSettings
-from tests.ingest.documents.document_files import make_writer, states
+from tests.ingest.documents.document_files import make_writer, read_documents, states
 
 KEYS = {
     "a private key": "-----BEGIN OPENSSH " + "PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n",

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.ingest.documents.folder import read_documents
 from backstory.settings.inputs import DocumentSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Sources
-from tests.ingest.documents.document_files import Write, make_writer, states
+from tests.ingest.documents.document_files import Write, make_writer, read_documents, states
 
 DEFAULTS = DocumentSettings()
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj"

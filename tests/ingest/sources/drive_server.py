@@ -18,7 +18,7 @@ import requests
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from backstory.ingest.documents.file_rules import FileRules
+from backstory.ingest.documents.files import FileRules
 from backstory.ingest.sources.drive import DriveRemote
 from backstory.ingest.sources.drive_calls import DriveCalls
 from backstory.ingest.sources.mirror import MirrorState, update_mirror

@@ -10,8 +10,7 @@ import pytest
 
 from backstory.base.errors import ReadError, SettingsError, StoppedError
 from backstory.base.progress import listening
-from backstory.ingest.documents.file_rules import FileRules
-from backstory.ingest.documents.files import FolderListing
+from backstory.ingest.documents.files import FileRules
 from backstory.ingest.documents.folder import read_listed_documents
 from backstory.ingest.documents.written import is_unlisted
 from backstory.ingest.sources.addresses import describe_failure, name_page
@@ -23,6 +22,7 @@ from backstory.ingest.sources.mirror import (
     read_state,
     update_mirror,
 )
+from backstory.ingest.walk import Listing
 from backstory.pipeline.run.plan import is_fresh
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.inputs import DocumentSettings, SourceSettings
@@ -164,7 +164,7 @@ def test_a_source_that_was_never_fetched_says_so_and_a_run_is_not_spared(
 ) -> None:
     del bucket
     workspace = with_sources(WIKI)
-    [entry] = list_mirror(workspace.mirrors / "wiki", "wiki", FileRules()).left_out
+    [entry] = list_mirror(workspace.mirrors / "wiki", "wiki", FileRules()).skipped
     assert "the next run fetches it" in str(entry.reason)
     assert not is_fresh(workspace, ["2025-03-13"])
 
@@ -196,7 +196,7 @@ def update(folder: Path, remote: Scripted, name: str = "x") -> MirrorState:
     return update_mirror(folder, name, remote, FileRules(), MOST)
 
 
-def listed(folder: Path) -> FolderListing:
+def listed(folder: Path) -> Listing:
     return list_mirror(folder, "x", FileRules())
 
 
@@ -258,7 +258,9 @@ def test_a_failed_file_keeps_its_document_and_another_place_begins_anew(tmp_path
     update(tmp_path, remote)
     listing = listed(tmp_path)
     assert [file.uri for file in listing.files] == ["b.md"]
-    assert (listing.unlisted, [entry.status for entry in listing.left_out]) == (("a.md",), ["failed"])
+    assert [(entry.uri, entry.status, entry.hides_files) for entry in listing.skipped] == [
+        ("a.md", "failed", True)
+    ]
     update(tmp_path, Scripted({"c.md": b"# C\n"}), "y")
     assert copies(tmp_path) == {"c.md": b"# C\n"}
 
@@ -295,11 +297,11 @@ def test_a_damaged_record_is_fetched_again(tmp_path: Path) -> None:
     remote = Scripted({"a.md": b"# First\n"})
     update(tmp_path, remote)
     (tmp_path / "state.json").write_text("{", encoding="utf-8")
-    [entry] = listed(tmp_path).left_out
+    [entry] = listed(tmp_path).skipped
     assert "damaged" in str(entry.reason)
     update(tmp_path, remote)
     assert remote.downloads == ["a.md", "a.md"]
-    assert not listed(tmp_path).left_out
+    assert not listed(tmp_path).skipped
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from backstory.base.errors import SettingsError
-from backstory.ingest.documents.file_rules import FileRules
+from backstory.ingest.documents.files import FileRules
 from backstory.ingest.sources.mirror import list_mirror
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.inputs import SourceSettings
@@ -111,7 +111,7 @@ def test_a_drive_that_cannot_be_listed_keeps_its_copies_and_says_why(
     drive.refusals = list(answers)
     assert fetch(drive, tmp_path).problem == why
     assert copies(tmp_path) == {"a.md": b"# A\n"}
-    [entry] = list_mirror(tmp_path, "drive", FileRules()).left_out
+    [entry] = list_mirror(tmp_path, "drive", FileRules()).skipped
     assert (entry.status, why in str(entry.reason)) == ("failed", True)
 
 
@@ -131,7 +131,7 @@ def test_a_document_that_is_too_large_to_export_is_said(drive: Drive, tmp_path: 
         drive.address = address
         state = fetch(drive, tmp_path)
     assert "no document of more than 10 MB" in state.failed["a.md"]
-    assert list_mirror(tmp_path, "drive", FileRules()).unlisted == ("a.md",)
+    assert list_mirror(tmp_path, "drive", FileRules()).unlisted == {"a.md"}
 
 
 @pytest.mark.parametrize("drive", ["{}", "{folder: 'a b'}", "{files: ['x/../y']}"])

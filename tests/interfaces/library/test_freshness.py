@@ -10,7 +10,7 @@ import pytest
 
 from backstory.base.errors import NoIndexError
 from backstory.base.progress import listening
-from backstory.ingest.documents.files import DocumentFile
+from backstory.ingest.walk import ListedFile
 from backstory.interfaces.library.freshness import FileChanges
 from backstory.interfaces.library.library import Library
 from tests.errors import raises
@@ -132,5 +132,5 @@ def test_a_status_reads_no_file_that_a_run_has_read(
 ) -> None:
     monkeypatch.setattr("backstory.ingest.documents.file_hashes.SETTLED_SECONDS", -3600.0)
     library.index()
-    monkeypatch.setattr(DocumentFile, "read", lambda self: pytest.fail(f"{self.uri} is read"))
+    monkeypatch.setattr(ListedFile, "read", lambda self: pytest.fail(f"{self.uri} is read"))
     assert library.status().pending == ()

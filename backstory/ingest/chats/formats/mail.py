@@ -16,7 +16,7 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import IO, Final, cast
 
-from backstory.base.errors import InputError
+from backstory.base.errors import InputError, ReadError
 from backstory.ingest.chats.formats.mail_text import cut_quotes, read_html
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, Unread, name_chat
@@ -93,13 +93,10 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
                     yield Unread(
                         f"{place}it follows no standard of mails; export it again from another program"
                     )
-        except OSError as error:
+        except ReadError as error:
             if not opened.is_maildir:
                 raise
-            yield Unread(
-                f"{place}it cannot be opened ({error.strerror}); a mail that was moved or removed while the folder was "
-                "read is read where it is at the next run; else make it a file that may be read"
-            )
+            yield Unread(f"{place}{error}")
 
 
 def _split(opened: Opened, name: str) -> Iterator[bytes]:

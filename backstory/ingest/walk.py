@@ -1,0 +1,190 @@
+"""Walking a folder of chats or documents: the files that may be read, and the skipped entries with the reasons."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from io import BufferedReader
+from pathlib import Path, PurePosixPath
+from typing import TypeAlias
+from zipfile import ZipInfo
+
+from backstory.ingest.opening import LEAVING, Archive, open_inside
+
+Rule: TypeAlias = tuple[str, str]
+"""The status of an entry that is left out, as in the table ``sources``, and the reason."""
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    """A file that may be read, or a folder that is read as one, whose uri ends with ``/``.
+
+    ``uri`` is its path below the folder that was walked, escaped where it is not UTF-8; ``root`` is that folder with
+    links resolved, of which nothing outside is opened. ``kind`` and ``tenant`` are those of a source of documents.
+    ``is_vetted``: the settings let it be read though it may look like a secret. ``archive`` and ``member``: what it is
+    in a ZIP file, which ``path`` leads to.
+    """
+
+    uri: str
+    path: Path
+    root: Path
+    kind: str | None = None
+    tenant: str | None = None
+    is_vetted: bool = False
+    archive: Archive | None = field(default=None, compare=False)
+    member: ZipInfo | None = field(default=None, compare=False)
+
+    def read(self, size: int = -1, *, most_bytes: int | None = None) -> bytes:
+        """Read the file; raise ``ReadError`` if it cannot or must not be read, or has more bytes than the most."""
+        if self.archive is not None and self.member is not None:
+            return self.archive.read(self.member, size, most_bytes=most_bytes)
+        with open_inside(self.root, self.path, most_bytes=most_bytes) as file:
+            return file.read(size)
+
+    def open(self) -> AbstractContextManager[BufferedReader]:
+        """Open the file, or the archive that it is a member of; it raises as :meth:`read`."""
+        return open_inside(self.root, self.path)
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A file, or a folder whose files are not listed one by one, and why it is not read.
+
+    A folder's uri ends with ``/``, the walked folder itself is ``""``. ``hides_files``: its files are unknown, so that
+    what was read of them earlier is kept.
+    """
+
+    uri: str
+    status: str
+    reason: str
+    hides_files: bool = False
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files in and below a folder that may be read, and all skipped entries, both by uri."""
+
+    present: bool
+    files: tuple[ListedFile, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def unlisted(self) -> frozenset[str]:
+        """The uris of folders and files that could not be looked into, so that it is not known what they hold."""
+        return frozenset(entry.uri for entry in self.skipped if entry.hides_files)
+
+    def put_below(self, prefix: str, kind: str | None = None, tenant: str | None = None) -> Listing:
+        """Put a text before the uri of every entry, and give the files a kind and a tenant."""
+        placed = (replace(file, uri=f"{prefix}{file.uri}", kind=kind, tenant=tenant) for file in self.files)
+        skipped = (replace(entry, uri=f"{prefix}{entry.uri}") for entry in self.skipped)
+        return Listing(self.present, tuple(placed), tuple(skipped))
+
+    def join(self, *others: Listing) -> Listing:
+        """Add the files of other folders; the folders are present if one of them is."""
+        listings = (self, *others)
+        return Listing(
+            present=any(listing.present for listing in listings),
+            files=tuple(file for listing in listings for file in listing.files),
+            skipped=tuple(entry for listing in listings for entry in listing.skipped),
+        )
+
+
+class Folder:
+    """Lists a folder and its subfolders once, except linked and hidden ones.
+
+    Each file is an entry of its own, or is covered by a skipped folder above it. What is left out, and what is read as
+    one, a subclass knows.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Name the folder."""
+        self.root = folder.resolve()
+        self._files: list[ListedFile] = []
+        self._skipped: list[Skipped] = []
+
+    def explain(self, uri: str) -> Rule | None:
+        """Return the rule that leaves out a file or a folder; None if none does."""
+        raise NotImplementedError
+
+    def enter(self, here: Path, folders: list[str], names: list[str]) -> None:
+        """Look at the names in a folder first, and drop those of what is no entry."""
+        raise NotImplementedError
+
+    def take(self, file: ListedFile) -> None:
+        """Take a file that no rule leaves out."""
+        self._files.append(file)
+
+    def skip(self, uri: str, status: str, reason: str, *, hides_files: bool = False) -> None:
+        """Leave out an entry."""
+        self._skipped.append(Skipped(uri, status, reason, hides_files))
+
+    def name(self, path: Path, end: str = "") -> str:
+        """Return the uri of what lies below the folder, which itself has none."""
+        if path == self.root:
+            return ""
+        return f"{os.fsencode(path.relative_to(self.root)).decode('utf-8', 'backslashreplace')}{end}"
+
+    def list_all(self, apart: Collection[Path] = ()) -> Listing:
+        """List the folder without the files and folders that are read apart; one that is absent has no files."""
+        elsewhere = {path.resolve() for path in apart} - {self.root}
+        refused: list[OSError] = []
+        for place, folders, names in os.walk(self.root, onerror=refused.append):
+            here = Path(place)
+            self.enter(here, folders, names)
+            folders[:] = [
+                name for name in folders if here / name not in elsewhere and self._is_open(here / name)
+            ]
+            for path in map(here.joinpath, names):
+                if path not in elsewhere:
+                    self._add(path)
+        for error in refused:
+            if not isinstance(error, FileNotFoundError):
+                why = f"Backstory cannot list this folder ({error.strerror}) and reads nothing in it; make it readable"
+                self.skip(
+                    self.name(Path(error.filename), "/"), "failed", f"{why}, or move it", hides_files=True
+                )
+        return self._list_found(present=self.root.exists())
+
+    def list_named(self, names: Iterable[str]) -> Listing:
+        """List files of the folder as if it held no others."""
+        for name in names:
+            self._add(self.root / name)
+        return self._list_found(present=True)
+
+    def _list_found(self, *, present: bool) -> Listing:
+        files = sorted(self._files, key=lambda file: file.uri)
+        return Listing(present, tuple(files), tuple(sorted(self._skipped, key=lambda entry: entry.uri)))
+
+    def _is_open(self, folder: Path) -> bool:
+        """Return whether a folder is to be walked."""
+        uri = self.name(folder, "/")
+        rule = self.explain(uri)
+        if rule is None and folder.is_symlink():
+            is_inside = Path(os.path.realpath(folder)).is_relative_to(self.root)
+            rule = (
+                ("ignored", "link to a folder that is read at its own place")
+                if is_inside
+                else ("failed", LEAVING)
+            )
+        if rule is not None:
+            self.skip(uri, *rule)
+        return rule is None
+
+    def _add(self, path: Path) -> None:
+        uri = self.name(path)
+        rule = self.explain(uri)
+        if rule is None and uri != str(path.relative_to(self.root)):
+            rule = "failed", "the name is not UTF-8; rename the file or its folder"
+        if rule is None:
+            self.take(ListedFile(uri, path, self.root))
+        else:
+            self.skip(uri, *rule)
+
+
+def explain_hidden(uri: str) -> str | None:
+    """Return why a hidden file or folder is left out; None for any other."""
+    if not PurePosixPath(uri).name.startswith("."):
+        return None
+    return f"hidden {'folder' if uri.endswith('/') else 'file'}: its name begins with a dot"
