@@ -176,7 +176,7 @@ class Folder:
         uri = self.name(path)
         rule = self.explain(uri)
         if rule is None and uri != str(path.relative_to(self.root)):
-            rule = "failed", "the name is not UTF-8; rename the file or its folder"
+            rule = "failed", "the file name is not UTF-8; rename the file"
         if rule is None:
             self.take(ListedFile(uri, path, self.root))
         else:
