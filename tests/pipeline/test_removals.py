@@ -200,7 +200,7 @@ def test_an_unreadable_folder_of_chats_removes_nothing(
             os.chown(path, NOBODY, NOBODY)
     with shut(root / "chats" / "moths", 0), pytest.raises(RemovalError) as caught:
         rerun(open_workspace(root))
-    told = "- moths: 1 message of 1 day (2025-03-14); chats/moths/all.txt cannot be used (failed): the folder cannot"
+    told = "- moths: 1 message of 1 day (2025-03-14); chats/moths/all.txt cannot be used (failed): Backstory cannot"
     assert told in str(caught.value)
     rerun(open_workspace(root))
 
