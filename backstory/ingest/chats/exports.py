@@ -118,9 +118,7 @@ def read_listed_exports(listing: Listing, settings: ConversationSettings) -> Exp
     """Read the given files in the way of :func:`read_exports`."""
     started = time.perf_counter()
     read = [read_file(file, settings) for file in listing.files]
-    read += [
-        Export(source=entry.uri, status=entry.status, reason=entry.reason) for entry in listing.skipped
-    ]
+    read += [Export(source=entry.uri, status=entry.status, reason=entry.reason) for entry in listing.skipped]
     read.sort(key=lambda row: row.source)
     _judge_media(read)
     _tell_people_apart(read)

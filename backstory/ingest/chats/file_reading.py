@@ -27,7 +27,7 @@ from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
 from backstory.ingest.file_kinds import describe_unread_chat
 from backstory.ingest.limited_calls import call_limited
 from backstory.ingest.opening import open_inside
-from backstory.ingest.walk import ListedFile, Skipped
+from backstory.ingest.walk import ListedFile
 from backstory.ingest.zips import MAGIC
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.encoding import describe_encoding
