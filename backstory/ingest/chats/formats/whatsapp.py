@@ -9,8 +9,8 @@ import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.export import Export, complete_rows, unread_frame
-from backstory.ingest.chats.formats.whatsapp_header import BIDI_MARKS, find_headers, time_of_day
-from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages, find_told
+from backstory.ingest.chats.formats.whatsapp_header import find_headers, time_of_day
+from backstory.ingest.chats.formats.whatsapp_phrases import ANY_MARK, classify_messages, find_told
 from backstory.ingest.chats.opened import ChatFormat, Opened
 from backstory.ingest.chats.times import (
     FIRST_YEAR,
@@ -24,9 +24,19 @@ from backstory.ingest.text_lines import TextLines, decode_lines
 from backstory.settings.inputs import ConversationSettings
 
 _DATE_PARTS = ("first", "second", "third")
-_CLOSING_QUOTES = '[”“»"]'
 _MAX_AUTHOR_LENGTH = 100
 _AUTHOR = f"^(.{{1,{_MAX_AUTHOR_LENGTH}}}?):(?:[ \u00a0\u202f]|$)"
+_UNSAVED = r"^~\s+(\S)"
+"""Mark of a contact that the phone does not know, before the name."""
+
+_OPEN_QUOTE = r'„[^“”]*$|^[^„]*(?:“[^”]*|«[^»]*)$|^[^„"]*"(?:[^"]*"[^"]*")*[^"]*$'
+"""End of a text inside a quotation, as before the second colon of: Ann changed the subject to "Plan: B"."""
+
+_CLOSING_QUOTE = '[”“»"]'
+_NO_CHAT = (
+    "it looks like a chat of WhatsApp, but no line begins as a message of an author does; export the chat again as "
+    "text, or move the file out of the folder if it is no chat"
+)
 
 
 def parse_whatsapp(
@@ -36,13 +46,9 @@ def parse_whatsapp(
 
     It raises ``ReadError`` if the date order must be set, the dates belong to another calendar, or nobody speaks.
     """
-    written = lines.lines
-    headers = find_headers(written)
+    headers = find_headers(lines.lines)
     if headers.is_empty():
-        raise ReadError(
-            "no line begins as a WhatsApp message does; export the chat again as text",
-            code="unknown_format",
-        )
+        raise ReadError(_NO_CHAT, code="unknown_format")
     headers = _with_author(headers)
     dates = headers.select(pl.struct(_DATE_PARTS)).to_series().rle().struct["value"]
     try:
@@ -55,28 +61,24 @@ def parse_whatsapp(
     except ReadError as error:
         authors = frozenset(headers["author"].drop_nulls())
         raise ReadError(str(error), authors, code=error.code) from error
-    headers = _with_local_time(headers, order, latest_year)
-    blocks = _split_into_blocks(written, headers, lines.undecodable)
+    read = _join_lines(lines, _with_local_time(headers, order, latest_year))
     rows = (
-        blocks.filter(pl.col("reason").is_null())
-        .group_by("block", maintain_order=True)
+        read.filter(pl.col("reason").is_null())
+        .group_by("begins", maintain_order=True)
         .agg("text", pl.col("author", "local").first())
         .with_columns(pl.col("text").list.join("\n").str.strip_chars_end("\n"))
     )
-    rows = rows.with_columns(
-        local_to_utc(rows["local"], settings.timezone).alias("timestamp"),
-        pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"),
-    )
-    unread = blocks.filter(pl.col("reason").is_not_null()).select("line", "reason")
     if rows["author"].is_null().all() and rows["text"].str.contains("\n").any():
-        raise ReadError(
-            "its lines begin as those of WhatsApp do, but none of them names an author; export the chat "
-            "again as text, or move the file out of the folder if it is no chat",
-            code="unknown_format",
+        raise ReadError(_NO_CHAT, code="unknown_format")
+    rows = classify_messages(
+        rows.with_columns(
+            local_to_utc(rows["local"], settings.timezone).alias("timestamp"),
+            pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"),
         )
-    rows = classify_messages(rows)
-    if written.gather(headers["line"]).str.contains(HEADER).all():
+    )
+    if lines.lines.gather(headers["line"]).str.contains(HEADER).all():
         rows = clean_messages(rows)
+    unread = read.filter(pl.col("reason").is_not_null()).select(pl.col("line") + 1, "reason")
     return Export(
         rows=complete_rows(rows),
         unread=unread_frame(dict(unread.iter_rows())),
@@ -86,100 +88,62 @@ def parse_whatsapp(
     )
 
 
+def _with_author(headers: pl.DataFrame) -> pl.DataFrame:
+    """Split what follows each header into author and text; a line of the app has no author."""
+    written, text, rest = pl.col("written"), pl.col("text"), pl.col("rest")
+    split = headers.with_columns(written=rest.str.head(_MAX_AUTHOR_LENGTH + 2).str.extract(_AUTHOR, 1))
+    split = split.with_columns(
+        text=rest.str.slice(written.str.len_chars() + 2),
+        author=written.str.replace_all(ANY_MARK, "").str.strip_chars().str.replace(_UNSAVED, "$1"),
+    )
+    told = find_told(dict(split["author"].drop_nulls().value_counts().iter_rows()))
+    is_quote = written.str.contains(_OPEN_QUOTE) & text.str.contains(_CLOSING_QUOTE)
+    is_told = pl.col("author").is_in([*told, ""]) | is_quote.fill_null(value=False)
+    return split.with_columns(author=pl.when(~is_told).then("author")).with_columns(
+        text=pl.when(pl.col("author").is_null()).then(rest).otherwise(text.fill_null(""))
+    )
+
+
 def _with_local_time(headers: pl.DataFrame, order: DateOrder, latest_year: int) -> pl.DataFrame:
-    """Add ``local``, the time of each header, and ``reason`` where that time is impossible."""
+    """Add ``local``, the time of each header, null where there is no such time."""
     dates = headers.select(_DATE_PARTS).unique(maintain_order=True)
     days = [
         read_date((first, second, third), order, latest_year) for first, second, third in dates.iter_rows()
     ]
-    dates = dates.with_columns(day=pl.Series(days, dtype=pl.Date))
-    no_day = pl.format(
-        f"there is no day {{}} {{}} {{}} (in the order {order}) between {FIRST_YEAR}, when WhatsApp appeared, and "
-        f"{latest_year}, the year of the file",
-        *_DATE_PARTS,
+    wrong = (
+        f"there is no such date or time (in the order {order}) between {FIRST_YEAR}, when WhatsApp appeared, and "
+        f"{latest_year}, the year of the file"
     )
-    no_time = pl.format("there is no time {}:{}", "hour", pl.col("minute").cast(pl.String).str.zfill(2))
-    found = headers.join(dates, on=_DATE_PARTS, how="left", maintain_order="left")
-    return found.with_columns(time=time_of_day()).with_columns(
-        local=pl.col("day").cast(pl.Datetime("us")) + pl.col("time"),
-        reason=pl.coalesce(
-            pl.when(pl.col("day").is_null()).then(no_day),
-            pl.when(pl.col("time").is_null()).then(no_time),
-        ),
-    )
+    found = headers.join(
+        dates.with_columns(day=pl.Series(days, dtype=pl.Date)), on=_DATE_PARTS, maintain_order="left"
+    ).with_columns(local=pl.col("day").cast(pl.Datetime("us")) + time_of_day())
+    return found.with_columns(reason=pl.when(pl.col("local").is_null()).then(pl.lit(wrong)))
 
 
-def _split_into_blocks(
-    written: pl.Series, headers: pl.DataFrame, undecodable: dict[int, str]
-) -> pl.DataFrame:
-    """Assign each line to its block (the header before it), with a reason if the line cannot be read."""
-    line, reason, is_header = pl.col("line"), pl.col("reason"), pl.col("first_text").is_not_null()
-    undecoded = (
-        line.replace_strict(undecodable, default=None, return_dtype=pl.String) if undecodable else reason
-    )
-    broken = pl.when(is_header & reason.is_not_null()).then("line").when(is_header).then(0)
-    lines = (
-        pl.DataFrame({"text": written})
-        .with_row_index("line", offset=1)
-        .join(
-            headers.select(line + 1, "author", "first_text", "local", "reason"),
+def _join_lines(lines: TextLines, headers: pl.DataFrame) -> pl.DataFrame:
+    """Join each line to the header of its message, at ``begins``, with a reason if the line cannot be read."""
+    line, begins, reason = pl.col("line"), pl.col("begins"), pl.col("reason")
+    undecodable = (line + 1).replace_strict(lines.undecodable, default=None, return_dtype=pl.String)
+    joined = (
+        pl.DataFrame({"text": lines.lines})
+        .with_row_index("line")
+        .join_asof(
+            headers.select(
+                "line", "author", "local", reason=pl.coalesce(undecodable, reason), begins=line, first="text"
+            ),
             on="line",
-            how="left",
-            maintain_order="left",
         )
         .with_columns(
-            line.cast(pl.Int64),
-            reason=pl.coalesce(undecoded, "reason"),
-            text=pl.coalesce("first_text", "text"),
-            block=is_header.cum_sum(),
-        )
-        .with_columns(broken=broken.forward_fill())
-        .with_columns(
+            text=pl.when(line == begins).then("first").otherwise("text"),
             reason=pl.coalesce(
-                "reason",
-                pl.when(pl.col("block") == 0).then(pl.lit("stands before the first message")),
-                pl.when(pl.col("broken") > 0).then(
-                    pl.format("belongs to line {}, which cannot be read", "broken")
-                ),
-            )
+                undecodable,
+                reason,
+                pl.when(begins.is_null()).then(pl.lit("stands before the first message")),
+            ),
         )
     )
-    is_blank_outside = reason.is_not_null() & ~is_header & (pl.col("text").str.strip_chars() == "")
-    return lines.filter(~is_blank_outside).select("line", "block", "author", "text", "local", "reason")
-
-
-def _with_author(headers: pl.DataFrame) -> pl.DataFrame:
-    """Split what follows each header into author and text; a line of the app has no author."""
-    split = headers.with_columns(
-        author=pl.col("rest").str.head(_MAX_AUTHOR_LENGTH + 2).str.extract(_AUTHOR, 1)
-    ).with_columns(text=pl.col("rest").str.slice(pl.col("author").str.len_chars() + 2))
-    names = split["author"].drop_nulls().unique().to_list()
-    clean = {name: _clean_author(name) for name in names}
-    cleaned = split["author"].replace_strict(clean, default=None, return_dtype=pl.String)
-    told = find_told(dict(cleaned.drop_nulls().value_counts().iter_rows()))
-    clean = {name: None if author in told else author for name, author in clean.items()}
-    quoting = pl.col("author").is_in([name for name in names if _has_open_quote(name)])
-    is_sentence = quoting & pl.col("text").str.contains(_CLOSING_QUOTES).fill_null(value=False)
-    author = pl.col("author").replace_strict(clean, default=None, return_dtype=pl.String)
-    return split.with_columns(author=pl.when(~is_sentence).then(author)).with_columns(
-        first_text=pl.when(pl.col("author").is_null()).then("rest").otherwise(pl.col("text").fill_null(""))
-    )
-
-
-def _clean_author(name: str) -> str | None:
-    """Strip direction marks and the mark of an unsaved contact from a name."""
-    clean = "".join(character for character in name if character not in BIDI_MARKS).strip()
-    words = clean.split(maxsplit=1)
-    if len(words) > 1 and words[0] == "~":
-        return words[1]
-    return clean or None
-
-
-def _has_open_quote(name: str) -> bool:
-    """Return whether a name ends inside a quotation, as in: Ann changed the subject to "Plan: B"."""
-    if "„" in name:
-        return name.count("„") > name.count("“") + name.count("”")
-    return name.count("“") > name.count("”") or name.count("«") > name.count("»") or name.count('"') % 2 == 1
+    is_blank = (pl.col("text").str.strip_chars() == "") & line.ne_missing(begins)
+    return joined.filter(reason.is_null() | ~is_blank)
 
 
 def _find_text(opened: Opened) -> list[str]:
