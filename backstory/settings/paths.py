@@ -64,8 +64,8 @@ class WorkspacePaths:
     """Folder of the copies of sources that lie elsewhere."""
     secret = Place(".backstory/secret.key")
     """File of the key of the pseudonyms."""
-    archive = Place(".backstory/archive")
-    """Folder of the archive: messages that are kept after the exports lost them."""
+    archive = Place(".backstory/archive.parquet")
+    """File of the archive: messages that are kept after the exports lost them."""
     learned = Place(".backstory/learned.json")
     """File of what was learned about documents."""
     forgotten = Place(".backstory/forgotten.json")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,8 +17,8 @@ _LEAST_CHARACTERS: Final = 8
 """Shorter texts are no evidence that two exports belong together."""
 _LEAST_SHARED: Final = 3
 """Minimum number of texts that both exports hold once, at one difference of their clocks."""
-_LEAST_SHARES: Final = (0.2, 0.5)
-"""Minimum shares of messages in both exports, within the period that both cover: the lower and the higher."""
+_LEAST_SHARES: Final = (0.5, 0.2)
+"""Minimum shares of such texts in both exports, within the period that both cover: the higher and the lower."""
 _LEAST_SHARE_AT_OFFSET: Final = 0.6
 _LEAST_SHARE_OF_OFFSET: Final = 0.1
 _SAME_PERSON: Final = 0.8
@@ -35,7 +34,7 @@ _TERMS: Final = ("time", "author", "text", "kind")
 _MESSAGE: Final = ("time", "author", "kind", "norm")
 
 
-@dataclass(frozen=True)
+@dataclass
 class MergedExports:
     """Messages of all exports, with the names and clock of one leading export per conversation.
 
@@ -47,101 +46,122 @@ class MergedExports:
     """
 
     messages: pl.DataFrame
-    merges: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    renamed: Mapping[str, set[str]] = field(default_factory=dict)
-    alike: Mapping[str, str] = field(default_factory=dict)
+    merges: dict[str, tuple[str, str]] = field(default_factory=dict)
+    renamed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    alike: dict[str, str] = field(default_factory=dict)
 
 
 def merge_exports(messages: pl.DataFrame) -> MergedExports:
     """Unify names and clocks of the exports of a conversation: files of one subfolder, and copies by name.
 
     Two of them are merged if they share texts at a constant difference of time, a multiple of a quarter hour (another
-    time zone), and most messages of the period that both cover. A file in a subfolder leads, else the first by name.
+    time zone), and most texts of the period that both cover. A file in a subfolder leads, else the first by name.
     A message in both gets the leading export's time, author and text, so that both get one id. What only the other
     holds keeps its text; its time and author are converted. Exports that identify their messages are left as they are.
     """
-    is_identified = messages.select(pl.col("key").is_not_null().any().over("source")).to_series()
+    result = MergedExports(messages)
     placed = messages.with_row_index("place")
-    rows = placed.filter(~is_identified)
+    rows = placed.filter(pl.col("key").is_null().all().over("source"))
     if rows["source"].n_unique() < 2:
-        return MergedExports(messages)
+        return result
     rows = _normalize(rows)
     groups: dict[str, list[str]] = defaultdict(list)
     for source, name in sorted(rows.select("source", "conversation_id").unique().iter_rows(), key=_rank):
         groups[_split_copy(name)[0]].append(source)
     several = [source for sources in groups.values() if len(sources) > 1 for source in sources]
     parts = rows.filter(pl.col("source").is_in(several)).partition_by("source", as_dict=True)
-    leaders = []
+    changed = [placed.clear()]
     for sources in groups.values():
-        waiting = [_Export(parts[source,]) for source in sources if (source,) in parts]
+        waiting = [parts[source,] for source in sources if (source,) in parts]
         while waiting:
             leader, *others = waiting
-            waiting = leader.take_all(others)
-            leaders.append(leader)
-    merged = [frame.select(placed.columns) for leader in leaders for frame in leader.merged]
-    changed = pl.concat([placed.clear(), *merged])
-    whole = pl.concat([placed.join(changed, on="place", how="anti"), changed]).sort("place").drop("place")
-    renamed: dict[str, set[str]] = defaultdict(set)
-    for name, now in (pair for leader in leaders for pair in leader.renamed):
-        renamed[name].add(now)
-    merges = {source: merge for leader in leaders for source, merge in leader.merges.items()}
-    return MergedExports(whole, merges, renamed, _find_alike(rows, whole))
+            waiting = _take_all(leader, others, result, changed)
+    told = pl.concat(frame.select(placed.columns) for frame in changed)
+    whole = pl.concat([placed.join(told, on="place", how="anti"), told]).sort("place").drop("place")
+    result.messages, result.alike = whole, _find_alike(rows, whole)
+    return result
 
 
-class _Export:
-    """An export that may lead: its rows and, in its terms, what others that were merged into it hold beside them."""
-
-    def __init__(self, rows: pl.DataFrame) -> None:
-        self.source, self.conversation = rows["source"][0], rows["conversation_id"][0]
-        self.rows = rows
-        self.first, self.last = _span(rows)
-        self.merged: list[pl.DataFrame] = []
-        self.merges: dict[str, tuple[str, str]] = {}
-        self.renamed: list[tuple[str, str]] = []
-
-    def take_all(self, others: list[_Export]) -> list[_Export]:
-        """Merge the others that can be, some of them only after another, and return the rest."""
-        while len(rest := [other for other in others if not self._take(other)]) < len(others):
-            others = rest
-        return rest
-
-    def _take(self, other: _Export) -> bool:
-        """Bring another export into the terms of this one, unless the evidence is too weak."""
-        if max(self.first, other.first) - min(self.last, other.last) > _MOST_OFFSET:
-            return False
-        clocks = _compare_clocks(self.rows, other.rows)
-        if clocks.is_empty():
-            return False
-        there = other.rows.sort("time").join_asof(clocks, on="time", strategy="nearest")
-        there = there.with_columns(pl.col("time") - pl.col("offset"))
-        names = _find_names(self.rows, there)
-        there = there.with_columns(pl.col("author").replace(names))
-        pairs = _pair([self.rows, there], ["kind", "author", "norm"])
-        # Each phone writes media and lines of the app in its own language.
-        free_here = self.rows.join(pairs, left_on="place", right_on="model", how="anti")
-        free_there = there.join(pairs, on="place", how="anti")
-        wordless = [rows.filter(pl.col("kind") != "message") for rows in (free_here, free_there)]
-        pairs = pl.concat([pairs, _pair(wordless, ["kind", "author"])])
-        if not _share_enough(self.rows, there, pairs):
-            return False
-        models = self.rows.select(pl.col("place").alias("model"), pl.col(_TERMS).name.suffix("_here"))
-        told = there.join(pairs, on="place", how="left").join(models, on="model", how="left")
+def _take_all(
+    leader: pl.DataFrame, others: list[pl.DataFrame], result: MergedExports, changed: list[pl.DataFrame]
+) -> list[pl.DataFrame]:
+    """Bring other exports into the terms of a leading one, some only after another, and return the rest."""
+    source, conversation = leader.row(0, named=True)["source"], pl.lit(leader["conversation_id"][0])
+    rest = []
+    for other in others:
+        found = _compare(leader, other)
+        if found is None:
+            rest.append(other)
+            continue
+        there, names = found
+        models = leader.select(pl.col("place").alias("model"), pl.col(_TERMS).name.suffix("_here"))
+        told = there.join(_pair(leader, there), on="place", how="left").join(models, on="model", how="left")
         is_shared = pl.col("model").is_not_null()
         told = told.with_columns(
-            pl.lit(self.conversation).alias("conversation_id"),
+            conversation.alias("conversation_id"),
             *(pl.when(is_shared).then(f"{name}_here").otherwise(name).alias(name) for name in _TERMS),
-        ).with_columns(pl.col("time").cast(pl.Datetime("us", "UTC")).alias("timestamp"))
-        self.merged.append(told)
-        self.renamed += ((name, now) for name, now in names.items() if name != now)
-        self.merges[other.source] = self.source, _describe(told, is_shared)
-        self.rows = pl.concat([self.rows, told.filter(~is_shared).select(self.rows.columns)])
-        self.first, self.last = _span(self.rows)
-        return True
+        ).with_columns(timestamp=pl.col("time").cast(pl.Datetime("us", "UTC")))
+        changed.append(told)
+        result.merges[other["source"][0]] = source, _describe(told, is_shared)
+        for name, now in names.items():
+            if name != now:
+                result.renamed[name].add(now)
+        leader = pl.concat([leader, told.filter(~is_shared).select(leader.columns)])
+    return rest if len(rest) == len(others) else _take_all(leader, rest, result, changed)
 
 
-def _span(rows: pl.DataFrame) -> tuple[int, int]:
-    first, last = rows.select(pl.col("time").min().alias("first"), pl.col("time").max().alias("last")).row(0)
-    return first, last
+def _compare(here: pl.DataFrame, there: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]] | None:
+    """Put an export on the clock of another, with the names of people there; also return what each is called here.
+
+    It returns None if too few of the texts that stand once in both agree on a difference of the clocks, unless one
+    export holds all of the other as it is, or if too few texts of the period that both cover are in both.
+    """
+    once = _select_once(here.with_columns(source=pl.lit("")))
+    pairs = once.join(_select_once(there), on="norm", suffix="_there")
+    ahead = pl.col("time_there") - pl.col("time")
+    # Differences of clocks are those of time zones.
+    offset = (ahead + _QUARTER_HOUR // 2) // _QUARTER_HOUR * _QUARTER_HOUR
+    near = pairs.with_columns(offset=offset).filter(
+        (ahead - offset).abs() <= _MOST_APART, pl.col("offset").abs() <= _MOST_OFFSET
+    )
+    usual = near.filter(pl.len().over("offset") >= max(_LEAST_SHARED, _LEAST_SHARE_OF_OFFSET * len(near)))
+    if len(usual) < max(_LEAST_SHARED, _LEAST_SHARE_AT_OFFSET * len(pairs)):
+        sides = ((here, there), (there, here))
+        only = [one.join(other, on=_MESSAGE, how="anti", nulls_equal=True) for one, other in sides]
+        return (there.with_columns(offset=0), {}) if any(rows.is_empty() for rows in only) else None
+    clocks = usual.select("offset", time="time_there").sort("time")
+    there = there.sort("time").join_asof(clocks, on="time", strategy="nearest")
+    there = there.with_columns(pl.col("time") - pl.col("offset"))
+    said = [once, _select_once(there)]
+    first = max(rows.select(pl.col("time").min()).item() for rows in said) - _MOST_APART
+    last = min(rows.select(pl.col("time").max()).item() for rows in said) + _MOST_APART
+    covered = sorted(rows.filter(pl.col("time").is_between(first, last)).height for rows in said)
+    if any(len(usual) < share * texts for share, texts in zip(_LEAST_SHARES, covered, strict=True)):
+        return None
+    names = usual.group_by("author_there", "author").len()
+    names = names.filter(pl.col("len") >= _SAME_PERSON * pl.col("len").sum().over("author_there"))
+    known = dict(names.select("author_there", "author").iter_rows())
+    return there.with_columns(pl.col("author").replace(known)), known
+
+
+def _pair(here: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
+    """Pair equal rows of two exports in order of time, each once, if they are at most three minutes apart.
+
+    It returns their places: ``model`` of the one in the first export, and ``place`` of the one in the second.
+    """
+    on = ["kind", "author", "norm"]
+    listed = [rows.sort("time", "place").group_by(on).agg("time", "place") for rows in (here, there)]
+    both = listed[0].join(listed[1], on=on, suffix="_there", nulls_equal=True)
+    pairs = []
+    for times, places, times_there, places_there in both.drop(on).iter_rows():
+        first = 0
+        for time, place in zip(times_there, places_there, strict=True):
+            while first < len(times) and times[first] < time - _MOST_APART:
+                first += 1
+            if first < len(times) and times[first] <= time + _MOST_APART:
+                pairs.append((place, places[first]))
+                first += 1
+    return pl.DataFrame(pairs, schema={"place": pl.UInt32, "model": pl.UInt32}, orient="row")
 
 
 def _describe(told: pl.DataFrame, is_shared: pl.Expr) -> str:
@@ -175,76 +195,6 @@ def _select_once(rows: pl.DataFrame) -> pl.DataFrame:
     return long.filter(pl.len().over("source", "norm") == 1)
 
 
-def _compare_clocks(here: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
-    """Return by how much the clock of ``there`` is ahead at some of its times, by texts that stand once in both.
-
-    There is no row if too few of the texts agree on a difference, and one if an export holds all of the other as it is.
-    """
-    once = _select_once(here.with_columns(source=pl.lit("")))
-    pairs = once.join(_select_once(there), on="norm", suffix="_there")
-    ahead = pl.col("time_there") - pl.col("time")
-    # Differences of clocks are those of time zones.
-    offset = (ahead + _QUARTER_HOUR // 2) // _QUARTER_HOUR * _QUARTER_HOUR
-    pairs = pairs.select(time="time_there", ahead=ahead, offset=offset)
-    near = pairs.filter(
-        (pl.col("ahead") - pl.col("offset")).abs() <= _MOST_APART, pl.col("offset").abs() <= _MOST_OFFSET
-    )
-    usual = near.filter(pl.len().over("offset") >= max(_LEAST_SHARED, _LEAST_SHARE_OF_OFFSET * len(near)))
-    if len(usual) >= max(_LEAST_SHARED, _LEAST_SHARE_AT_OFFSET * len(pairs)):
-        return usual.select("time", "offset").sort("time")
-    shared = {
-        len(one.join(other, on=_MESSAGE, how="anti", nulls_equal=True))
-        for one, other in ((here, there), (there, here))
-    }
-    return pl.DataFrame({"time": [0], "offset": [0]}).head(0 in shared)
-
-
-def _find_names(here: pl.DataFrame, there: pl.DataFrame) -> dict[str, str]:
-    """Find what people are called here, by their name there, by the authors of shared texts."""
-    spoken = [rows.filter(pl.col("kind") == "message") for rows in (here, there)]
-    authors = here.select(pl.col("place").alias("model"), pl.col("author").alias("now"))
-    pairs = (
-        _pair(spoken, ["norm"])
-        .join(there.select("place", "author"), on="place")
-        .join(authors, on="model")
-        .drop_nulls()
-    )
-    counts = pairs.group_by("author", "now").len()
-    found = counts.filter(pl.col("len") >= _SAME_PERSON * pl.col("len").sum().over("author"))
-    return dict(found.select("author", "now").iter_rows())
-
-
-def _pair(sides: Sequence[pl.DataFrame], on: list[str]) -> pl.DataFrame:
-    """Pair rows of two exports with equal values in order of time, each once, if they are at most three minutes apart.
-
-    It returns their places: ``model`` of the one in the first export, and ``place`` of the one in the second.
-    """
-    listed = (rows.sort("time", "place").group_by(on).agg("time", "place") for rows in sides)
-    both = next(listed).join(next(listed), on=on, suffix="_there", nulls_equal=True)
-    pairs = []
-    for times, places, times_there, places_there in both.drop(on).iter_rows():
-        first = 0
-        for time, place in zip(times_there, places_there, strict=True):
-            while first < len(times) and times[first] < time - _MOST_APART:
-                first += 1
-            if first < len(times) and times[first] <= time + _MOST_APART:
-                pairs.append((place, places[first]))
-                first += 1
-    return pl.DataFrame(pairs, schema={"place": pl.UInt32, "model": pl.UInt32}, orient="row")
-
-
-def _share_enough(here: pl.DataFrame, there: pl.DataFrame, pairs: pl.DataFrame) -> bool:
-    """Return whether enough messages in the period that both exports cover are in both."""
-    said = [rows.filter(pl.col("kind") == "message") for rows in (here, there)]
-    if any(rows.is_empty() for rows in said):
-        return False
-    firsts, lasts = zip(*map(_span, said), strict=True)
-    in_both_periods = pl.col("time").is_between(max(firsts) - _MOST_APART, min(lasts) + _MOST_APART)
-    covered = sorted((rows.filter(in_both_periods).height for rows in said), reverse=True)
-    shared = said[1].join(pairs, on="place", how="semi").height
-    return all(shared >= share * count for share, count in zip(_LEAST_SHARES, covered, strict=True))
-
-
 def _find_alike(rows: pl.DataFrame, whole: pl.DataFrame) -> dict[str, str]:
     """Find exports many texts of which are in one of another conversation, too, which is named."""
     conversations = dict(whole.select("source", "conversation_id").unique().iter_rows())
@@ -263,7 +213,10 @@ def _find_alike(rows: pl.DataFrame, whole: pl.DataFrame) -> dict[str, str]:
 
 
 def _normalize(messages: pl.DataFrame) -> pl.DataFrame:
-    """Add ``time``, in microseconds, and ``norm``, the text without what differs by phone: mentions and marks."""
+    """Add ``time``, in microseconds, and ``norm``, the text without what differs by phone.
+
+    These are mentions and marks, and all words of the app, which speaks the language of the phone.
+    """
     mentions = sorted(
         (f"@{name}" for name in messages["author"].drop_nulls().unique()), key=len, reverse=True
     )
@@ -274,6 +227,6 @@ def _normalize(messages: pl.DataFrame) -> pl.DataFrame:
         .str.replace_all(f"[{BIDI_MARKS}]", "")
         .str.replace_all(r"\s+", " ")
         .str.strip_chars()
-        .fill_null("")
     )
-    return messages.with_columns(text.alias("norm"), pl.col("timestamp").dt.timestamp("us").alias("time"))
+    norm = pl.when(pl.col("kind") == "message").then(text).fill_null("")
+    return messages.with_columns(norm.alias("norm"), pl.col("timestamp").dt.timestamp("us").alias("time"))

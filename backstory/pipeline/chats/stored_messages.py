@@ -150,7 +150,7 @@ def _hide_names(workspace: Workspace, earlier: pl.DataFrame, names: Sequence[str
     if not _is_pseudonymous(earlier):
         raise WorkspaceError(
             f"messages that only {workspace.archive} holds have real names, since `privacy.pseudonyms` was off when a "
-            "run wrote them. Switch pseudonyms off again, or delete the folder and lose these messages",
+            "run wrote them. Switch pseudonyms off again, or delete the file and lose these messages",
             code="real_names",
         )
     is_named = pl.col("message_id").is_in(find_real_names(earlier, names)["message_id"].unique().implode())
