@@ -1,20 +1,40 @@
-"""Google Drive as a remote place: picked files, and a folder with its subfolders and what shortcuts lead to."""
+"""Google Drive as a remote place: picked files, and a folder with its subfolders and what shortcuts lead to.
+
+Calls are made by ``google-auth`` alone, since ``google-api-python-client`` brings 114 MB of descriptions of every other
+API.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any, Final, TypeAlias
+from functools import partial
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from backstory.base.errors import ReadError
+from backstory.base.environment import DRIVE_VARIABLE, Keys, find_key
+from backstory.base.errors import ReadError, TransientError, retry
 from backstory.base.extras import require_extra
 from backstory.ingest.sources.addresses import BYTES_AT_ONCE, naming_failures
-from backstory.ingest.sources.drive_calls import GONE, DriveCalls
 from backstory.ingest.sources.mirror import RemoteFile, RemoteListing
+
+if TYPE_CHECKING:
+    import requests
 
 Entry: TypeAlias = Mapping[str, Any]
 """A file, folder or shortcut, as Drive describes it."""
+
+ADDRESS: Final = "https://www.googleapis.com/drive/v3"
+READING_SCOPE: Final = "https://www.googleapis.com/auth/drive.readonly"
+"""What an account or a person permits: to read a Drive, and nothing else."""
+_GONE: Final = "source_gone"
+"""Code of the error of a call for what is not there or not shared, which Drive does not tell apart."""
+_TRANSIENT: Final = (408, 429, 500, 502, 503, 504)
+_LIMITS: Final = frozenset(["rateLimitExceeded", "userRateLimitExceeded"])
+_SECONDS: Final = 60
+_ATTEMPTS: Final = 5
 
 _GOOGLE: Final = "application/vnd.google-apps."
 _FOLDER: Final = f"{_GOOGLE}folder"
@@ -26,51 +46,91 @@ _EXPORTS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """What Google's own kinds are exported as, with the ending of the copy."""
 _FIELDS: Final = "id,name,mimeType,modifiedTime,md5Checksum,size,trashed,driveId,shortcutDetails(targetId)"
-_MOST_FOLDERS: Final = 10_000
 
 
 class DriveRemote:
     """Picked files, or all files of a folder and its subfolders. The folders are listed at each fetch."""
 
-    def __init__(self, files: Sequence[str], folder: str | None, calls: DriveCalls) -> None:
+    def __init__(self, files: Sequence[str], folder: str | None, keys: Keys | None) -> None:
         require_extra("drive", "a source of Google Drive", "download the files and name a local `path`")
         self._files = files
         self._folder = folder
-        self._calls = calls
+        self._keys = keys
+        self._session: requests.Session | None = None
 
     def list_files(self) -> RemoteListing:
         """List the files; one that Drive cannot give as a document is refused."""
-        walk = _Walk(self._calls)
-        refused = walk.pick(self._files) if self._folder is None else walk.begin(self._folder)
-        walk.go_on()
-        named = [(f"{place}{_name_copy(entry)}", entry) for place, entry in walk.found]
-        counts = Counter(path for path, _ in named)
+        walk = _Walk(self._ask)
+        refused = walk.pick(self._files) if self._folder is None else walk.enter(self._folder)
         files: dict[str, RemoteFile] = {}
-        for path, entry in named:
-            # Drive allows several files of one name in one folder.
-            target = path if counts[path] == 1 else _tell_apart(path, entry)
+        ignored: dict[str, str] = {}
+        counts = Counter(path for path, _, why in walk.found if not why)
+        for path, entry, why in walk.found:
             kind = str(entry["mimeType"])
-            if kind.startswith(_GOOGLE) and kind not in _EXPORTS:
+            # Drive allows several files of one name in one folder.
+            is_alone = path not in counts and path not in ignored if why else counts[path] == 1
+            target = path if is_alone else _tell_apart(path, entry)
+            if why:
+                ignored[target] = why
+            elif kind.startswith(_GOOGLE) and kind not in _EXPORTS:
                 what = kind.removeprefix(_GOOGLE)
                 refused[target] = f"Drive gives no document of this kind ({what}); save it as one"
-                continue
-            stamp = f"{entry['modifiedTime']} {entry.get('md5Checksum', '')}"
-            files[target] = RemoteFile(key=entry["id"], stamp=stamp, size=entry.get("size"), kind=kind)
-        ignored: dict[str, str] = {}
-        for place, entry, why in walk.ignored:
-            path = f"{place}{_name_copy(entry)}"
-            is_taken = path in files or path in refused or path in ignored
-            ignored[_tell_apart(path, entry) if is_taken else path] = why
+            else:
+                stamp = f"{entry['modifiedTime']} {entry.get('md5Checksum', '')}"
+                files[target] = RemoteFile(key=entry["id"], stamp=stamp, size=entry.get("size"), kind=kind)
         return RemoteListing(files=files, refused=refused, ignored=ignored)
 
     def read(self, file: RemoteFile) -> Iterator[bytes]:
         """Read the content of a file, or what a file of Google's own kinds is exported as."""
         if file.kind in _EXPORTS:
-            response = self._calls.get(f"files/{file.key}/export", {"mimeType": _EXPORTS[file.kind][0]})
+            response = self._get(f"files/{file.key}/export", {"mimeType": _EXPORTS[file.kind][0]})
         else:
-            response = self._calls.get(f"files/{file.key}", {"alt": "media"})
+            response = self._get(f"files/{file.key}", {"alt": "media"})
         with closing(response), naming_failures():
             yield from response.iter_content(BYTES_AT_ONCE)
+
+    def _ask(self, call: str, parameters: Mapping[str, str]) -> Entry:
+        """Make a call whose answer is an object of JSON."""
+        with closing(self._get(call, parameters)) as response:
+            try:
+                answer = response.json()
+            except ValueError:
+                answer = None
+        if not isinstance(answer, dict):
+            raise ReadError("Drive gave an answer that is no object of JSON; try again later")
+        return answer
+
+    def _get(self, call: str, parameters: Mapping[str, str]) -> requests.Response:
+        """Make a call, again where that may help. The caller closes the response."""
+        try:
+            return retry(partial(self._get_once, call, parameters), _ATTEMPTS)
+        except TransientError as error:
+            raise ReadError(f"{error}, {_ATTEMPTS} times in a row") from error
+
+    def _get_once(self, call: str, parameters: Mapping[str, str]) -> requests.Response:
+        import requests
+        from google.auth.exceptions import GoogleAuthError, TransportError
+
+        query = {"supportsAllDrives": "true", **parameters}
+        try:
+            self._session = self._session or _open_session(self._keys)
+            response = self._session.get(
+                f"{ADDRESS}/{call}", params=query, stream=True, timeout=_SECONDS, allow_redirects=False
+            )
+        except (TransportError, requests.RequestException) as error:
+            raise TransientError(f"Google could not be reached ({type(error).__name__})") from error
+        except ReadError:
+            raise
+        except (ValueError, GoogleAuthError) as error:
+            raise ReadError(
+                f"there are no credentials of Google, or it refused them ({type(error).__name__}); sign in or store "
+                "them again, or set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account with which the "
+                "files are shared"
+            ) from None  # the message may quote the key
+        if response.status_code == requests.codes.ok:
+            return response
+        with closing(response):
+            raise _interpret(response)
 
 
 class _Walk:
@@ -79,16 +139,16 @@ class _Walk:
     The place of an entry is the folder in which it stands: empty, or the names of folders, each with a slash after it.
     """
 
-    def __init__(self, calls: DriveCalls) -> None:
-        self.found: list[tuple[str, Entry]] = []
-        self.ignored: list[tuple[str, Entry, str]] = []
-        self._calls = calls
+    def __init__(self, ask: Callable[[str, Mapping[str, str]], Entry]) -> None:
+        self.found: list[tuple[str, Entry, str]] = []
+        """Each file by the path of its copy, and why it is not read there; empty if it is."""
+        self._ask = ask
         self._read_as: dict[str, str] = {}
         self._folders: deque[tuple[str, Entry]] = deque()
         self._shortcuts: deque[tuple[str, Entry]] = deque()
 
     def pick(self, files: Sequence[str]) -> dict[str, str]:
-        """Begin with single files; return those that cannot be read."""
+        """Read single files; return those that cannot be read."""
         refused: dict[str, str] = {}
         for file_id in files:
             try:
@@ -100,10 +160,11 @@ class _Walk:
                 refused[file_id] = "it is a folder; name it as `folder`"
             else:
                 self._take("", entry)
+        self._go_on()
         return refused
 
-    def begin(self, folder: str) -> dict[str, str]:
-        """Begin with a folder."""
+    def enter(self, folder: str) -> dict[str, str]:
+        """Read a folder; nothing in it is refused."""
         root = self._describe(folder)
         if root["mimeType"] != _FOLDER:
             raise ReadError("`folder` names a file; name it in `files`", code="source_no_folder")
@@ -113,24 +174,20 @@ class _Walk:
             )
         self._read_as[root["id"]] = "the folder itself"
         self._folders.append(("", root))
+        self._go_on()
         return {}
 
-    def go_on(self) -> None:
-        """Read the folders, their subfolders, and what shortcuts lead to."""
-        listed = 0
+    def _go_on(self) -> None:
         while self._folders or self._shortcuts:
-            if not self._folders:
+            if self._folders:
+                place, folder = self._folders.popleft()
+                for entry in sorted(self._list(folder), key=lambda child: (child["name"], child["id"])):
+                    self._take(place, entry)
+            else:
                 self._follow(*self._shortcuts.popleft())
-                continue
-            place, folder = self._folders.popleft()
-            listed += 1
-            if listed > _MOST_FOLDERS:
-                raise ReadError(f"it has more than {_MOST_FOLDERS:,} folders; name one that has fewer")
-            for entry in sorted(self._list(folder), key=lambda child: (child["name"], child["id"])):
-                self._take(place, entry)
 
     def _describe(self, file_id: str) -> Entry:
-        return self._calls.ask(f"files/{file_id}", {"fields": _FIELDS})
+        return self._ask(f"files/{file_id}", {"fields": _FIELDS})
 
     def _list(self, folder: Entry) -> Iterator[Entry]:
         drive = str(folder.get("driveId", ""))
@@ -142,7 +199,7 @@ class _Walk:
             **({"corpora": "drive", "driveId": drive} if drive else {}),
         }
         while True:
-            answer = self._calls.ask("files", query)
+            answer = self._ask("files", query)
             yield from answer.get("files", [])
             if not answer.get("nextPageToken"):
                 return
@@ -154,32 +211,37 @@ class _Walk:
         if entry["mimeType"] == _SHORTCUT:
             self._shortcuts.append((place, entry))
         elif entry.get("trashed"):
-            self.ignored.append((place, entry, "it is in the trash of Drive"))
+            self._note(place, entry, "it is in the trash of Drive")
         elif entry["id"] in self._read_as:
-            self.ignored.append((place, entry, f"it is read as {self._read_as[entry['id']]}"))
+            self._note(place, entry, f"it is read as {self._read_as[entry['id']]}")
         else:
             self._read_as[entry["id"]] = path
             if entry["mimeType"] == _FOLDER:
                 self._folders.append((f"{path}/", entry))
             else:
-                self.found.append((place, entry))
+                self._note(place, entry)
 
     def _follow(self, place: str, shortcut: Entry) -> None:
         target_id = str(shortcut.get("shortcutDetails", {}).get("targetId", ""))
         if target_id in self._read_as:
-            self.ignored.append((place, shortcut, f"it is read as {self._read_as[target_id]}"))
+            self._note(place, shortcut, f"it is read as {self._read_as[target_id]}")
             return
         try:
             target = self._describe(target_id)
         except ReadError as error:
-            if error.code != GONE:
+            if error.code != _GONE:
                 raise
             target = shortcut
         if target["mimeType"] == _SHORTCUT:
             why = "the shortcut leads to nothing that is shared with the account which reads it"
-            self.ignored.append((place, shortcut, why))
+            self._note(place, shortcut, why)
         else:
             self._take(place, target)
+
+    def _note(self, place: str, entry: Entry, why: str = "") -> None:
+        name, ending = _clean(entry["name"]), _EXPORTS.get(entry["mimeType"], ("", ""))[1]
+        path = f"{place}{name}" if name.lower().endswith(ending) else f"{place}{name}{ending}"
+        self.found.append((path, entry, why))
 
 
 def _clean(name: str) -> str:
@@ -188,15 +250,55 @@ def _clean(name: str) -> str:
     return plain if plain.strip(".") else "unnamed"
 
 
-def _name_copy(entry: Entry) -> str:
-    ending = _EXPORTS.get(entry["mimeType"], ("", ""))[1]
-    name = _clean(entry["name"])
-    return name if name.lower().endswith(ending) else f"{name}{ending}"
-
-
 def _tell_apart(path: str, entry: Entry) -> str:
     """Put the id of an entry before the ending of its path."""
-    folder, slash, name = path.rpartition("/")
-    stem, dot, ending = name.rpartition(".")
-    mark = f"-{_clean(entry['id'])}"
-    return f"{folder}{slash}{stem}{mark}{dot}{ending}" if dot else f"{path}{mark}"
+    whole = PurePosixPath(path)
+    return str(whole.with_name(f"{whole.stem}-{_clean(entry['id'])}{whole.suffix}"))
+
+
+def _interpret(response: requests.Response) -> Exception:
+    """Interpret a refused call; what the service wrote is not repeated."""
+    try:
+        reasons = {str(each.get("reason")) for each in response.json()["error"]["errors"]}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        reasons = set()
+    status = response.status_code
+    if status in _TRANSIENT or reasons & _LIMITS:
+        wait = response.headers.get("Retry-After", "")
+        delay = float(wait) if wait.replace(".", "", 1).isdigit() else None
+        return TransientError(f"Drive answered with status {status}", delay)
+    if "exportSizeLimitExceeded" in reasons:
+        return ReadError("Drive exports no document of more than 10 MB; download it and name a local `path`")
+    if status in (401, 403):
+        return ReadError(
+            f"Drive refused access (status {status}); share the file with the account that reads it"
+        )
+    return ReadError(f"Drive answered with status {status}", code=_GONE if status in (404, 410) else None)
+
+
+def _open_session(keys: Keys | None) -> requests.Session:
+    """Open what makes calls, with the credentials of a workspace or of the environment."""
+    import google.auth
+    from google.auth.transport.requests import AuthorizedSession
+    from google.oauth2.credentials import Credentials
+    from google.oauth2.service_account import Credentials as ServiceAccount
+
+    stored = find_key(DRIVE_VARIABLE, keys)
+    known = {} if stored is None else json.loads(stored.get_secret_value())
+    credentials: Any
+    if known.get("type") == "service_account":
+        credentials = ServiceAccount.from_service_account_info(known, scopes=[READING_SCOPE])  # type: ignore[no-untyped-call]
+    elif known:
+        credentials = Credentials.from_authorized_user_info(known, scopes=[READING_SCOPE])  # type: ignore[no-untyped-call]
+        # The library reads only Google's own address from such an object.
+        if "token_uri" in known:
+            credentials = credentials.with_token_uri(known["token_uri"])
+    elif keys is not None:
+        raise ReadError(
+            "this tenant has no credentials of Google; store the JSON of a service account with which the files are "
+            f"shared by `backstory serve key set TENANT {DRIVE_VARIABLE}`"
+        )
+    else:
+        credentials, _ = google.auth.default(scopes=[READING_SCOPE])
+    session: requests.Session = AuthorizedSession(credentials)  # type: ignore[no-untyped-call]
+    return session

@@ -18,7 +18,6 @@ from backstory.ingest.documents.reader import find_limits
 from backstory.ingest.documents.written import SOURCE_MARK
 from backstory.ingest.sources.addresses import AddressRemote, PagesRemote
 from backstory.ingest.sources.drive import DriveRemote
-from backstory.ingest.sources.drive_calls import DriveCalls
 from backstory.ingest.sources.mirror import Remote, last_update, list_mirror, update_mirror
 from backstory.ingest.sources.roots import Source, list_sources
 from backstory.ingest.walk import Listing, Skipped
@@ -108,7 +107,7 @@ def _open_remotes(workspace: WorkspacePaths) -> Iterator[tuple[Source, Remote]]:
     for source in list_sources(workspace) if workspace.writes else ():
         settings = source.settings
         if settings.drive is not None:
-            yield source, DriveRemote(settings.drive.files, settings.drive.folder, DriveCalls(keys=keys))
+            yield source, DriveRemote(settings.drive.files, settings.drive.folder, keys)
         elif settings.url is not None:
             stored = None if keys is None else keys.get(BUCKET_VARIABLE)
             own = {} if stored is None else json.loads(stored.get_secret_value())

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from backstory.base.environment import DRIVE_CLIENT_VARIABLE, DRIVE_VARIABLE
 from backstory.base.errors import ModelSetupError
 from backstory.base.extras import require_extra
-from backstory.ingest.sources.drive_calls import READING_SCOPE
+from backstory.ingest.sources.drive import READING_SCOPE
 from backstory.interfaces.service.accounts import Caller
 from backstory.interfaces.service.keys import KeyRing
 from backstory.interfaces.service.refusals import RefusedError

@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import requests
+import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from pydantic import SecretStr
 
+from backstory.base.environment import DRIVE_VARIABLE
 from backstory.ingest.documents.files import FileRules
+from backstory.ingest.sources import drive as google_drive
 from backstory.ingest.sources.drive import DriveRemote
-from backstory.ingest.sources.drive_calls import DriveCalls
 from backstory.ingest.sources.mirror import MirrorState, update_mirror
 from tests.loopback import Received, listen
 
@@ -178,9 +180,10 @@ def serve_drive() -> Iterator[Drive]:
 
 @contextmanager
 def open_remote(drive: Drive, *files: str, folder: str | None = "root") -> Iterator[DriveRemote]:
-    with requests.Session() as session:
-        session.trust_env = False
-        yield DriveRemote(files, folder, DriveCalls(drive.address, session))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(google_drive, "ADDRESS", drive.address)
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        yield DriveRemote(files, folder, {DRIVE_VARIABLE: SecretStr(make_user(drive, "reader"))})
 
 
 def fetch(drive: Drive, mirror: Path, *files: str, folder: str | None = "root") -> MirrorState:

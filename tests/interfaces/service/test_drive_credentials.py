@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from backstory.base.environment import DRIVE_VARIABLE, hook_environment
 from backstory.base.errors import InputError, ModelSetupError
-from backstory.ingest.sources import drive_calls
+from backstory.ingest.sources import drive as google_drive
 from backstory.ingest.sources.mirror import read_state
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import IndexJobs
@@ -38,7 +38,7 @@ KITCHEN = "refresh-token-of-the-kitchen"
 @pytest.fixture
 def drive(monkeypatch: pytest.MonkeyPatch) -> Iterator[Drive]:
     with serve_drive() as drive:
-        monkeypatch.setattr(drive_calls, "ADDRESS", drive.address)
+        monkeypatch.setattr(google_drive, "ADDRESS", drive.address)
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         for name in ("garden", "kitchen"):
             drive.put(name, name, FOLDER, below="")
