@@ -24,7 +24,7 @@ from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import ContractError, InputError, SearchIndexError
 from backstory.base.files.atomic import exclusive_temporary, flush, publish, temporary_path
 from backstory.index.snapshot import CURRENT_FILE, open_current, require_files
-from backstory.ingest.sources.roots import list_sources
+from backstory.ingest.sources.listing import list_sources
 from backstory.pipeline.history.history import RunHistory
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.models import Settings

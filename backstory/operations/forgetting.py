@@ -19,7 +19,7 @@ from backstory.ingest.chats.archive import read_archive, write_archive
 from backstory.ingest.chats.message_ids import NAMED_SCHEMA
 from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.documents.rows import list_foreign
-from backstory.ingest.documents.written import locate
+from backstory.ingest.documents.written import is_of_source, locate
 from backstory.ingest.privacy.erasure_list import (
     Forgotten,
     Kind,
@@ -29,7 +29,7 @@ from backstory.ingest.privacy.erasure_list import (
 )
 from backstory.ingest.privacy.names import normalize_name
 from backstory.ingest.privacy.pseudonyms import make_finder, make_pseudonym
-from backstory.ingest.sources.roots import locate_document
+from backstory.ingest.sources.listing import make_locator
 from backstory.operations.corrections import keep_corrections
 from backstory.pipeline.chats.copies import find_holding_posts, find_stale_copies, pick_parts
 from backstory.pipeline.chats.exports_reading import put_as_stored, read_chats
@@ -238,7 +238,8 @@ def _find_document(workspace: Workspace, name: str) -> _Target:
         )
     paths = [locate(uri, str(folder)) for uri in sorted(uris)]
     files = tuple(path for path in paths if (workspace.root / path).exists())
-    files += tuple(str(path) for uri in sorted(uris) if (path := locate_document(workspace, uri)) is not None)
+    of_sources = map(make_locator(workspace), filter(is_of_source, sorted(uris)))
+    files += tuple(str(path) for path in of_sources if path.is_file())
     known = frozenset(documents["uri"]) - list_foreign(documents, workspace.settings.rag.tenant)
     return _Target(frozenset(uris), frozenset(uris), files, known)
 

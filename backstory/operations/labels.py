@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.local_times import read_clocks
 from backstory.ingest.documents.written import locate
-from backstory.ingest.sources.web_address import make_linker
+from backstory.ingest.sources.web_address import DocumentLinks
 from backstory.operations.corrections import Place, read_corrections
 from backstory.pipeline.workspace import Workspace
 from backstory.writing.citations import find_links
@@ -84,7 +84,9 @@ def gather_labels(workspace: Workspace) -> Labels:
         .filter(pl.col("status") == "ok", ~pl.col("uri").str.starts_with(WRITTEN_PREFIX))
         .sort("uri")
     )
-    places = Places.of_documents(documents, workspace.settings.documents.folder, make_linker(workspace))
+    places = Places.of_documents(
+        documents, workspace.settings.documents.folder, DocumentLinks(workspace).link
+    )
     corrections = [(*key, _SAID[place]) for key, place in read_corrections(workspace.state).items()]
     said = pl.DataFrame(corrections, schema=_FOUND, orient="row")
     known = said.join(windows, on="window_id", how="semi").join(documents, on="document_id", how="semi")

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from backstory.ingest.privacy.leaks import find_naming_texts
-from backstory.ingest.sources.web_address import make_linker
+from backstory.ingest.sources.web_address import DocumentLinks
 from backstory.interfaces.pages.site.addresses import address_post
 from backstory.interfaces.pages.site.links import collect_links
 from backstory.interfaces.pages.site.reading import read_library
@@ -227,7 +227,7 @@ def test_posts_link_to_files_of_a_source_elsewhere_unless_its_folder_names_a_mem
     assert words is not None
     assert (number.address, words.address) == (f"#source-{use.number}", links.point(here, use.document_id))
     documents = workspace.tables.read("documents").filter(status="ok")
-    places = Places.of_documents(documents, "posts", make_linker(workspace))
+    places = Places.of_documents(documents, "posts", DocumentLinks(workspace).link)
     assert use.document_id in places.find_linked(post.text, post.path)
 
     shutil.move(notes.parent, tmp_path / "Ada Lind")

@@ -19,28 +19,24 @@ from backstory.settings.inputs import find_credential
 
 BYTES_AT_ONCE: Final = 1 << 20
 _MOST_LIST_BYTES: Final = 1 << 20
-_MOST_ADDRESSES: Final = 10_000
 _SECONDS: Final = 60
 _OPEN_KINDS: Final = frozenset(["file", "local", "memory", "zip", "tar", "http", "https"])
 """Kinds of addresses, as fsspec calls them, that need no credentials."""
 _STAMPS: Final = (
-    *("ETag", "etag", "e_tag", "md5Hash", "Content-MD5", "content_md5", "Digest", "generation"),
-    *("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "modified", "created"),
-)
+    "ETag", "etag", "e_tag", "md5Hash", "Content-MD5", "content_md5", "Digest", "generation",
+    "LastModified", "last_modified", "Last-Modified", "updated", "mtime", "modified", "created",
+)  # fmt: skip
 _ENDINGS: Final = {
     "text/html": ".html",
     "text/markdown": ".md",
     "text/plain": ".txt",
     "application/pdf": ".pdf",
 }
-_ERRORS: Final[Mapping[str, tuple[str, ...]]] = {
-    "aiohttp": ("ClientError",),
-    "azure.core.exceptions": ("AzureError",),
-    "botocore.exceptions": ("BotoCoreError", "ClientError"),
-    "gcsfs.retry": ("HttpError",),
-    "google.auth.exceptions": ("GoogleAuthError",),
-}
-"""Errors of the packages behind fsspec that are no ``OSError``, by module."""
+_ERRORS: Final = (
+    "aiohttp.ClientError", "azure.core.exceptions.AzureError", "botocore.exceptions.BotoCoreError",
+    "botocore.exceptions.ClientError", "gcsfs.retry.HttpError", "google.auth.exceptions.GoogleAuthError",
+)  # fmt: skip
+"""Errors of the packages behind fsspec that are no ``OSError``."""
 
 
 class AddressRemote:
@@ -70,15 +66,15 @@ class AddressRemote:
             self._files.invalidate_cache()
             found: dict[str, dict[str, Any]] = self._files.find(root, detail=True)
         files: dict[str, RemoteFile] = {}
-        refused: dict[str, str] = {}
+        failed: dict[str, str] = {}
         for key, info in found.items():
             path = key.removeprefix(root).strip("/") or PurePosixPath(key).name
             if leads_out(path):
                 why = "its name points elsewhere or cannot be displayed; rename it"
-                refused[digest([path], length=16)] = why
+                failed[digest([path], length=16)] = why
             else:
                 files[path] = _describe(key, info)
-        return RemoteListing(files=files, refused=refused)
+        return RemoteListing(files=files, failed=failed)
 
     def _choose_options(self) -> dict[str, dict[str, object]]:
         """Return the options of each part of the address.
@@ -121,21 +117,21 @@ class PagesRemote:
     def list_files(self) -> RemoteListing:
         """Ask for the state of each address; one that does not answer is refused."""
         files: dict[str, RemoteFile] = {}
-        refused: dict[str, str] = {}
+        failed: dict[str, str] = {}
         for address in dict.fromkeys((*self._addresses, *self._read_list())):
             try:
                 with naming_failures():
                     info: dict[str, Any] = self._web.info(address)
             except ReadError as error:
-                refused[address] = str(error)
+                failed[address] = str(error)
                 continue
             path = name_page(address, str(info.get("mimetype", "")))
             if path in files:
                 why = "another address of the source is kept under the same name; name one of the two"
-                refused[f"{path}-{digest([address], length=8)}"] = why
+                failed[f"{path}-{digest([address], length=8)}"] = why
             else:
                 files[path] = _describe(address, info)
-        return RemoteListing(files=files, refused=refused)
+        return RemoteListing(files=files, failed=failed)
 
     def read(self, file: RemoteFile) -> Iterator[bytes]:
         """Read the content of an address."""
@@ -144,16 +140,13 @@ class PagesRemote:
     def _read_list(self) -> list[str]:
         if self._list_address is None:
             return []
-        with (
-            naming_failures("the list of addresses: "),
-            self._web.open(self._list_address, "rb", block_size=0) as opened,
-        ):
-            text: bytes = opened.read(_MOST_LIST_BYTES + 1)
+        with naming_failures("the list of addresses: "):
+            with self._web.open(self._list_address, "rb", block_size=0) as opened:
+                text: bytes = opened.read(_MOST_LIST_BYTES + 1)
+            if len(text) > _MOST_LIST_BYTES:
+                raise ReadError("the list of addresses has more than 1 MiB; shorten it")
         lines = [line.strip() for line in text.decode("utf-8", "replace").splitlines()]
         addresses = [line for line in lines if line and not line.startswith("#")]
-        if len(text) > _MOST_LIST_BYTES or len(addresses) > _MOST_ADDRESSES:
-            problem = f"has more than {_MOST_ADDRESSES:,} lines or 1 MiB; shorten it"
-            raise ReadError(f"the list of addresses {problem}")
         for number, line in enumerate(addresses, 1):
             if urlsplit(line).scheme not in ("http", "https") or find_credential(line):
                 raise ReadError(
@@ -189,12 +182,8 @@ def _read(files: Any, key: str, **options: int) -> Iterator[bytes]:
 @contextmanager
 def naming_failures(what: str = "") -> Iterator[None]:
     """Raise ``ReadError`` with the reason for what fetching may raise, by whatever packages are loaded."""
-    loaded = [
-        getattr(sys.modules[module], name)
-        for module, names in _ERRORS.items()
-        if module in sys.modules
-        for name in names
-    ]
+    named = [error.rpartition(".") for error in _ERRORS]
+    loaded = [getattr(sys.modules[module], name) for module, _, name in named if module in sys.modules]
     try:
         yield
     except BackstoryError:
@@ -217,5 +206,4 @@ def describe_failure(error: Exception) -> str:
         return "it is not there"
     if isinstance(known, PermissionError):
         return "access is refused; check the credentials of the tool"
-    reason = getattr(known, "strerror", None)
-    return f"{reason or 'no further reason'} ({type(known).__name__})"
+    return f"{getattr(known, 'strerror', None) or 'no further reason'} ({type(known).__name__})"

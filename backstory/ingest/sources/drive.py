@@ -10,7 +10,7 @@ import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import partial
+from functools import cached_property, partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -49,19 +49,18 @@ _FIELDS: Final = "id,name,mimeType,modifiedTime,md5Checksum,size,trashed,driveId
 
 
 class DriveRemote:
-    """Picked files, or all files of a folder and its subfolders. The folders are listed at each fetch."""
+    """Picked files, and all files of a folder and its subfolders. The folders are listed at each fetch."""
 
     def __init__(self, files: Sequence[str], folder: str | None, keys: Keys | None) -> None:
         require_extra("drive", "a source of Google Drive", "download the files and name a local `path`")
         self._files = files
         self._folder = folder
         self._keys = keys
-        self._session: requests.Session | None = None
 
     def list_files(self) -> RemoteListing:
         """List the files; one that Drive cannot give as a document is refused."""
         walk = _Walk(self._ask)
-        refused = walk.pick(self._files) if self._folder is None else walk.enter(self._folder)
+        failed = walk.go(self._files, self._folder)
         files: dict[str, RemoteFile] = {}
         ignored: dict[str, str] = {}
         counts = Counter(path for path, _, why in walk.found if not why)
@@ -74,11 +73,11 @@ class DriveRemote:
                 ignored[target] = why
             elif kind.startswith(_GOOGLE) and kind not in _EXPORTS:
                 what = kind.removeprefix(_GOOGLE)
-                refused[target] = f"Drive gives no document of this kind ({what}); save it as one"
+                failed[target] = f"Drive gives no document of this kind ({what}); save it as one"
             else:
                 stamp = f"{entry['modifiedTime']} {entry.get('md5Checksum', '')}"
                 files[target] = RemoteFile(key=entry["id"], stamp=stamp, size=entry.get("size"), kind=kind)
-        return RemoteListing(files=files, refused=refused, ignored=ignored)
+        return RemoteListing(files=files, failed=failed, ignored=ignored)
 
     def read(self, file: RemoteFile) -> Iterator[bytes]:
         """Read the content of a file, or what a file of Google's own kinds is exported as."""
@@ -113,7 +112,6 @@ class DriveRemote:
 
         query = {"supportsAllDrives": "true", **parameters}
         try:
-            self._session = self._session or _open_session(self._keys)
             response = self._session.get(
                 f"{ADDRESS}/{call}", params=query, stream=True, timeout=_SECONDS, allow_redirects=False
             )
@@ -132,6 +130,34 @@ class DriveRemote:
         with closing(response):
             raise _interpret(response)
 
+    @cached_property
+    def _session(self) -> requests.Session:
+        """What makes calls, with the credentials of a workspace or of the environment."""
+        import google.auth
+        from google.auth.transport.requests import AuthorizedSession
+        from google.oauth2.credentials import Credentials
+        from google.oauth2.service_account import Credentials as ServiceAccount
+
+        stored = find_key(DRIVE_VARIABLE, self._keys)
+        known = {} if stored is None else json.loads(stored.get_secret_value())
+        credentials: Any
+        if known.get("type") == "service_account":
+            credentials = ServiceAccount.from_service_account_info(known, scopes=[READING_SCOPE])  # type: ignore[no-untyped-call]
+        elif known:
+            credentials = Credentials.from_authorized_user_info(known, scopes=[READING_SCOPE])  # type: ignore[no-untyped-call]
+            # The library reads only Google's own address from such an object.
+            if "token_uri" in known:
+                credentials = credentials.with_token_uri(known["token_uri"])
+        elif self._keys is not None:
+            raise ReadError(
+                "this tenant has no credentials of Google; store the JSON of a service account with which the files "
+                f"are shared by `backstory serve key set TENANT {DRIVE_VARIABLE}`"
+            )
+        else:
+            credentials, _ = google.auth.default(scopes=[READING_SCOPE])
+        session: requests.Session = AuthorizedSession(credentials)  # type: ignore[no-untyped-call]
+        return session
+
 
 class _Walk:
     """One walk over files and folders, in which each stands once: shortcuts come after what lies in the folder.
@@ -147,44 +173,32 @@ class _Walk:
         self._folders: deque[tuple[str, Entry]] = deque()
         self._shortcuts: deque[tuple[str, Entry]] = deque()
 
-    def pick(self, files: Sequence[str]) -> dict[str, str]:
-        """Read single files; return those that cannot be read."""
-        refused: dict[str, str] = {}
+    def go(self, files: Sequence[str], folder: str | None) -> dict[str, str]:
+        """Walk over a folder, picked files, and what shortcuts lead to; return the picked files that cannot be read."""
+        failed: dict[str, str] = {}
+        if folder is not None:
+            root = self._describe(folder)
+            if root["mimeType"] != _FOLDER:
+                raise ReadError("`folder` names a file; name it in `files`", code="source_no_folder")
+            if root.get("trashed"):
+                raise ReadError(
+                    "the folder is in the trash of Drive; restore it, or remove the source if that is intended"
+                )
+            self._read_as[root["id"]] = "the folder itself"
+            self._folders.append(("", root))
         for file_id in files:
             try:
-                entry = self._describe(file_id)
+                self._take("", self._describe(file_id))
             except ReadError as error:
-                refused[file_id] = str(error)
-                continue
-            if entry["mimeType"] == _FOLDER:
-                refused[file_id] = "it is a folder; name it as `folder`"
-            else:
-                self._take("", entry)
-        self._go_on()
-        return refused
-
-    def enter(self, folder: str) -> dict[str, str]:
-        """Read a folder; nothing in it is refused."""
-        root = self._describe(folder)
-        if root["mimeType"] != _FOLDER:
-            raise ReadError("`folder` names a file; name it in `files`", code="source_no_folder")
-        if root.get("trashed"):
-            raise ReadError(
-                "the folder is in the trash of Drive; restore it, or remove the source if that is intended"
-            )
-        self._read_as[root["id"]] = "the folder itself"
-        self._folders.append(("", root))
-        self._go_on()
-        return {}
-
-    def _go_on(self) -> None:
+                failed[file_id] = str(error)
         while self._folders or self._shortcuts:
             if self._folders:
-                place, folder = self._folders.popleft()
-                for entry in sorted(self._list(folder), key=lambda child: (child["name"], child["id"])):
+                place, below = self._folders.popleft()
+                for entry in sorted(self._list(below), key=lambda child: (child["name"], child["id"])):
                     self._take(place, entry)
             else:
                 self._follow(*self._shortcuts.popleft())
+        return failed
 
     def _describe(self, file_id: str) -> Entry:
         return self._ask(f"files/{file_id}", {"fields": _FIELDS})
@@ -274,31 +288,3 @@ def _interpret(response: requests.Response) -> Exception:
             f"Drive refused access (status {status}); share the file with the account that reads it"
         )
     return ReadError(f"Drive answered with status {status}", code=_GONE if status in (404, 410) else None)
-
-
-def _open_session(keys: Keys | None) -> requests.Session:
-    """Open what makes calls, with the credentials of a workspace or of the environment."""
-    import google.auth
-    from google.auth.transport.requests import AuthorizedSession
-    from google.oauth2.credentials import Credentials
-    from google.oauth2.service_account import Credentials as ServiceAccount
-
-    stored = find_key(DRIVE_VARIABLE, keys)
-    known = {} if stored is None else json.loads(stored.get_secret_value())
-    credentials: Any
-    if known.get("type") == "service_account":
-        credentials = ServiceAccount.from_service_account_info(known, scopes=[READING_SCOPE])  # type: ignore[no-untyped-call]
-    elif known:
-        credentials = Credentials.from_authorized_user_info(known, scopes=[READING_SCOPE])  # type: ignore[no-untyped-call]
-        # The library reads only Google's own address from such an object.
-        if "token_uri" in known:
-            credentials = credentials.with_token_uri(known["token_uri"])
-    elif keys is not None:
-        raise ReadError(
-            "this tenant has no credentials of Google; store the JSON of a service account with which the files are "
-            f"shared by `backstory serve key set TENANT {DRIVE_VARIABLE}`"
-        )
-    else:
-        credentials, _ = google.auth.default(scopes=[READING_SCOPE])
-    session: requests.Session = AuthorizedSession(credentials)  # type: ignore[no-untyped-call]
-    return session

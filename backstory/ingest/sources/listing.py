@@ -1,32 +1,191 @@
-"""All documents of a workspace, of its folder and its further sources: fetched from elsewhere, and listed."""
+"""The further sources of a workspace, by its settings and by command, and all documents of the workspace."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterator
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from backstory.base.environment import BUCKET_VARIABLE
-from backstory.base.errors import ReadError
+from backstory.base.environment import BUCKET_VARIABLE, SETTINGS_FILE
+from backstory.base.errors import InputError, ReadError, SettingsError, WorkspaceError
+from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.base.ids import digest
 from backstory.base.telemetry import log_event
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import DocumentFolder, make_rules
 from backstory.ingest.documents.reader import find_limits
-from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.ingest.documents.written import SOURCE_MARK, locate
 from backstory.ingest.sources.addresses import AddressRemote, PagesRemote
 from backstory.ingest.sources.drive import DriveRemote
-from backstory.ingest.sources.mirror import Remote, last_update, list_mirror, update_mirror
-from backstory.ingest.sources.roots import Source, list_sources
-from backstory.ingest.walk import Listing, Skipped
-from backstory.settings.inputs import DocumentSettings
+from backstory.ingest.sources.mirror import (
+    COPIES,
+    Remote,
+    last_update,
+    list_mirror,
+    list_unreachable,
+    update_mirror,
+)
+from backstory.ingest.walk import Listing
+from backstory.settings.inputs import DocumentSettings, SourceSettings, make_source_name
 from backstory.settings.paths import WorkspacePaths
 
 SYNC_SECONDS: Final = 3600
 """Time from one fetch to the next."""
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source of documents: its name, which begins their uris, and the absolute path of its file, folder or mirror."""
+
+    name: str
+    root: Path
+    settings: SourceSettings
+    is_added: bool
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its files; of a mirror, that of the copies."""
+        if self.settings.is_remote:
+            return self.root / COPIES
+        return self.root.parent if self.root.is_file() else self.root
+
+
+def list_sources(workspace: WorkspacePaths) -> tuple[Source, ...]:
+    """List all further sources: those of the settings, then those that were added by command.
+
+    It raises ``SettingsError`` if two sources have the same name, or one lies where the workspace keeps something
+    else.
+    """
+    file, stated = workspace.root / SETTINGS_FILE, workspace.settings.documents.sources
+    sources: dict[str, Source] = {}
+    for place, settings in enumerate((*stated, *read_record(workspace.added_sources))):
+        name, path = settings.label, settings.path
+        if name in sources:
+            raise SettingsError(
+                f"{file}: documents.sources has a source {name}, and a source added by command has the same name "
+                f"({path}). Give the first another `name`, or remove the second",
+                code="duplicate_source",
+            )
+        root = workspace.mirrors / name if path is None else workspace.root / Path(path).expanduser()
+        sources[name] = Source(name, root, settings, is_added=place >= len(stated))
+        if path is not None:
+            try:
+                require_apart(workspace, root)
+            except InputError as error:
+                raise SettingsError(f"{file}: documents.sources: {error}", code=error.code) from error
+    return tuple(sources.values())
+
+
+def make_locator(workspace: WorkspacePaths) -> Callable[[str], Path]:
+    """Build a function that returns the absolute path of a document's file, existing or not."""
+    folders = {source.name: source.folder for source in list_sources(workspace)}
+
+    def locate_file(uri: str) -> Path:
+        name, mark, below = uri.partition(SOURCE_MARK)
+        if mark and name in folders:
+            return folders[name] / below
+        return workspace.root / locate(uri, workspace.settings.documents.folder)
+
+    return locate_file
+
+
+def require_apart(workspace: WorkspacePaths, root: Path) -> None:
+    """Raise ``InputError`` if a path is the folder of documents, or lies where chats or what runs write lie."""
+    place = root.resolve()
+    if place == workspace.documents_dir.resolve():
+        raise InputError(f"{root} is the folder of documents, which every run reads", code="read_already")
+    made = (workspace.posts_dir, workspace.tables_dir, workspace.index, workspace.secret.parent)
+    for folder in (workspace.chats_dir, *made, workspace.dagster_home):
+        if place.is_relative_to(folder.resolve()):
+            raise InputError(
+                f"{root} lies in {folder}, which this workspace uses for other files; name another path",
+                code="other_use",
+            )
+
+
+def find_covering(workspace: WorkspacePaths, path: Path) -> str | None:
+    """Find what already holds a path: the innermost source; the empty text for the folder of documents; or None."""
+    place = path.resolve()
+    if place.is_relative_to(workspace.documents_dir.resolve()):
+        return ""
+    roots = {source.root.resolve(): source.name for source in list_sources(workspace)}
+    return next((roots[folder] for folder in (place, *place.parents) if folder in roots), None)
+
+
+def read_record(path: Path) -> tuple[SourceSettings, ...]:
+    """Read the list of added sources of a workspace; empty if none was ever added."""
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))["sources"]
+        return tuple(SourceSettings.model_validate(entry) for entry in entries)
+    except FileNotFoundError:
+        return ()
+    except (ValueError, KeyError, TypeError) as error:
+        raise WorkspaceError(
+            f"{path} is damaged, and it lists the added sources. Restore it from a backup, or delete it and add the "
+            "sources again; no file is lost",
+            code="damaged_record",
+        ) from error
+
+
+@contextmanager
+def changing_record(path: Path) -> Iterator[list[SourceSettings]]:
+    """Give the list of added sources to be changed, and write it in the end. Other processes wait meanwhile."""
+    with exclusive_temporary(path) as file:
+        sources = list(read_record(path))
+        yield sources
+        entries = [source.model_dump(mode="json", exclude_defaults=True) for source in sources]
+        os.fchmod(file.fileno(), 0o600)
+        file.write(f"{json.dumps({'sources': entries}, indent=1)}\n".encode())
+        file.flush()
+        publish(temporary_path(path), path)
+
+
+def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] = ()) -> SourceSettings:
+    """Record a file or folder that no source covers as one. The next run reads it; nothing is read or copied now.
+
+    ``exclude``: files and folders to leave out, as in ``.gitignore``.
+    """
+    place, root = path.resolve(), workspace.root.resolve()
+    stored = place.relative_to(root).as_posix() if place.is_relative_to(root) else str(place)
+    if stored.encode(errors="ignore").decode() != stored:
+        raise InputError(f"{path!r}: the path is not UTF-8; rename the file or folder", code="not_utf8")
+    with changing_record(workspace.added_sources) as recorded:
+        taken = [source.label for source in (*workspace.settings.documents.sources, *recorded)]
+        added = SourceSettings(path=stored, exclude=tuple(exclude), name=make_source_name(stored, taken))
+        recorded.append(added)
+    return added
+
+
+def remove_source(workspace: WorkspacePaths, source: Source) -> None:
+    """Take a source out of the recorded list. The next run drops its documents; no file is deleted.
+
+    It raises ``InputError`` if the source stands in the settings file.
+    """
+    if not source.is_added:
+        raise InputError(
+            f"the source {source.name} is configured in {workspace.root / SETTINGS_FILE}; remove it from "
+            "`documents.sources` there",
+            code="source_of_settings",
+        )
+    with changing_record(workspace.added_sources) as recorded:
+        recorded[:] = [each for each in recorded if each.label != source.name]
+
+
+def change_exclude(
+    workspace: WorkspacePaths, name: str, change: Callable[[Sequence[str]], Sequence[str]]
+) -> None:
+    """Change what an added source leaves out; the next run follows it."""
+    with changing_record(workspace.added_sources) as recorded:
+        recorded[:] = [
+            each.model_copy(update={"exclude": tuple(change(each.exclude))}) if each.label == name else each
+            for each in recorded
+        ]
 
 
 def list_documents(workspace: WorkspacePaths, apart: Collection[Path]) -> Listing:
@@ -71,11 +230,7 @@ def _list_source(source: Source, documents: DocumentSettings, apart: Collection[
             source.root.stat()
             found = DocumentFolder(source.root.parent, rules).list_named([source.root.name])
     except OSError as error:
-        reason = (
-            f"{settings.path or source.root} cannot be reached ({error.strerror}); its earlier documents are kept. "
-            "Make it available, or remove the source"
-        )
-        found = Listing(False, (), (Skipped("", "failed", reason, hides_files=True),))
+        found = list_unreachable(f"{settings.path or source.root} cannot be reached ({error.strerror})")
     return found.put_below(f"{source.name}{SOURCE_MARK}", settings.kind, settings.tenant)
 
 
@@ -95,7 +250,7 @@ def fetch_sources(workspace: WorkspacePaths) -> None:
             logger,
             "fetched",
             source=source.name,
-            files=len(state.copies),
+            files=len(state.files),
             failed=len(state.failed),
             reached=not state.problem,
         )

@@ -1,13 +1,14 @@
 """Copies of the files of a place elsewhere, which are read as if they were a folder of the workspace.
 
-A file is fetched beside the copies and then renamed into its place, so that no part of a file is ever read. What was
-fetched is recorded now and then, so that a fetch that was stopped goes on where it was.
+A file is fetched beside the copies and then renamed into its place, so that no part of a file is ever read.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
@@ -18,12 +19,12 @@ from backstory.base.files.atomic import exclusive_temporary, flush, write_file
 from backstory.base.progress import announce, announce_name
 from backstory.ingest.documents.files import IGNORE_FILE, DocumentFolder, FileRules
 from backstory.ingest.opening import require_size
-from backstory.ingest.sources.roots import COPIES
 from backstory.ingest.walk import Listing, Skipped
 
+COPIES: Final = "files"
+"""Folder of the copies in a mirror."""
 _INCOMING: Final = "incoming"
 _STATE: Final = "state.json"
-_FILES_BETWEEN_RECORDS: Final = 50
 
 
 class RemoteFile(BaseModel):
@@ -43,13 +44,13 @@ class RemoteFile(BaseModel):
 class RemoteListing(BaseModel):
     """The files of a place by the path under which each is kept, and why others are not fetched.
 
-    One that cannot be fetched (``refused``) is named by its key or its path, one that is not to be (``ignored``) by its
+    One that cannot be fetched (``failed``) is named by its key or its path, one that is not to be (``ignored``) by its
     path.
     """
 
-    files: Mapping[str, RemoteFile]
-    refused: Mapping[str, str]
-    ignored: Mapping[str, str] = {}
+    files: dict[str, RemoteFile] = {}
+    failed: dict[str, str] = {}
+    ignored: dict[str, str] = {}
 
 
 class Remote(Protocol):
@@ -64,19 +65,13 @@ class Remote(Protocol):
         ...
 
 
-class MirrorState(BaseModel):
-    """What is known of a remote place since it was last listed.
+class MirrorState(RemoteListing):
+    """What is known of a remote place: each copy as it was listed when it was fetched, and all others.
 
-    Each copy as it was listed when it was fetched, by path; why other files are not fetched or could not be; and why
-    the place itself could not be listed (``problem``), empty if it could.
+    ``problem`` is why the place itself could not be listed, empty if it could.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     origin: str = ""
-    copies: dict[str, RemoteFile] = {}
-    ignored: dict[str, str] = {}
-    failed: dict[str, str] = {}
     problem: str = "the next run fetches it"
 
 
@@ -85,19 +80,22 @@ def update_mirror(
 ) -> MirrorState:
     """Fetch what has changed in a place elsewhere, and drop what is gone there.
 
-    It returns what is known now. If the place cannot be listed, the copies stay as they are.
+    It returns what is known now. If the place cannot be listed, the copies stay as they are. A fetch that was stopped
+    goes on where it was.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive_temporary(folder / "update"):
-        known = read_state(folder)
-        if known.origin != origin:
+        state = read_state(folder)
+        if state.origin != origin:
             shutil.rmtree(folder / COPIES, ignore_errors=True)
-            known = MirrorState(origin=origin)
+            state = MirrorState(origin=origin)
         try:
-            state = _fetch(folder, known, remote, rules, most_bytes)
+            _fetch(folder, state, remote, rules, most_bytes)
+            state.problem = ""
         except ReadError as error:
-            state = known.model_copy(update={"problem": str(error)})
-        _write_state(folder, state)
+            state.problem = str(error)
+        finally:
+            write_file(folder / _STATE, state.model_dump_json(indent=1).encode())
         return state
 
 
@@ -105,11 +103,7 @@ def list_mirror(folder: Path, name: str, rules: FileRules) -> Listing:
     """List the copies, and what is not among them."""
     state = read_state(folder)
     if state.problem:
-        reason = (
-            f"the source {name} cannot be reached: {state.problem}. Its earlier documents are kept; make it "
-            "available, or remove the source"
-        )
-        return Listing(False, (), (Skipped("", "failed", reason, hides_files=True),))
+        return list_unreachable(f"the source {name} cannot be reached: {state.problem}")
     found = DocumentFolder(folder / COPIES, rules).list_all()
     listed = {entry.uri for entry in found.skipped}
     return Listing(
@@ -126,40 +120,36 @@ def list_mirror(folder: Path, name: str, rules: FileRules) -> Listing:
     )
 
 
+def list_unreachable(why: str) -> Listing:
+    """List one failed entry in the place of the files of a source, which are unknown."""
+    reason = f"{why}. Its earlier documents are kept; make it available, or remove the source"
+    return Listing(False, (), (Skipped("", "failed", reason, hides_files=True),))
+
+
 def read_state(folder: Path) -> MirrorState:
     """Read what is known of a mirror; if the record is absent or damaged, everything is fetched again."""
     try:
         return MirrorState.model_validate_json((folder / _STATE).read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, ValidationError):
         return MirrorState()
-    except ValidationError:
-        return MirrorState(problem="the record of its copies was damaged; the next run fetches it again")
 
 
 def last_update(folder: Path) -> float:
     """Return when an update of a mirror was last tried, in seconds since 1970; 0 for never."""
-    try:
-        return (folder / _STATE).stat().st_mtime  # each attempt writes the record
-    except FileNotFoundError:
-        return 0.0
+    state = folder / _STATE
+    return state.stat().st_mtime if state.exists() else 0.0  # each attempt writes the record
 
 
-def _fetch(
-    folder: Path, known: MirrorState, remote: Remote, rules: FileRules, most_bytes: int
-) -> MirrorState:
+def _fetch(folder: Path, state: MirrorState, remote: Remote, rules: FileRules, most_bytes: int) -> None:
+    """Bring copies and record up to date, file by file."""
     listing = remote.list_files()
-    if not listing.files and not listing.refused and known.copies:
+    if not listing.files and not listing.failed and state.files:
         raise ReadError(
             "it no longer exists, or no longer holds a file; remove the source if that is intended"
         )
-    paths = {file.key: path for path, file in known.copies.items()}
-    state = MirrorState(
-        origin=known.origin,
-        copies={path: file for path, file in known.copies.items() if (folder / COPIES / path).is_file()},
-        ignored=dict(listing.ignored),
-        failed={paths.get(name, name): why for name, why in listing.refused.items()},
-        problem="",
-    )
+    paths = {file.key: path for path, file in state.files.items()}
+    state.failed = {paths.get(name, name): why for name, why in listing.failed.items()}
+    state.ignored = dict(listing.ignored)
     wanted: dict[str, RemoteFile] = {}
     for path, file in sorted(listing.files.items()):
         why = None if PurePosixPath(path).name == IGNORE_FILE else rules.explain_with_folders(path)
@@ -167,35 +157,23 @@ def _fetch(
             wanted[path] = file
         else:
             state.ignored[path] = why
-    for path in state.copies.keys() - wanted.keys() - state.failed.keys():
-        _remove(folder / COPIES, path)  # before the others come, since a file may have become a folder
-        del state.copies[path]
-    fetched = 0
-    for path, file in wanted.items():
-        if file.stamp and state.copies.get(path) == file:
+    copies = folder / COPIES
+    for path in state.files.keys() - wanted.keys() - state.failed.keys():
+        # Before the others come, since a file may have become a folder.
+        (copies / path).unlink(missing_ok=True)
+        with suppress(OSError):  # other copies lie beside it
+            os.removedirs((copies / path).parent)
+        del state.files[path]
+    for done, (path, file) in enumerate(wanted.items()):
+        if file.stamp and state.files.get(path) == file and (copies / path).is_file():
             continue
         announce_name(path)
-        announce("fetching files", fetched, len(listing.files))
+        announce("fetching files", done, len(wanted))
         try:
             _download(folder, path, file, remote, most_bytes)
+            state.files[path] = file
         except ReadError as error:
             state.failed[path] = str(error)
-            continue
-        state.copies[path] = file
-        fetched += 1
-        if fetched % _FILES_BETWEEN_RECORDS == 0:
-            _write_state(folder, known.model_copy(update={"copies": state.copies}))
-    return state
-
-
-def _remove(copies: Path, path: str) -> None:
-    """Remove a copy, and the folders that are empty without it."""
-    (copies / path).unlink(missing_ok=True)
-    for parent in list(PurePosixPath(path).parents)[:-1]:
-        try:
-            (copies / parent).rmdir()
-        except OSError:  # it holds other copies
-            return
 
 
 def _download(folder: Path, path: str, file: RemoteFile, remote: Remote, most_bytes: int) -> None:
@@ -212,7 +190,3 @@ def _download(folder: Path, path: str, file: RemoteFile, remote: Remote, most_by
         incoming.replace(place)
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
         raise ReadError("a file and a folder have the same name there; rename one of them") from error
-
-
-def _write_state(folder: Path, state: MirrorState) -> None:
-    write_file(folder / _STATE, state.model_dump_json(indent=1).encode())

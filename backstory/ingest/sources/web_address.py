@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
@@ -13,95 +13,82 @@ from backstory.ingest.documents.formats.html import HtmlHead, find_html_encoding
 from backstory.ingest.documents.formats.texts import decode_text
 from backstory.ingest.documents.front_matter import split_front_matter
 from backstory.ingest.documents.written import SOURCE_MARK, locate
-from backstory.ingest.sources.mirror import RemoteFile, read_state
-from backstory.ingest.sources.roots import Source, list_sources
+from backstory.ingest.sources.listing import list_sources, make_locator
+from backstory.ingest.sources.mirror import read_state
 from backstory.settings.paths import WorkspacePaths
 
 _FIELDS: Final = ("url", "canonical_url", "canonical", "canonicalURL")
-_MARKDOWN: Final = frozenset({".md", ".markdown"})
-_HTML: Final = frozenset({".html", ".htm", ".xhtml"})
+_MARKDOWN: Final = (".md", ".markdown")
+_HTML: Final = (".html", ".htm", ".xhtml")
 _DRIVE: Final = "https://drive.google.com/open?id="
 
 
-class WebAddresses:
-    """Finds where documents live in the web. What a source knows of its copies is read once."""
+class DocumentLinks:
+    """Finds where documents live in the web, and where links to them lead. What a source knows is read once."""
 
     def __init__(self, workspace: WorkspacePaths) -> None:
-        self._folder = workspace.documents_dir
+        self._folder = workspace.settings.documents.folder
         self._sources = {source.name: source for source in list_sources(workspace)}
-        self._copies: dict[str, Mapping[str, RemoteFile]] = {}
+        self._places = {
+            name: os.path.relpath(source.folder.resolve(), workspace.root.resolve())
+            for name, source in self._sources.items()
+        }
+        self._locate = make_locator(workspace)
+        self._read_copies = cache(lambda name: read_state(self._sources[name].root).files)
 
-    def find(self, uri: str) -> str | None:
-        """Find where a document lives.
+    def find_address(self, uri: str) -> str | None:
+        """Find the address in the web of a document.
 
-        It returns the address that its file states (``url`` in front matter, the canonical link of a page), else the
-        one from which its source has fetched it; None if neither is known.
+        It is the one that its file states (``url`` in front matter, the canonical link of a page), else the one from
+        which its source has fetched it; None if neither is known.
+        """
+        stated = _read_stated(self._locate(uri))
+        name, mark, below = uri.partition(SOURCE_MARK)
+        source = self._sources.get(name) if mark else None
+        if stated is not None or source is None or not source.settings.is_remote:
+            return stated
+        copy = self._read_copies(name).get(below)
+        if copy is None:
+            return None
+        address = copy.key if source.settings.drive is None else f"{_DRIVE}{copy.key}"
+        return address if is_web_address(address) else None
+
+    def link(self, uri: str) -> str:
+        """Find where a link of a post to a document leads.
+
+        That is its file, relative to the workspace and perhaps outside of it; of a document that was fetched, its web
+        address, if it has one; and the empty text for a document of a source that the workspace does not have any more.
         """
         name, mark, below = uri.partition(SOURCE_MARK)
         if not mark:
-            return _read_stated(self._folder / uri)
+            return locate(uri, self._folder)
         if name not in self._sources:
-            return None
-        source = self._sources[name]
-        stated = _read_stated(source.folder / below)
-        if stated is not None or not source.settings.is_remote:
-            return stated
-        if name not in self._copies:
-            self._copies[name] = read_state(source.root).copies
-        copy = self._copies[name].get(below)
-        if copy is not None and source.settings.drive is not None:
-            return f"{_DRIVE}{copy.key}"
-        return copy.key if copy is not None and is_web_address(copy.key) else None
-
-
-def make_linker(workspace: WorkspacePaths) -> Callable[[str], str]:
-    """Build a function that tells where a link of a post to a document leads, by the document's uri.
-
-    That is its file, relative to the workspace and perhaps outside of it; of a document that was fetched, its web
-    address, if it has one; and the empty text for a document of a source that the workspace does not have any more.
-    """
-    sources = {source.name: source for source in list_sources(workspace)}
-    places = {name: _place_files(workspace, source) for name, source in sources.items()}
-    addresses = WebAddresses(workspace)
-
-    def link(uri: str) -> str:
-        name, mark, below = uri.partition(SOURCE_MARK)
-        if not mark:
-            return locate(uri, workspace.settings.documents.folder)
-        if name not in sources:
             return ""
-        home = addresses.find(uri) if sources[name].settings.is_remote else None
-        return home or str(PurePosixPath(places[name]) / below)
+        home = self.find_address(uri) if self._sources[name].settings.is_remote else None
+        return home or str(PurePosixPath(self._places[name]) / below)
 
-    return link
-
-
-def list_link_places(workspace: WorkspacePaths) -> list[str]:
-    """List, for each further source, what the links to its documents depend on besides the documents."""
-    return [
-        f"{source.name}{SOURCE_MARK} {source.settings.is_remote} {_place_files(workspace, source)}"
-        for source in list_sources(workspace)
-    ]
-
-
-def _place_files(workspace: WorkspacePaths, source: Source) -> str:
-    """Return the folder of a source's files, relative to the workspace."""
-    return PurePosixPath(os.path.relpath(source.folder.resolve(), workspace.root.resolve())).as_posix()
+    def list_places(self) -> list[str]:
+        """List, for each further source, what the links to its documents depend on besides the documents."""
+        return [
+            f"{name}{SOURCE_MARK} {self._sources[name].settings.is_remote} {place}"
+            for name, place in self._places.items()
+        ]
 
 
 def _read_stated(path: Path) -> str | None:
     suffix = path.suffix.lower()
-    values: list[str | None] = []
+    if suffix not in (*_MARKDOWN, *_HTML):
+        return None
     try:
-        if suffix in _MARKDOWN and path.is_file():
-            front, _ = split_front_matter(decode_text(path.read_bytes()))
+        content = path.read_bytes()
+        if suffix in _MARKDOWN:
+            front, _ = split_front_matter(decode_text(content))
             values = [front.text(name) for name in _FIELDS]
-        elif suffix in _HTML and path.is_file():
-            content = path.read_bytes()
+        else:
             head = HtmlHead()
             head.feed(decode_text(content, find_html_encoding(content)))
             values = [head.address]
-    except (ReadError, AssertionError):
+    except (OSError, ReadError, AssertionError):
         return None  # the table documents holds an earlier revision, and says why the file cannot be read
     return next((value for value in values if value and is_web_address(value)), None)
 

@@ -15,13 +15,13 @@ from backstory.base.errors import InputError, SearchIndexError, SettingsError
 from backstory.base.files.atomic import write_file
 from backstory.ingest.documents.reader import READERS
 from backstory.ingest.documents.written import SOURCE_MARK, name_source
-from backstory.ingest.sources.roots import find_covering, list_sources
+from backstory.ingest.sources.listing import find_covering, list_sources, make_locator
 from backstory.interfaces.adapters.external_embedder import ExternalEmbedder
 from backstory.interfaces.adapters.rag_config import BaseEmbeddingProvider, RAGConfig
 from backstory.interfaces.library.added_texts import AddedText, read_text
 from backstory.interfaces.library.freshness import is_made
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
+from backstory.interfaces.library.names import ADDED_FOLDER
 from backstory.interfaces.library.results import FileOutcome, IndexReport
 from backstory.models.embeddings.protocol import Embedder
 from backstory.pipeline.workspace import Workspace, open_workspace

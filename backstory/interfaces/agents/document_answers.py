@@ -12,6 +12,7 @@ from typing import Any, Final
 from backstory.base.errors import InputError, NoIndexError, ReadError, SearchIndexError
 from backstory.base.wording import count, inflect
 from backstory.ingest.documents.written import SOURCE_MARK, name_source
+from backstory.ingest.sources.listing import make_locator
 from backstory.interfaces.agents.document_results import (
     FALLBACK_INSTRUCTION,
     INSTRUCTION,
@@ -37,7 +38,7 @@ from backstory.interfaces.agents.document_results import (
 from backstory.interfaces.agents.roots import list_readable, list_writable, require_inside
 from backstory.interfaces.library.freshness import describe_indexing, explain_absence, is_made
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.names import CHUNK_MARK, make_locator, resolve_path
+from backstory.interfaces.library.names import CHUNK_MARK, resolve_path
 from backstory.interfaces.library.results import (
     Chunk,
     DocumentList,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from backstory.base.errors import InputError
-from backstory.ingest.sources.roots import list_sources
+from backstory.ingest.sources.listing import list_sources
 from backstory.interfaces.library.names import resolve_path
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.paths import WorkspacePaths

@@ -115,7 +115,7 @@ def grep(
 
 def print_answer(library: Library, console: Console, answer: SearchAnswer) -> None:
     """Print the hits of a question, with its words marked."""
-    from backstory.interfaces.library.names import make_locator
+    from backstory.ingest.sources.listing import make_locator
 
     if not answer.hits:
         console.print(plain(f"Nothing found: {answer.reason}."))
@@ -142,7 +142,7 @@ def print_answer(library: Library, console: Console, answer: SearchAnswer) -> No
 
 def print_matches(library: Library, console: Console, answer: GrepAnswer) -> None:
     """Print matches, with the matched text marked."""
-    from backstory.interfaces.library.names import make_locator
+    from backstory.ingest.sources.listing import make_locator
 
     locate = make_locator(library.workspace)
     for match in answer.matches:

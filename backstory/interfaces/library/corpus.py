@@ -14,12 +14,12 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.ingest.documents.rows import list_foreign
 from backstory.ingest.documents.written import is_of_source, name_source
+from backstory.ingest.sources.listing import make_locator
 from backstory.interfaces.library.names import (
     ADDED_FOLDER,
     DocumentNames,
     PlacedText,
     find_document,
-    make_locator,
     name_documents,
 )
 from backstory.interfaces.library.results import (

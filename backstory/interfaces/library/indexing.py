@@ -20,7 +20,7 @@ from backstory.index.snapshot import current_version
 from backstory.ingest.chats.export_files import list_exports
 from backstory.ingest.documents.files import IGNORE_FILE
 from backstory.ingest.documents.written import SOURCE_MARK, name_source
-from backstory.ingest.sources.roots import (
+from backstory.ingest.sources.listing import (
     Source,
     add_source,
     change_exclude,
@@ -133,7 +133,8 @@ class Change:
                     self.workspace, source.name, lambda known: [each for each in known if each != _FOLDERS]
                 )
         for path in further:
-            add_source(self.workspace, path, exclude=() if recursive or path.is_file() else (_FOLDERS,))
+            if find_covering(self.workspace, path) is None:  # no other of them holds it
+                add_source(self.workspace, path, exclude=() if recursive or path.is_file() else (_FOLDERS,))
         return self._make(places, accept_removals=accept_removals, chats=chats)
 
     def add(
@@ -185,7 +186,7 @@ class Change:
         return FileOutcome(path=self._name(uri), status="removed", reason="its file was deleted")
 
     def _drop_source(self, source: Source) -> FileOutcome:
-        remove_source(self.workspace, source.name)
+        remove_source(self.workspace, source)
         reason = f"runs no longer read the source {source.name}; its files are unchanged"
         return FileOutcome(path=str(source.root), status="removed", reason=reason)
 

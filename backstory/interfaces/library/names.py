@@ -17,8 +17,8 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.base.files.patterns import compose, matches_glob
 from backstory.base.wording import name_some
-from backstory.ingest.documents.written import SOURCE_MARK, locate
-from backstory.ingest.sources.roots import list_sources
+from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.ingest.sources.listing import make_locator
 from backstory.pipeline.workspace import Workspace
 
 _SHOWN: Final = 80
@@ -129,20 +129,6 @@ def _suggest(documents: Sequence[DocumentNames], name: str, least_likeness: floa
     near = [*get_close_matches(name, names, cutoff=least_likeness), *close]
     found = dict.fromkeys(names[key] for key in near[:3])
     return f"did you mean {name_some(list(found), _LISTED)}?" if found else "`backstory documents` lists all"
-
-
-def make_locator(workspace: Workspace) -> Callable[[str], Path]:
-    """Build a function that returns the absolute path of a document's file, existing or not."""
-    roots = {source.name: source.root for source in list_sources(workspace)}
-
-    def locate_file(uri: str) -> Path:
-        name, mark, below = uri.partition(SOURCE_MARK)
-        root = roots.get(name) if mark else None
-        if root is None:
-            return workspace.root / locate(uri, workspace.settings.documents.folder)
-        return root.with_name(below) if root.is_file() else root / below
-
-    return locate_file
 
 
 def name_documents(workspace: Workspace, documents: pl.DataFrame) -> list[DocumentNames]:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from backstory.index.snapshot import current_version
 from backstory.ingest.documents.rows import list_foreign
+from backstory.ingest.sources.listing import make_locator
 from backstory.interfaces.library.freshness import explain_absence
-from backstory.interfaces.library.names import ADDED_FOLDER, DocumentNames, make_locator, name_documents
+from backstory.interfaces.library.names import ADDED_FOLDER, DocumentNames, name_documents
 from backstory.models.embeddings.embed import embed_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.pipeline.query_index import QueryIndex, open_for_queries

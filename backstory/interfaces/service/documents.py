@@ -11,11 +11,12 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
 from backstory.base.errors import InputError
+from backstory.ingest.sources.listing import make_locator
 from backstory.interfaces.library.added_texts import inspect_text
 from backstory.interfaces.library.indexing import exclude_document
 from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.library.names import ADDED_FOLDER, make_locator
+from backstory.interfaces.library.names import ADDED_FOLDER
 from backstory.interfaces.library.results import FileState, State
 from backstory.interfaces.service.authentication import DESCRIBED, Access, Editor, Reader, Served
 from backstory.interfaces.service.multipart import list_uploads, read_form

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from backstory.base.errors import BackstoryError
 from backstory.ingest.documents.written import SOURCE_MARK
-from backstory.ingest.sources.roots import list_sources
+from backstory.ingest.sources.listing import list_sources
 from backstory.interfaces.agents.roots import list_named
 from backstory.settings.paths import WorkspacePaths
 

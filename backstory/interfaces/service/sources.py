@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.ingest.sources.listing import Source, list_sources
 from backstory.ingest.sources.mirror import read_state
-from backstory.ingest.sources.roots import Source, list_sources
 from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import FileState

@@ -20,7 +20,7 @@ from backstory.base.wording import count, inflect, name_some
 from backstory.ingest.documents.written import is_of_source
 from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.ingest.privacy.personal_data import scrub
-from backstory.ingest.sources.web_address import list_link_places, make_linker
+from backstory.ingest.sources.web_address import DocumentLinks
 from backstory.pipeline.chats.people import MemberNames, read_names, read_people
 from backstory.pipeline.incremental.inputs import content_of
 from backstory.pipeline.workspace import Workspace
@@ -70,7 +70,7 @@ def record_named_documents(workspace: Workspace) -> None:
 def _describe_names(workspace: Workspace) -> Entry:
     """Describe the present documents and names as the catalog does after a search of all of them."""
     forgotten = read_forgotten(workspace.forgotten).fingerprint
-    searched_for = [_VERSION, read_people(workspace).real, forgotten, *list_link_places(workspace)]
+    searched_for = [_VERSION, read_people(workspace).real, forgotten, *DocumentLinks(workspace).list_places()]
     return Entry(digest(searched_for), content_of(workspace, "documents", [WHOLE])[WHOLE], 0)
 
 
@@ -100,7 +100,7 @@ def _find_named(workspace: Workspace, documents: pl.DataFrame) -> pl.DataFrame:
     searched = documents.filter(~pl.Series(is_ours, dtype=pl.Boolean))
     rows: list[tuple[str, str, str, str, int, bool]] = []
     if not searched.is_empty():
-        members, link = MemberNames(workspace), make_linker(workspace)
+        members, link = MemberNames(workspace), DocumentLinks(workspace).link
         finder = members.finder
         in_text, in_path = (
             finder.may_hold(searched["text"], "message"),

@@ -14,7 +14,7 @@ import polars as pl
 from backstory.base.ids import digest
 from backstory.base.wording import name_some
 from backstory.ingest.documents.written import DRAFT_SUFFIX
-from backstory.ingest.sources.web_address import list_link_places
+from backstory.ingest.sources.web_address import DocumentLinks
 from backstory.models.usage import Usage
 from backstory.pipeline.chats.copies import POST_FOLDERS
 from backstory.pipeline.chats.leaks import make_discretion
@@ -101,7 +101,7 @@ class PostsStage(Stage):
         workspace = self.workspace
         withheld = [] if workspace.settings.writers.paid_model is None else list_withheld(workspace)
         unsent = [f"{key} is withheld" for key in withheld]
-        return [*list_unlinked(workspace), *list_link_places(workspace), *unsent]
+        return [*list_unlinked(workspace), *DocumentLinks(workspace).list_places(), *unsent]
 
     def stale_partitions(self) -> list[str]:
         """List the partitions of which a row or a file would be written: also a lost one, or one to ask about again."""

@@ -13,7 +13,7 @@ import polars as pl
 from backstory.base.errors import WorkspaceError
 from backstory.base.local_times import localize
 from backstory.ingest.documents.written import locate
-from backstory.ingest.sources.web_address import make_linker
+from backstory.ingest.sources.web_address import DocumentLinks
 from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.chats.stored_messages import read_with_previous
@@ -127,7 +127,7 @@ def read_material(workspace: Workspace, partition: str, wanted: Collection[str] 
     people = read_people(workspace)
     # A prompt leaves out what no model is sent; a writer without a model quotes, and what it quotes is searched.
     withheld = list_withheld(workspace) if workspace.settings.writers.paid_model is not None else []
-    unlinked, link = list_unlinked(workspace), make_linker(workspace)
+    unlinked, link = list_unlinked(workspace), DocumentLinks(workspace).link
     folder = workspace.settings.documents.folder
     names = {name: people.names_in(name) for name in windows["conversation_id"].unique()}
     gathered = gather_windows(windows, read_with_previous(workspace, [partition]), summaries, names)

@@ -92,8 +92,16 @@ def test_a_file_is_no_folder(drive: Drive) -> None:
     drive.put("a", "a.md", MARKDOWN, b"a")
     with open_remote(drive, folder="a") as remote, raises(ReadError, "source_no_folder"):
         remote.list_files()
-    with open_remote(drive, "root", folder=None) as remote:
-        assert remote.list_files().refused == {"root": "it is a folder; name it as `folder`"}
+
+
+def test_a_picked_folder_is_read_beside_picked_files_and_a_folder(drive: Drive) -> None:
+    drive.put("in", "In", FOLDER)
+    drive.put("a", "a.md", MARKDOWN, b"a", below="in")
+    drive.put("far", "Far", FOLDER, below="elsewhere")
+    drive.put("b", "b.md", MARKDOWN, b"b", below="far")
+    drive.put("c", "c.md", MARKDOWN, b"c", below="elsewhere")
+    with open_remote(drive, "far", "c", folder="root") as remote:
+        assert set(remote.list_files().files) == {"In/a.md", "Far/b.md", "c.md"}
 
 
 def test_a_folder_of_a_shared_drive_is_read(drive: Drive, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backstory.ingest.sources.roots import add_source, read_record, remove_source
+from backstory.ingest.sources.listing import add_source, find_covering, list_sources, remove_source
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.long_tests import LONG_TESTS
 from tests.workspaces import SETTINGS, build_table
@@ -56,10 +56,12 @@ def edit(root: Path, rng: random.Random) -> None:
         (folder / ".backstoryignore").write_text(rng.choice(("", "draft.md\n", "inner/\n!a.md\n")), "utf-8")
     elif act == "settings":
         (root / "backstory.yaml").write_text(f"{SETTINGS}{rng.choice(STATED)}", encoding="utf-8")
-    elif act == "add" and (root.parent / "two").exists():
-        add_source(open_workspace(root), root.parent / "two")
-    elif act == "take away" and read_record(open_workspace(root).added_sources):
-        remove_source(open_workspace(root), "two")
+    elif act == "add" and folders[1].exists() and find_covering(open_workspace(root), folders[1]) is None:
+        add_source(open_workspace(root), folders[1])
+    elif act == "take away":
+        for source in list_sources(open_workspace(root)):
+            if source.is_added:
+                remove_source(open_workspace(root), source)
 
 
 @pytest.mark.parametrize("seed", range(SEQUENCES))

@@ -11,8 +11,8 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import InputError, RemovalError, SettingsError, WorkspaceError
-from backstory.ingest.sources.roots import add_source, list_sources, read_record, remove_source
-from backstory.ingest.sources.web_address import make_linker
+from backstory.ingest.sources.listing import add_source, list_sources, read_record, remove_source
+from backstory.ingest.sources.web_address import DocumentLinks
 from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.operations.backup import write_backup
 from backstory.operations.forgetting import forget
@@ -93,11 +93,9 @@ def test_a_source_that_cannot_be_reached_keeps_its_documents_and_says_so(
     assert {status for status, _ in states(added).values()} == {"read"}
 
 
-@pytest.mark.parametrize("by_path", [True, False])
-def test_documents_of_a_removed_source_leave_and_its_files_stay(
-    added: Workspace, notes: Path, by_path: bool
-) -> None:
-    assert remove_source(added, notes if by_path else "my-notes").path == str(notes)
+def test_documents_of_a_removed_source_leave_and_its_files_stay(added: Workspace, notes: Path) -> None:
+    [source] = list_sources(added)
+    remove_source(added, source)
     assert read_record(added.added_sources) == ()
     read_again(added)
     assert served(added) == {}
@@ -109,7 +107,7 @@ def test_all_documents_of_a_workspace_are_not_dropped_unasked(workspace: Workspa
     shutil.rmtree(workspace.documents_dir)
     add_source(workspace, notes)
     build_table(workspace, "documents")
-    remove_source(workspace, "my-notes")
+    remove_source(workspace, list_sources(workspace)[0])
     with pytest.raises(RemovalError):
         build_table(open_workspace(workspace.root), "documents")
 
@@ -199,33 +197,10 @@ def test_everything_that_looks_at_the_documents_sees_the_sources(workspace: Work
     assert "my-notes://moths.md" in looked_at
 
 
-def test_adding_the_same_path_again_changes_nothing(workspace: Workspace, notes: Path) -> None:
-    first = add_source(workspace, notes)
-    assert add_source(workspace, notes) == first
-    assert read_record(workspace.added_sources) == (first,)
-
-
-def test_what_cannot_be_a_source_is_refused_with_a_reason(workspace: Workspace, notes: Path) -> None:
-    add_source(workspace, notes)
-    for path, code in (
-        (notes / "absent", "absent_file"),
-        (notes / "garden", "read_already"),
-        (workspace.documents_dir, "read_already"),
-        (workspace.documents_dir / "sourdough.md", "read_already"),
-        (workspace.chats_dir, "other_use"),
-        (workspace.secret.parent, "other_use"),
-    ):
-        with raises(InputError, code, path):
-            add_source(workspace, path)
-    assert [source.name for source in read_record(workspace.added_sources)] == ["my-notes"]
-
-
 def test_only_added_sources_can_be_removed(with_sources: Make, notes: Path) -> None:
     workspace = with_sources(f"{{path: '{notes}'}}")
     with raises(InputError, "source_of_settings", "my-notes"):
-        remove_source(workspace, "my-notes")
-    with raises(InputError, "unknown_source", "unknown"):
-        remove_source(workspace, "unknown")
+        remove_source(workspace, list_sources(workspace)[0])
 
 
 @pytest.mark.parametrize(
@@ -297,9 +272,9 @@ def test_links_lead_to_files_of_folders_and_to_addresses_of_what_was_fetched(
     )
     mirror = workspace.mirrors / "pages"
     mirror.mkdir(parents=True)
-    record = {"copies": {"a.html": {"key": "https://example.org/a", "stamp": ""}}}
+    record = {"files": {"a.html": {"key": "https://example.org/a", "stamp": ""}}}
     (mirror / "state.json").write_text(json.dumps(record), encoding="utf-8")
-    link = make_linker(workspace)
+    link = DocumentLinks(workspace).link
     beside = os.path.relpath(notes.resolve(), workspace.root.resolve())
     assert link("frost.md") == "posts/frost.md"
     assert link("notes://garden/frost.md") == f"{beside}/garden/frost.md"

@@ -93,7 +93,7 @@ def test_files_elsewhere_are_read_where_they_lie(library: Library, tmp_path: Pat
     (notes / "bread.md").write_text("# Rye\n\nRye bread wants a hot oven.", encoding="utf-8")
     (notes / "deep" / "oven.md").write_text("# Oven\n\nA stone keeps the oven hot.", encoding="utf-8")
     before = sorted(os.walk(notes))
-    report = library.index(notes)
+    report = library.index([notes, notes, notes / "deep"])
     assert report.indexed == 2
     [found] = [hit for hit in library.search("rye bread").hits if hit.title == "Rye"]
     assert library.document(found.uri).path == str(notes / "bread.md")

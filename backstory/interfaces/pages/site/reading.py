@@ -14,7 +14,7 @@ from backstory.base.local_times import localize_window
 from backstory.ingest.documents.formats.texts import read_markdown
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.written import locate
-from backstory.ingest.sources.web_address import WebAddresses
+from backstory.ingest.sources.web_address import DocumentLinks
 from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use, WithoutPost
 from backstory.interfaces.pages.site.markdown import list_topics
 from backstory.pipeline.chats.named_documents import list_unlinked, make_contact_scrub, make_page_view
@@ -162,7 +162,7 @@ def _read_documents(
     wanted = shown.keys() - posts
     show = make_page_view(workspace, dict(windows.select("window_id", "conversation_id").iter_rows()))
     unlinked = list_unlinked(workspace)
-    addresses = WebAddresses(workspace)
+    addresses = DocumentLinks(workspace)
     rows = (
         workspace.tables.read("documents")
         .filter(pl.col("status") == "ok", pl.col("document_id").is_in(list(wanted)))
@@ -173,7 +173,7 @@ def _read_documents(
     def describe(row: Mapping[str, Any]) -> SiteDocument:
         key = row["document_id"]
         tell = partial(show, shown[key], key)
-        home = None if key in unlinked else addresses.find(row["uri"])
+        home = None if key in unlinked else addresses.find_address(row["uri"])
         return SiteDocument(
             document_id=key,
             title=tell(row["title"]),

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from backstory.ingest.sources.roots import list_sources
+from backstory.ingest.sources.listing import list_sources
 from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.results import State
 from backstory.interfaces.service.authentication import Served
