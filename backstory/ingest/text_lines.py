@@ -45,17 +45,11 @@ def decode_lines(content: bytes) -> TextLines:
         except pl.exceptions.ComputeError:  # another encoding, or UTF-8 with damaged lines
             pass
     encoding = find_encoding(content)
-    if encoding != UTF8 and not encoding.startswith("iso2022"):
-        return TextLines(_split(content.decode(encoding, "replace").encode()), {}, encoding)
-    # A line begins with letters of ASCII, so that a damaged one harms no other.
-    lines, undecodable = [], {}
-    for number, line in enumerate(content.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
-        try:
-            lines.append(line.decode(encoding))
-        except UnicodeDecodeError:
-            lines.append(line.decode(encoding, "replace"))
-            undecodable[number] = f"the line is not {encoding}, as others are; save the file as UTF-8"
-    return TextLines(_split("\n".join(lines).encode()), undecodable, encoding)
+    lines = _split(content.removeprefix(codecs.BOM_UTF8).decode(encoding, "replace").encode())
+    may_be_damaged = encoding.startswith((UTF8, "iso2022"))
+    damaged = lines.str.contains("\ufffd", literal=True).arg_true() + 1 if may_be_damaged else ()
+    reason = f"the line is not {encoding}, as others are; save the file as UTF-8"
+    return TextLines(lines, dict.fromkeys(damaged, reason), encoding)
 
 
 def decode_head(content: bytes) -> list[str]:
@@ -63,16 +57,12 @@ def decode_head(content: bytes) -> list[str]:
 
     A text may contain a few null bytes; many of them indicate a binary file.
     """
-    head = _end_lines(content[:_HEAD_BYTES])
-    is_cut = len(content) >= _HEAD_BYTES
-    # A character cut in half would look like another encoding.
-    encoding = find_encoding(head.rstrip(_LETTER_BYTES) if is_cut else head)
-    if encoding == UTF8 and head.count(0) > 1 + _MOST_NULLS * len(head):
-        return []
-    text = head[: len(head) // 4 * 4] if is_cut and encoding.startswith("utf-") else head
-    lines: list[str] = text.decode(encoding, "replace").removeprefix("\ufeff").split("\n")
-    lines = [line.removesuffix("\r") for line in lines]
-    return lines[:-1] if (is_cut and len(lines) > 1) or not lines[-1] else lines
+    head = content[:_HEAD_BYTES]
+    if len(content) >= _HEAD_BYTES:  # a line or a character cut in half would look like another encoding
+        head = head[: head.rfind(b"\n") + 1] or head.rstrip(_LETTER_BYTES)
+    decoded = decode_lines(head)
+    is_binary = decoded.encoding == UTF8 and head.count(0) > 1 + _MOST_NULLS * len(head)
+    return [] if is_binary else decoded.lines.to_list()
 
 
 def _end_lines(content: bytes) -> bytes:

@@ -122,6 +122,12 @@ def read_listed_exports(listing: Listing, settings: ConversationSettings) -> Exp
     read.sort(key=lambda row: row.source)
     _judge_media(read)
     _tell_people_apart(read)
+    known = {name for row in read for name in (compose(row.source), conversation_of(row.source))}
+    files = {
+        row.source: ExportFile(row.source, row.sha256, row.latest_year)
+        for row in read
+        if row.sha256 is not None
+    }
     merged = merge_exports(_join_messages(read))
     quarantine = (
         conform(_list_unread(row).with_columns(source=pl.lit(row.source)), Quarantine) for row in read
@@ -133,16 +139,10 @@ def read_listed_exports(listing: Listing, settings: ConversationSettings) -> Exp
         sources=_make_sources(read, merged, settings.folder),
         aliases=aliases,
         unread_authors=shared.union(*(row.people for row in read)),
-        unused_overrides=_find_unused(settings, [row.source for row in read]),
-        # Of what could not be read, the content is that of now.
-        files=hash_exports(
-            listing,
-            {
-                row.source: ExportFile(row.source, row.sha256, row.latest_year)
-                for row in read
-                if row.sha256 is not None
-            },
+        unused_overrides=tuple(
+            place for place, name in enumerate(settings.overrides, 1) if name not in known
         ),
+        files=hash_exports(listing, files),  # of what could not be read, the content is that of now
         deleted=frozenset(name_message(chat, key) for row in read for chat, key in row.deleted if chat),
     )
     log_event(
@@ -228,18 +228,12 @@ def _make_sources(read: Sequence[Export], merged: MergedExports, folder: str) ->
         }
         for row in read
     ]
-    schema = empty(Sources).schema
-    return conform(pl.DataFrame(rows, schema=schema), Sources)
+    return conform(pl.DataFrame(rows, schema=empty(Sources).schema), Sources)
 
 
 def _name(folder: str, source: str) -> str:
     """Build a file's name in the table ``sources``: its path relative to the workspace, with ``/`` after a folder."""
     return f"{PurePosixPath(folder) / source}{'/' if source.endswith('/') else ''}"
-
-
-def _find_unused(settings: ConversationSettings, sources: Sequence[str]) -> tuple[int, ...]:
-    known = {*map(compose, sources), *map(conversation_of, sources)}
-    return tuple(number for number, name in enumerate(settings.overrides, start=1) if name not in known)
 
 
 def _join_messages(read: Sequence[Export]) -> pl.DataFrame:
@@ -283,27 +277,21 @@ class LastReading:
         self._settings = settings
         self._files: list[str] | None = None
         self._read: ExportRead | None = None
-        self._names: list[str] = []
-        self._aliases: Mapping[str, str] = {}
+        self._people: tuple[list[str], Mapping[str, str]] = ([], {})
 
     def read(self) -> ExportRead:
         """Read all exports of the folder, or return the last result."""
         if self._read is None or self._is_outdated():
             self._read = read_exports(self._folder, self._settings)
             self._files = [file.fingerprint for file in self._read.files]
-            self._names, self._aliases = self._read.names.to_list(), self._read.aliases
+            self._people = self._read.names.to_list(), self._read.aliases
         return self._read
 
-    def read_names(self) -> list[str]:
-        """Return all names of people as written in the exports, sorted; they are known after :meth:`release`."""
+    def read_people(self) -> tuple[list[str], Mapping[str, str]]:
+        """Return all names as written, sorted, and the author of each further name; :meth:`release` keeps them."""
         if self._is_outdated():
             self.read()
-        return self._names
-
-    def read_aliases(self) -> Mapping[str, str]:
-        """Return further names of authors, each with the author's name in the messages, as long as the names."""
-        self.read_names()
-        return self._aliases
+        return self._people
 
     def release(self) -> None:
         """Drop the messages, which may take much memory."""

@@ -132,15 +132,15 @@ def _parse(content: str) -> People:
 
 def read_names(workspace: Workspace) -> list[str]:
     """Read the real names of all people from the exports, which alone hold them."""
-    return workspace.last_reading.read_names()
+    return workspace.last_reading.read_people()[0]
 
 
 def hash_names(workspace: Workspace) -> str:
     """Return a keyed hash of all real names, as the exports give them now; empty if they are not hidden."""
     if not workspace.settings.privacy.pseudonyms:
         return ""
-    secret, names = workspace.load_secret(), read_names(workspace)
-    aliases = workspace.last_reading.read_aliases()
+    secret = workspace.load_secret()
+    names, aliases = workspace.last_reading.read_people()
     named = [*names, *(f"{alias} of {name}" for alias, name in sorted(aliases.items()))]
     return digest([code_version("messages"), *(make_pseudonym(name, secret) for name in named)])
 
@@ -149,8 +149,7 @@ class MemberNames:
     """The real names of all members, as the exports write them, with the pseudonyms that the tables hold."""
 
     def __init__(self, workspace: Workspace) -> None:
-        names = read_names(workspace)
-        aliases = workspace.last_reading.read_aliases()
+        names, aliases = workspace.last_reading.read_people()
         self.finder = NameFinder(names, aliases=aliases)
         self._secret = workspace.load_secret()
         forgotten = read_forgotten(workspace.forgotten)
