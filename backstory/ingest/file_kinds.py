@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -12,14 +12,13 @@ from backstory.base import VERSION
 HEAD_BYTES: Final = 512
 """Number of bytes at the beginning of a file that are examined."""
 
-_ZIP = b"PK\x03\x04"
-_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ZIP: Final = b"PK\x03\x04"
+_OFFICE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _MAGIC: Final = (
     (b"%PDF-", "a PDF file"),
     (b"\x89PNG\r\n\x1a\n", "an image (PNG)"),
     (b"\xff\xd8\xff", "an image (JPEG)"),
-    (b"GIF87a", "an image (GIF)"),
-    (b"GIF89a", "an image (GIF)"),
+    (b"GIF8", "an image (GIF)"),
     (b"II*\0", "an image (TIFF)"),
     (b"MM\0*", "an image (TIFF)"),
     (b"OggS", "a sound file (Ogg)"),
@@ -35,7 +34,7 @@ _MAGIC: Final = (
 )
 """First bytes of file types; the last two belong to several types, which the file name suffix distinguishes."""
 
-_SUFFIXES: Final = {
+_SENT_IN_CHATS: Final = {
     "a PDF file": ".pdf",
     "a contact card": ".vcf",
     "a program": ".apk .exe .dmg",
@@ -53,32 +52,28 @@ _SUFFIXES: Final = {
     "an image": ".png .jpg .jpeg .gif .webp .svg .tif .tiff .bmp .heic .heif .avif .ico",
     "a sound file": ".mp3 .m4a .wav .ogg .oga .opus .flac .aac .amr .caf .wma",
     "a video": ".mp4 .m4v .mpg .mpeg .mov .mkv .webm .avi .3gp",
+}
+"""Kinds that people send in chats; such a file is never opened as an export."""
+_NOT_READ: Final = {
     "an archive": ".zip .tar .gz .tgz .7z .rar .bz2 .xz",
-    "a web page (HTML)": ".html .htm .xhtml",
-    "a text file": ".txt .text",
     "a log": ".log",
-    "a text file (reStructuredText)": ".rst",
-    "a text file (AsciiDoc)": ".adoc .asciidoc",
-    "a text file (Org mode)": ".org",
     "a text file (LaTeX)": ".tex",
     "an MDX file": ".mdx",
     "a canvas of Obsidian": ".canvas",
     "a notebook": ".ipynb",
-    "a table": ".csv .tsv .tab",
-    "a data file (Parquet)": ".parquet",
-    "a data file": ".json .jsonl .ndjson .yaml .yml .toml .xml .db .sqlite",
+    "a data file": ".yaml .yml .toml .xml .db .sqlite",
     "an e-mail": ".eml .msg .mbox",
-    "program code": (
-        ".py .pyi .pyw .js .mjs .cjs .jsx .ts .mts .cts .tsx .css .scss .sh .bash .rb .go .rs .java .c .h .cc .cpp .cxx"
-        " .hh .hpp .hxx .cs .kt .php .swift .scala .lua .pl .r .sql"
-    ),
+    "program code": ".scss .cs .kt .php .swift .scala .lua .pl .r .sql",
 }
-_KINDS: Final = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
-_SENT_IN_CHATS: Final = re.compile(
-    r"an? (?:contact card|program|image|sound|video|PDF|Word|file of Pages|spreadsheet|presentation|OpenDocument"
-    r"|rich text|e-book)"
-)
-"""Kinds that people send in chats; such a file is never opened as an export."""
+"""Further kinds that no reader of documents reads."""
+
+
+def _by_suffix(kinds: Mapping[str, str]) -> dict[str, str]:
+    return {suffix: kind for kind, suffixes in kinds.items() for suffix in suffixes.split()}
+
+
+_SENT_KINDS: Final = _by_suffix(_SENT_IN_CHATS)
+_KINDS: Final = _SENT_KINDS | _by_suffix(_NOT_READ)
 
 
 def name_kind(uri: str, head: bytes) -> str:
@@ -105,20 +100,17 @@ def name_binary_kind(head: bytes) -> str | None:
 
 def kind_in_chats(name: str) -> str | None:
     """Return the kind of a file that people send in chats, by its name; None for any other file."""
-    kind = _KINDS.get(PurePosixPath(name).suffix.lower())
-    return kind if kind is not None and _SENT_IN_CHATS.match(kind) else None
+    return _SENT_KINDS.get(PurePosixPath(name).suffix.lower())
 
 
-SLACK_WITHOUT_LISTS: Final = "a Slack export (ZIP) without a list of users or of channels"
-_JSON_KINDS: Final = (
-    (rb'"senderName"|"threadName"', "a Messenger export of end-to-end encrypted chats (JSON)"),
-    (rb'"client_msg_id"|"ts"\s*:\s*"\d+\.\d+"', "a day of a Slack export (JSON) without its users.json"),
-)
+_HEAD_OF_CHAT: Final = 65_536
+_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 _AS_TABLE: Final = (
     "Write its messages as a table with the columns timestamp, author and message (CSV, or JSON with one object per "
     "line), and put that here"
 )
 _AS_DISCORD_JSON: Final = "Export it again as JSON (`-f Json`)"
+_AS_TEXT: Final = "Export the chat from the app as text, and put that here"
 _FOREIGN: Final = (
     (rb"={20,}\s+Guild: [^\n]*\s+Channel: ", "the plain text of DiscordChatExporter", _AS_DISCORD_JSON),
     (rb'"?AuthorID"?,"?Author"?,"?Date"?,"?Content', "the table of DiscordChatExporter", _AS_DISCORD_JSON),
@@ -135,16 +127,19 @@ _FOREIGN: Final = (
     ),
     (rb"\[LINE\] |\[LINE\]\S", "a chat that LINE exported", _AS_TABLE),
     (rb"(?s)<\?xml.{0,500}<smses ", "a backup of text messages (XML)", _AS_TABLE),
+    (
+        rb'(?s)\{.*"(?:senderName|threadName)"',
+        "a Messenger export of end-to-end encrypted chats (JSON)",
+        _AS_TABLE,
+    ),
+    (
+        rb'(?s)\[.*"(?:client_msg_id"|ts"\s*:\s*"\d+\.\d+")',
+        "a day of a Slack export (JSON) without its users.json",
+        _AS_TABLE,
+    ),
 )
 """Beginnings of what other programs export, with its name and what to do."""
-_CHATS: Final = (
-    SLACK_WITHOUT_LISTS,
-    *(kind for _, kind in _JSON_KINDS),
-    *(kind for _, kind, _ in _FOREIGN),
-)
-_BACKUP: Final = re.compile(r".*\.crypt\d+", re.IGNORECASE)
-_CHAT_HEAD_BYTES: Final = 65_536
-_EXPORT_AS_TEXT: Final = "Export the chat from the app as text, and put that here"
+_SLACK_WITHOUT_LISTS: Final = "a Slack export (ZIP) without a list of users or of channels"
 _READS: Final = (
     f"Backstory {VERSION} has no reader for it (docs/reference/chat-formats.md lists what it reads)"
 )
@@ -152,7 +147,7 @@ _READS: Final = (
 
 def describe_foreign(content: bytes) -> str | None:
     """Describe a text that another program exported in a form which is not read; None for any other file."""
-    head = content[:_CHAT_HEAD_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n")
+    head = content[:_HEAD_OF_CHAT].lstrip(_BLANK)
     for pattern, kind, advice in _FOREIGN:
         if re.match(pattern, head):
             return f"{kind}, in a form that Backstory does not read. {advice}"
@@ -161,7 +156,19 @@ def describe_foreign(content: bytes) -> str | None:
 
 def describe_unread_chat(content: bytes, name: str, parts: Iterable[str]) -> str:
     """Describe a file among chats that no reader supports, and say what to do; ``parts`` are those of an archive."""
-    kind, advice = _find_kind(content, name, parts)
+    head = content[:_HEAD_OF_CHAT].lstrip(_BLANK)
+    kind = "a file that is neither a chat nor a table"
+    advice = "Export the chat again, or move the file out of the folder if it is no chat"
+    if PurePosixPath(name).suffix.lower().startswith(".crypt"):
+        kind, advice = "an encrypted backup of WhatsApp", _AS_TEXT
+    elif any(PurePosixPath(part).name == "users.json" for part in parts):
+        kind, advice = _SLACK_WITHOUT_LISTS, "Export the workspace again"
+    elif head.startswith(_ZIP):
+        kind, advice = "a ZIP archive without a chat", "Unpack it and put the chat's text here"
+    elif (binary := name_binary_kind(head)) is not None:
+        kind, advice = binary, _AS_TEXT
+    elif re.match(rb"[{\[]\s*(?:[\"{}\[\]]|$)", head):
+        kind, advice = "JSON that is not one object per line", _AS_TABLE
     return f"{kind}; {_READS}. {advice}"
 
 
@@ -173,28 +180,5 @@ def describe_sent_file(kind: str) -> str:
 
 def names_chat(description: str | None) -> bool:
     """Return whether a description is that of a chat that another app exported."""
-    return description is not None and description.startswith(_CHATS)
-
-
-def _find_kind(content: bytes, name: str, parts: Iterable[str]) -> tuple[str, str]:
-    head = content[:_CHAT_HEAD_BYTES]
-    if _BACKUP.fullmatch(name):
-        return "an encrypted backup of WhatsApp", _EXPORT_AS_TEXT
-    if content.startswith(_ZIP):
-        if any(PurePosixPath(part).name == "users.json" for part in parts):
-            return SLACK_WITHOUT_LISTS, "Export the workspace again"
-        return "a ZIP archive without a chat", "Unpack it and put the chat's text here"
-    if (kind := name_binary_kind(head)) is not None:
-        return kind, _EXPORT_AS_TEXT
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if re.match(rb"[{\[]\s*(?:[\"{}\[\]]|$)", text):
-        found = (kind for pattern, kind in _JSON_KINDS if re.search(pattern, head))
-        return next(found, "JSON that is not one object per line"), _AS_TABLE
-    if text.startswith(b"<"):
-        return "a web page, or XML", _AS_TABLE
-    if b"\0" in head:
-        return "a binary file of an unknown type", "Move it out of the folder"
-    return (
-        "a text that is neither a WhatsApp chat nor a table",
-        "Export the chat again, or move the file out of the folder if it is no chat",
-    )
+    kinds = (_SLACK_WITHOUT_LISTS, *(kind for _, kind, _ in _FOREIGN))
+    return description is not None and description.startswith(kinds)

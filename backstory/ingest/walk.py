@@ -11,7 +11,9 @@ from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 from zipfile import ZipInfo
 
-from backstory.ingest.opening import LEAVING, Archive, open_inside
+from backstory.base.errors import ReadError
+from backstory.base.files.safe_open import LEAVING, open_inside
+from backstory.ingest.zips import Archive
 
 Rule: TypeAlias = tuple[str, str]
 """The status of an entry that is left out, as in the table ``sources``, and the reason."""
@@ -39,8 +41,10 @@ class ListedFile:
     def read(self, size: int = -1, *, most_bytes: int | None = None) -> bytes:
         """Read the file; raise ``ReadError`` if it cannot or must not be read, or has more bytes than the most."""
         if self.archive is not None and self.member is not None:
-            return self.archive.read(self.member, size, most_bytes=most_bytes)
-        with open_inside(self.root, self.path, most_bytes=most_bytes) as file:
+            require_size(self.member.file_size, most_bytes)
+            return self.archive.read(self.member, size)
+        with self.open() as file:
+            require_size(os.fstat(file.fileno()).st_size, most_bytes)
             return file.read(size)
 
     def open(self) -> AbstractContextManager[BufferedReader]:
@@ -101,8 +105,8 @@ class Folder:
     def __init__(self, folder: Path) -> None:
         """Name the folder."""
         self.root = folder.resolve()
-        self._files: list[ListedFile] = []
-        self._skipped: list[Skipped] = []
+        self.files: list[ListedFile] = []
+        self.skipped: list[Skipped] = []
 
     def explain(self, uri: str) -> Rule | None:
         """Return the rule that leaves out a file or a folder; None if none does."""
@@ -114,11 +118,7 @@ class Folder:
 
     def take(self, file: ListedFile) -> None:
         """Take a file that no rule leaves out."""
-        self._files.append(file)
-
-    def skip(self, uri: str, status: str, reason: str, *, hides_files: bool = False) -> None:
-        """Leave out an entry."""
-        self._skipped.append(Skipped(uri, status, reason, hides_files))
+        self.files.append(file)
 
     def name(self, path: Path, end: str = "") -> str:
         """Return the uri of what lies below the folder, which itself has none."""
@@ -142,9 +142,8 @@ class Folder:
         for error in refused:
             if not isinstance(error, FileNotFoundError):
                 why = f"Backstory cannot list this folder ({error.strerror}) and reads nothing in it; make it readable"
-                self.skip(
-                    self.name(Path(error.filename), "/"), "failed", f"{why}, or move it", hides_files=True
-                )
+                uri = self.name(Path(error.filename), "/")
+                self.skipped.append(Skipped(uri, "failed", f"{why}, or move it", hides_files=True))
         return self._list_found(present=self.root.exists())
 
     def list_named(self, names: Iterable[str]) -> Listing:
@@ -154,22 +153,19 @@ class Folder:
         return self._list_found(present=True)
 
     def _list_found(self, *, present: bool) -> Listing:
-        files = sorted(self._files, key=lambda file: file.uri)
-        return Listing(present, tuple(files), tuple(sorted(self._skipped, key=lambda entry: entry.uri)))
+        files = sorted(self.files, key=lambda file: file.uri)
+        return Listing(present, tuple(files), tuple(sorted(self.skipped, key=lambda entry: entry.uri)))
 
     def _is_open(self, folder: Path) -> bool:
         """Return whether a folder is to be walked."""
         uri = self.name(folder, "/")
         rule = self.explain(uri)
         if rule is None and folder.is_symlink():
-            is_inside = Path(os.path.realpath(folder)).is_relative_to(self.root)
-            rule = (
-                ("ignored", "link to a folder that is read at its own place")
-                if is_inside
-                else ("failed", LEAVING)
-            )
+            rule = "failed", LEAVING
+            if Path(os.path.realpath(folder)).is_relative_to(self.root):
+                rule = "ignored", "link to a folder that is read at its own place"
         if rule is not None:
-            self.skip(uri, *rule)
+            self.skipped.append(Skipped(uri, *rule))
         return rule is None
 
     def _add(self, path: Path) -> None:
@@ -180,7 +176,7 @@ class Folder:
         if rule is None:
             self.take(ListedFile(uri, path, self.root))
         else:
-            self.skip(uri, *rule)
+            self.skipped.append(Skipped(uri, *rule))
 
 
 def explain_hidden(uri: str) -> str | None:
@@ -188,3 +184,13 @@ def explain_hidden(uri: str) -> str | None:
     if not PurePosixPath(uri).name.startswith("."):
         return None
     return f"hidden {'folder' if uri.endswith('/') else 'file'}: its name begins with a dot"
+
+
+def require_size(size: int, most_bytes: int | None) -> None:
+    """Raise ``ReadError`` if a file has more bytes than can be read."""
+    if most_bytes is not None and size > most_bytes:
+        raise ReadError(
+            f"the file has more than {most_bytes:,} bytes, too many to read within the limit of memory "
+            "(`documents.read_megabytes`); split it, or raise the setting",
+            code="too_large",
+        )

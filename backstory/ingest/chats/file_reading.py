@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from backstory.base.errors import ReadError
-from backstory.base.files.safe_open import state_of
+from backstory.base.files.safe_open import open_inside, state_of
 from backstory.base.sandbox import ReadingLimits
 from backstory.base.wording import count
 from backstory.ingest.chats.export import Export, collect_items
@@ -26,7 +26,6 @@ from backstory.ingest.chats.opened import (
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
 from backstory.ingest.file_kinds import describe_unread_chat
 from backstory.ingest.limited_calls import call_limited
-from backstory.ingest.opening import open_inside
 from backstory.ingest.walk import ListedFile
 from backstory.ingest.zips import MAGIC
 from backstory.settings.inputs import ConversationSettings

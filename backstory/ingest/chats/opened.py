@@ -12,15 +12,15 @@ from typing import IO, Final
 
 from backstory.base.errors import ReadError
 from backstory.base.files.patterns import compose
+from backstory.base.files.safe_open import open_inside
 from backstory.base.ids import digest
 from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.chats.export import Export
 from backstory.ingest.chats.items import Item
 from backstory.ingest.chats.json_stream import find_paths
 from backstory.ingest.chats.times import KNOWN_YEAR
-from backstory.ingest.opening import open_inside
 from backstory.ingest.text_lines import decode_head
-from backstory.ingest.zips import MAGIC, ZipLimits, is_encrypted, naming_damage, open_zip
+from backstory.ingest.zips import MAGIC, is_encrypted, naming_damage, open_zip
 from backstory.settings.inputs import ConversationSettings
 
 HEAD_BYTES: Final = 1 << 16
@@ -28,7 +28,8 @@ HEAD_BYTES: Final = 1 << 16
 MAILDIR_FOLDERS: Final = frozenset(["cur", "new", "tmp"])
 """Folders of a Maildir: of mails that were seen, of those that were not, and of those that have not arrived whole."""
 # An archive is read as a stream within the limit of time, and media in it are not unpacked.
-_ZIP_LIMITS: Final = ZipLimits(members=1_000_000, bytes=1 << 50)
+_MOST_MEMBERS: Final = 1_000_000
+_MOST_BYTES: Final = 1 << 50
 _MAIL_FOLDERS: Final = ("new", "cur")
 """Those of mails that have arrived, in the order in which a mail moves, so that none is missed while it does."""
 _HERE: Final = "."
@@ -118,7 +119,7 @@ def open_parts(
         name = PurePosixPath(source).name
         yield Opened([name], reopen, source, settings, is_single=True, latest_year=latest_year)
         return
-    with open_zip(opened, _ZIP_LIMITS) as archive:
+    with open_zip(opened, _MOST_MEMBERS, _MOST_BYTES) as archive:
         # Nothing is unpacked to the disk, so that the names of the members are only names.
         members = {
             info.filename: info

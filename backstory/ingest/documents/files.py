@@ -6,17 +6,17 @@ The rules are patterns of the settings, files ``.backstoryignore``, and signs of
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Final
 
 from backstory.base.errors import ReadError
 from backstory.base.files.patterns import Patterns, compile_patterns, matches_glob
-from backstory.ingest.opening import GONE, Archive, is_archive, open_inside
-from backstory.ingest.walk import Folder, ListedFile, Rule, explain_hidden
-from backstory.ingest.zips import leads_out
+from backstory.base.files.safe_open import GONE, open_inside
+from backstory.ingest.walk import Folder, ListedFile, Rule, Skipped, explain_hidden
+from backstory.ingest.zips import Archive, is_archive, leads_out
 from backstory.settings.inputs import DocumentSettings, SourceSettings
 
 IGNORE_FILE: Final = ".backstoryignore"
@@ -24,7 +24,8 @@ IGNORE_FILE: Final = ".backstoryignore"
 _MOST_PATTERN_BYTES: Final = 1 << 16
 """Maximum size of a file of patterns."""
 
-_NAMES: Final = (
+_NO_PATTERNS: Final = Patterns()
+_SECRETS: Final = (
     *(".env", ".env.*", "*.env", ".envrc", ".netrc", "_netrc", ".pgpass", ".my.cnf", ".npmrc", ".pypirc"),
     *(".git-credentials", ".htpasswd", ".vault-token", ".boto", ".s3cfg", ".dockercfg"),
     *("*.pem", "*.key", "*.p8", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.ppk", "*.kdbx", "*.asc.key"),
@@ -35,14 +36,7 @@ _NAMES: Final = (
     *("*.tfstate", "*.tfstate.backup", "*.tfvars", ".ssh/", ".aws/", ".gnupg/", ".kube/", ".docker/"),
 )
 """Names in small letters, as in ``.gitignore``."""
-
-
-def list_secret_names(further: Sequence[str] = ()) -> Patterns:
-    """Return the patterns of the names of files that hold secrets, in small letters.
-
-    ``further``: patterns of the settings; one that begins with ``!`` lets a file be read.
-    """
-    return Patterns((*_NAMES, *(pattern.lower() for pattern in further)))
+_SECRET_NAMES: Final = Patterns(_SECRETS)
 
 
 @dataclass(frozen=True)
@@ -53,9 +47,9 @@ class FileRules:
     """
 
     pattern: str = "**/*"
-    include: Patterns = field(default_factory=Patterns)
-    exclude: Patterns = field(default_factory=Patterns)
-    secrets: Patterns = field(default_factory=list_secret_names)
+    include: Patterns = _NO_PATTERNS
+    exclude: Patterns = _NO_PATTERNS
+    secrets: Patterns = _SECRET_NAMES
     name: str = "documents"
 
     def is_vetted(self, path: str) -> bool:
@@ -96,7 +90,7 @@ class FileRules:
 
 def make_rules(settings: DocumentSettings, source: SourceSettings | None = None) -> FileRules:
     """Make the rules of the folder of documents, or of a further source."""
-    secrets = list_secret_names(settings.secrets)
+    secrets = Patterns((*_SECRETS, *(pattern.lower() for pattern in settings.secrets)))
     if source is None:
         return FileRules(pattern=settings.pattern, secrets=secrets)
     include, exclude = Patterns(source.include), Patterns(source.exclude)
@@ -149,22 +143,23 @@ class DocumentFolder(Folder):
                 self._close(below, str(error), "it")
             return
         if not members:
-            self.skip(below, "ignored", "the archive holds no file")
+            self.skipped.append(Skipped(below, "ignored", "the archive holds no file"))
         for name, info, problem in members:
             uri = f"{below}{name}"
             rule = None
             if not leads_out(name):
                 rule = self._rules.explain_with_folders(uri, self._ignored, archive=below)
             if rule is not None:
-                self.skip(uri, "ignored", rule)
+                self.skipped.append(Skipped(uri, "ignored", rule))
             elif problem is not None:
-                self.skip(uri, "failed", problem)
+                self.skipped.append(Skipped(uri, "failed", problem))
             else:
                 vetted = self._rules.is_vetted(uri)
                 super().take(replace(file, uri=uri, is_vetted=vetted, archive=archive, member=info))
 
     def _close(self, uri: str, problem: str, what: str) -> None:
-        self.skip(uri, "failed", f"{problem}; until then Backstory reads nothing in {what}", hides_files=True)
+        reason = f"{problem}; until then Backstory reads nothing in {what}"
+        self.skipped.append(Skipped(uri, "failed", reason, hides_files=True))
 
 
 def _parse_patterns(content: bytes) -> Patterns:

@@ -14,6 +14,7 @@ import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.base.extras import is_installed
+from backstory.base.files.safe_open import GONE
 from backstory.base.ids import digest, document_id_of, is_written
 from backstory.base.local_times import put_in_zone
 from backstory.base.progress import announce_name
@@ -37,8 +38,8 @@ from backstory.ingest.documents.rows import (
 )
 from backstory.ingest.documents.written import JUST_AFTER, is_unlisted
 from backstory.ingest.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
-from backstory.ingest.opening import CHANGED, GONE
 from backstory.ingest.walk import ListedFile, Listing
+from backstory.ingest.zips import CHANGED
 from backstory.settings.inputs import DocumentSettings
 from backstory.storage.tables.contracts import conform
 from backstory.storage.tables.schemas import Documents

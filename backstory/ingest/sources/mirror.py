@@ -18,8 +18,7 @@ from backstory.base.errors import ReadError
 from backstory.base.files.atomic import exclusive_temporary, flush, write_file
 from backstory.base.progress import announce, announce_name
 from backstory.ingest.documents.files import IGNORE_FILE, DocumentFolder, FileRules
-from backstory.ingest.opening import require_size
-from backstory.ingest.walk import Listing, Skipped
+from backstory.ingest.walk import Listing, Skipped, require_size
 
 COPIES: Final = "files"
 """Folder of the copies in a mirror."""

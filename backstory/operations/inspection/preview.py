@@ -28,9 +28,9 @@ from backstory.ingest.documents.pages import IMAGE
 from backstory.ingest.documents.reader import READERS, find_reader
 from backstory.ingest.documents.written import name_source
 from backstory.ingest.file_kinds import names_chat
-from backstory.ingest.opening import is_archive
 from backstory.ingest.privacy.erasure_list import leave_out, leave_out_documents, read_forgotten
 from backstory.ingest.sources.listing import list_documents
+from backstory.ingest.zips import is_archive
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
 from backstory.operations.inspection.files import note_documents, note_languages

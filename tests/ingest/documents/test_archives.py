@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from backstory.ingest import opening
+from backstory.ingest import zips
 from backstory.ingest.documents.files import DocumentFolder
 from backstory.ingest.documents.folder import DocumentRead
-from backstory.ingest.zips import ZipLimits
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.document_files import make_writer, read_documents, states
 
@@ -139,9 +138,8 @@ def overlapping() -> bytes:
 def test_an_archive_beyond_the_limits_is_one_failed_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bytes, why: str
 ) -> None:
-    monkeypatch.setattr(
-        opening, "ARCHIVE_LIMITS", ZipLimits(10, 1500 if why == "have more than" else 1 << 30)
-    )
+    monkeypatch.setattr(zips, "MOST_MEMBERS", 10)
+    monkeypatch.setattr(zips, "MOST_BYTES", 1500 if why == "have more than" else 1 << 30)
     [(status, reason)] = states(read(tmp_path, packed), BELOW).values()
     assert status == "failed"
     assert why in str(reason)

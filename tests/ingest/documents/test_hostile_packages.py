@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.office import package
 from backstory.ingest.documents.reader import READERS, find_reader, read_document
-from backstory.ingest.zips import ZipLimits
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises
 from tests.ingest.documents.office_files import (
@@ -178,7 +177,7 @@ def test_what_is_nested_too_deeply_is_said_to_be(uri: str, name: str, content: s
 
 def test_parts_and_bytes_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     content = make_zip(FILES["a.docx"][1])
-    monkeypatch.setattr(package, "_LIMITS", ZipLimits(members=3, bytes=1 << 30))
+    monkeypatch.setattr(package, "_MOST_PARTS", 3)
     assert "more than 3 members" in refusal("a.docx", content)
     monkeypatch.undo()
     monkeypatch.setattr(package, "MOST_BYTES", 100)

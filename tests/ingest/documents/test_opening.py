@@ -1,6 +1,5 @@
 """What is opened is a regular file in the root, whatever becomes of the names meanwhile."""
 
-import errno
 import os
 import threading
 from collections.abc import Callable
@@ -10,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import ReadError
-from backstory.base.files.safe_open import open_contained
-from backstory.ingest.opening import open_inside
+from backstory.base.files.safe_open import open_inside
+from backstory.ingest.walk import ListedFile
 from tests.errors import raises
 
 
 def read(root: Path, name: str, *, most_bytes: int | None = None) -> bytes:
-    with open_inside(root, root / name, most_bytes=most_bytes) as file:
-        return file.read()
+    return ListedFile(name, root / name, root).read(most_bytes=most_bytes)
 
 
 @pytest.fixture
@@ -95,9 +93,8 @@ def test_what_takes_the_place_of_a_file_after_the_look_at_it_is_closed_again(
     descriptors = sorted(Path("/dev/fd").iterdir())
     with monkeypatch.context() as patched:
         patched.setattr("backstory.base.files.safe_open.os.open", swap_and_open)
-        with pytest.raises(OSError) as raised:
-            open_contained(root, root / "a.md")
-    assert raised.value.errno == errno.ENXIO
+        with raises(ReadError, "no_file"), open_inside(root, root / "a.md"):
+            pass
     assert sorted(Path("/dev/fd").iterdir()) == descriptors
 
 

@@ -19,12 +19,13 @@ from backstory.ingest.documents.formats.texts import find_title
 from backstory.ingest.documents.page_texts import PAGE_BREAK, find_starts
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
-from backstory.ingest.zips import ZipLimits, list_members, open_zip, read_member
+from backstory.ingest.zips import list_members, open_zip, read_member
 from backstory.settings.inputs import ChunkerName
 
 MOST_BYTES: Final = 256 << 20
 """Maximum size of all text parts of a file together, decompressed."""
-_LIMITS: Final = ZipLimits(members=20_000, bytes=8 << 30)
+_MOST_PARTS: Final = 20_000
+_MOST_UNPACKED: Final = 8 << 30
 _TEXT_ENDINGS: Final = (".xml", ".rels", ".opf", ".xhtml", ".html", ".htm")
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
@@ -102,7 +103,7 @@ def open_package(content: bytes, kind: str) -> Package:
 def _read_parts(content: bytes) -> Package:
     parts: dict[str, bytes] = {}
     names = []
-    with open_zip(io.BytesIO(content), _LIMITS) as archive:
+    with open_zip(io.BytesIO(content), _MOST_PARTS, _MOST_UNPACKED) as archive:
         left = MOST_BYTES
         for name, info, problem in list_members(archive):
             names.append(name)
