@@ -19,11 +19,10 @@ from backstory.base.ids import digest, document_id_of, is_written
 from backstory.base.local_times import put_in_zone
 from backstory.base.progress import announce_name
 from backstory.base.telemetry import log_event
-from backstory.ingest.documents.dates import parse_date, split_dated_name
+from backstory.ingest.documents.dates import split_dated_name
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import explain_secret
 from backstory.ingest.documents.formats.texts import UNREADABLE_DRAFT
-from backstory.ingest.documents.front_matter import is_in_drafts
 from backstory.ingest.documents.pages import WORDLESS
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.ingest.documents.reader import READERS, find_limits, find_reader, list_titles, read_document
@@ -167,7 +166,7 @@ class _Reader:
             if latest is not None and _is_whole(latest) and self._is_unchanged(file, latest["content_hash"]):
                 self._use(file, latest["content_hash"])
                 return describe_served(latest, format_)
-            if is_in_drafts(file.uri) and not self.settings.drafts:
+            if "_drafts" in file.uri.split("/")[:-1] and not self.settings.drafts:  # as in Jekyll
                 return draft
             content = file.read(most_bytes=find_limits(self.settings).most_bytes)
             content_hash = hashlib.sha256(content).hexdigest()
@@ -240,12 +239,7 @@ class _Reader:
         title = stated.title or slug
         published_at, origin = stated.published_at, "stated"
         if document is not None and published_at is None and dated is not None:
-            try:
-                published_at, origin = parse_date(dated), "name"
-            except ValueError as error:
-                raise ReadError(
-                    f"{dated} in the file name is not a date; rename the file, or give a date in it"
-                ) from error
+            published_at, origin = dated, "name"
         if published_at is not None and is_written(file.uri):
             published_at += JUST_AFTER
         if published_at is None:

@@ -9,16 +9,13 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.error import YAMLError
 
 from backstory.base.errors import ReadError
 from backstory.base.wording import shorten
@@ -40,7 +37,8 @@ _YES: Final = frozenset(("true", "yes", "on", "y", "1"))
 _NO: Final = frozenset(("false", "no", "off", "n", "0"))
 _SHOWN: Final = 60
 _LETTERS_ONLY: Final = re.compile(r"[\s_-]")
-_NULL: Final = "tag:yaml.org,2002:null"
+_BLANK: Final = frozenset(("", "null", "~"))
+_LANGUAGES: Final = {"---": "YAML", "+++": "TOML"}
 _ENDS: Final = {
     "---": re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE),
     "+++": re.compile(r"^\+\+\+[ \t]*$", re.MULTILINE),
@@ -56,28 +54,13 @@ class Fields:
     """
 
     def __init__(self, fields: Iterable[tuple[str, Any]] = ()) -> None:
-        self._fields: dict[str, tuple[str, Any]] = {}
+        self._fields: dict[str, Any] = {}
         for name, value in fields:
-            self._fields.setdefault(_plain_name(name), (name, value))
+            self._fields.setdefault(_plain_name(str(name)), value)
 
     def text(self, name: str) -> str | None:
-        """Return a field's text as one line; None if the field is absent or blank."""
-        written, value = self._get(name)
-        if isinstance(value, list | dict):
-            raise ReadError(f"the field {written} must be one text; put it in quotes", code="invalid_field")
-        return _join_words(value)
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """Return a field's texts without duplicates: the items of a list, or a text split at commas, else at spaces."""
-        written, value = self._get(name)
-        if value is not None and not isinstance(value, list | dict):
-            value = str(value).split("," if "," in str(value) else None)
-        items = [] if value is None else value
-        if not isinstance(items, list) or any(isinstance(item, list | dict) for item in items):
-            raise ReadError(
-                f"the field {written} must be a list of texts, or one text with commas", code="invalid_field"
-            )
-        return tuple(dict.fromkeys(filter(None, map(_join_words, items))))
+        """Return a field as one line, a list with commas; None if the field is absent or blank."""
+        return ", ".join(self._list(name)) or None
 
     def date(self, *names: str) -> datetime | None:
         """Return the date of the first field that is present and not blank; None if there is none."""
@@ -87,8 +70,8 @@ class Fields:
                     return parse_date(text)
                 except ValueError as error:
                     raise ReadError(
-                        f"the field {self._get(name)[0]} {shorten(text, _SHOWN)!r} is not a date; write it as "
-                        "2025-03-04 or 2025-03-04T10:00:00+02:00",
+                        f"the field {name} {shorten(text, _SHOWN)!r} is not a date; write it as 2025-03-04 or "
+                        "2025-03-04T10:00:00+02:00",
                         code="invalid_field",
                     ) from error
         return None
@@ -102,7 +85,7 @@ class Fields:
         stated = self.date(*PUBLICATION_FIELDS)
         if stated is None:
             with suppress(ValueError):
-                stated = parse_date(str(self._get("published")[1]))
+                stated = parse_date(self.text("published") or "")
         return stated or self.date(*CREATION_FIELDS)
 
     def find_change(self) -> LastChange:
@@ -111,33 +94,39 @@ class Fields:
 
     def is_draft(self) -> bool:
         """Return whether the document is a draft: ``draft: true``, ``published: false``, ``status: draft`` and such."""
+        is_draft = False
         for name in ("draft", "isDraft"):
-            written, value = self._get(name)
-            if value not in (None, "", []) and self._word(name) not in _YES | _NO:
-                problem = f"the field {written} must be true or false, not {value!r}"
+            stated = self._word(name)
+            if stated and stated not in _YES | _NO:
+                problem = f"the field {name} must be true or false, not {shorten(stated, _SHOWN)!r}"
                 raise ReadError(problem, code="invalid_field")
-        return (
-            any(self._word(name) in _YES for name in ("draft", "isDraft"))
-            or any(self._word(name) in _NO for name in ("published", "publish"))
-            or self._word("status") in ("draft", "unpublished")
-        )
+            is_draft = is_draft or stated in _YES
+        is_hidden = self._word("published") in _NO or self._word("publish") in _NO
+        return is_draft or is_hidden or self._word("status") in ("draft", "unpublished")
 
     def list_tags(self) -> tuple[str, ...]:
-        """List the tags, each once, without the ``#`` of Obsidian; a nested tag such as ``house/garden`` is one tag."""
-        written = self.texts("tags") or self.texts("tag")
-        return tuple(dict.fromkeys(tag for text in written if (tag := text.removeprefix("#").strip())))
+        """List the tags, each once: a list, or a text with commas, else with spaces between them.
 
-    def _get(self, name: str) -> tuple[str, Any]:
-        return self._fields.get(_plain_name(name), (name, None))
+        They have not the ``#`` of Obsidian; a nested tag such as ``house/garden`` is one tag.
+        """
+        name = "tags" if self.text("tags") else "tag"
+        tags = self._list(name)
+        if not isinstance(self._fields.get(name), list):
+            tags = [tag for text in tags for tag in text.split("," if "," in text else None)]
+        return tuple(dict.fromkeys(filter(None, (tag.strip().removeprefix("#").strip() for tag in tags))))
+
+    def _list(self, name: str) -> list[str]:
+        """List the texts of a field, each on one line, with � for half a surrogate pair, which no file can hold."""
+        value = self._fields.get(_plain_name(name))
+        items = value if isinstance(value, list) else [value]
+        if any(isinstance(item, list | dict) for item in items):
+            raise ReadError(f"the field {name} must be a text, or a list of texts", code="invalid_field")
+        encoded = (str(item).encode("utf-16", "surrogatepass") for item in items if item is not None)
+        lines = (" ".join(text.decode("utf-16", "replace").split()) for text in encoded)
+        return [line for line in lines if line not in _BLANK]
 
     def _word(self, name: str) -> str:
-        value = self._get(name)[1]
-        return "" if isinstance(value, list | dict) else (_join_words(value) or "").lower()
-
-
-def is_in_drafts(uri: str) -> bool:
-    """Return whether a path is in a folder ``_drafts``, where Jekyll keeps drafts."""
-    return "_drafts" in PurePosixPath(uri).parts[:-1]
+        return (self.text(name) or "").lower()
 
 
 def split_front_matter(text: str) -> tuple[Fields, str]:
@@ -151,8 +140,7 @@ def split_front_matter(text: str) -> tuple[Fields, str]:
     mark = first.rstrip()
     following = rest.partition("\n")[0]
     if _JSON_START.match(text):
-        with _naming_problems("JSON"):
-            values, place = json.JSONDecoder().raw_decode(text[: MOST_CHARACTERS + 1])
+        values, place = _parse("JSON", text[: MOST_CHARACTERS + 1])
         behind, _, body = text[place:].partition("\n")
         if behind.strip():
             raise ReadError("text follows the front matter; begin it on a line of its own")
@@ -167,66 +155,36 @@ def split_front_matter(text: str) -> tuple[Fields, str]:
     block, body = rest[: end.start()], rest[end.end() :].removeprefix("\n")
     if len(block) > MOST_CHARACTERS:
         raise ReadError(f"the front matter has more than {MOST_CHARACTERS:,} characters; shorten it")
-    if mark == "---":
-        return Fields(_list_yaml(block)), body
-    with _naming_problems("TOML"):
-        return Fields(tomllib.loads(f"\n{block}").items()), body
-
-
-@contextmanager
-def _naming_problems(language: str) -> Iterator[None]:
-    """Raise ``ReadError`` for what the parsers raise; what is wrong is named without a word of the file."""
-    try:
-        yield
-    except RecursionError as error:
-        problem = "the front matter is nested too deeply; make it flat"
-        raise ReadError(problem, code="nested_too_deeply") from error
-    except (YAMLError, ValueError, OverflowError) as error:
-        place = error.problem_mark if isinstance(error, MarkedYAMLError) else None
-        problem = error.problem if isinstance(error, MarkedYAMLError) else str(error).partition("\n")[0]
-        line = f"line {place.line + 1}: " if place else ""
-        raise ReadError(
-            f"{line}the front matter is not valid {language}: {problem}; correct it, quote a text that holds a colon, "
-            "or begin a text that is no front matter with a blank line",
-            code=f"invalid_{language.lower()}",
-        ) from error
-
-
-def _list_yaml(block: str) -> list[tuple[str, Any]]:
-    yaml = YAML(typ="safe", pure=True)
-    yaml.composer.warn_double_anchors = False
-    with _naming_problems("YAML"):
-        root = yaml.compose(f"\n{block}")
-    if root is None:
-        return []
-    if not isinstance(root, MappingNode):
+    values = _parse(_LANGUAGES[mark], block)
+    if not isinstance(values, dict | None):
         raise ReadError(
             "the front matter must be lines such as `title: Text`; if it is a part of the text, begin it with a blank "
             "line"
         )
-    names = Counter(key.value for key, _ in root.value if isinstance(key, ScalarNode))
-    if twice := [name for name, number in names.items() if number > 1]:
-        raise ReadError(f"the front matter has {twice[0]} twice; remove one")
-    return [(key.value, _read_node(value)) for key, value in root.value if isinstance(key, ScalarNode)]
+    return Fields((values or {}).items()), body
 
 
-def _read_node(node: Node) -> object:
-    """Return a text as it is written, so that a title 007 is kept; a list of texts; or a mark of anything deeper."""
-    if isinstance(node, SequenceNode):
-        return [{} if isinstance(item, SequenceNode) else _read_node(item) for item in node.value]
-    if not isinstance(node, ScalarNode):
-        return {}
-    return None if node.tag == _NULL else node.value
+def _parse(language: str, block: str) -> Any:
+    """Parse front matter; what is wrong is said without a word of the file. Of YAML all values are texts as written."""
+    try:
+        if language == "JSON":
+            return json.JSONDecoder().raw_decode(block)
+        if language == "TOML":
+            return tomllib.loads(block)
+        yaml = YAML(typ="base", pure=True)
+        yaml.composer.warn_double_anchors = False
+        return yaml.load(block)
+    except RecursionError as error:
+        problem = "the front matter is nested too deeply; make it flat"
+        raise ReadError(problem, code="nested_too_deeply") from error
+    except (YAMLError, ValueError, OverflowError) as error:
+        raise ReadError(
+            f"the front matter is not valid {language}; give every field once, close every quote and bracket, quote a "
+            "text that holds a colon, or begin a text that is no front matter with a blank line",
+            code=f"invalid_{language.lower()}",
+        ) from error
 
 
 def _plain_name(name: str) -> str:
     """Normalize a name, so that ``publish_date``, ``publishDate`` and ``Publish Date`` are equal."""
     return _LETTERS_ONLY.sub("", name).casefold()
-
-
-def _join_words(value: object) -> str | None:
-    """Write a value on one line, with � for half a surrogate pair, which no file can hold."""
-    if value is None:
-        return None
-    text = str(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return " ".join(text.split()) or None

@@ -117,7 +117,8 @@ def test_any_text_is_a_date_or_refused(text: str) -> None:
         ("2025-03-045.md", None, "2025-03-045"),
         ("2025-03-04-my-post/index.md", "2025-03-04", "my-post"),
         ("index.md", None, "index"),
-        ("2025-02-30-my-post.md", "2025-02-30", "my-post"),
+        ("2025-02-30-my-post.md", None, "2025-02-30-my-post"),
+        ("1851-03-04-my-post.md", "1851-03-04", "my-post"),
         ("20250304 My post.md", "2025-03-04", "20250304 My post"),
         ("202503041030 My post.md", "2025-03-04", "202503041030 My post"),
         ("2025_03_04_my-post.md", "2025-03-04", "2025_03_04_my-post"),
@@ -137,4 +138,4 @@ def test_any_text_is_a_date_or_refused(text: str) -> None:
     ],
 )
 def test_the_date_and_slug_of_a_file_name(uri: str, dated: str | None, slug: str) -> None:
-    assert split_dated_name(uri) == (dated, slug)
+    assert split_dated_name(uri) == (dated and datetime.fromisoformat(dated), slug)
