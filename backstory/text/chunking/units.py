@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import regex
@@ -56,8 +56,6 @@ _PART_AFTER: Final = regex.compile(r"([\p{L}\p{M}ªº\-]{1,6})\.")
 _WORD_AFTER: Final = regex.compile(r"[\p{L}\p{M}'’]+")
 _SPACES: Final = regex.compile(r"[ \u00a0\u202f]")
 _OPENING: Final = "\"'“”‘’„«»([*_"
-_LONGEST_PART: Final = 7
-"""Letters of the longest part of an abbreviation."""
 _LONGEST: Final = 48
 """Characters before a full stop that can belong to an abbreviation."""
 
@@ -151,79 +149,45 @@ def _strip(text: str, start: int, end: int, cuts: Iterable[int]) -> list[Range]:
     return [body.span() for left, right in edges if (body := _BODY.search(text, left, right))]
 
 
-class _Lists(NamedTuple):
-    """The lists of all languages in small letters; the parts of an abbreviation are joined by full stops."""
-
-    never_last: frozenset[str]
-    """Abbreviations after which the sentence goes on, whatever comes next."""
-    rarely_last: frozenset[str]
-    """Abbreviations after which the sentence goes on with a small letter or a number."""
-    beginnings: frozenset[str]
-    """The first parts of both."""
-    before_name: frozenset[str]
-    """Abbreviations before a name, if they begin with a capital letter; in small letters most are words."""
-    before_number: frozenset[str]
-    """Abbreviations after which a number belongs to the sentence."""
-    after_ordinal: frozenset[str]
-    """Words that may follow an ordinal with a full stop in spite of a capital letter, such as "3. Mai"."""
-    parts: frozenset[str]
-    """The parts of all abbreviations."""
-
-
 def _goes_on_after_stop(text: str, stop: int, after: int) -> bool:
     """Return whether a sentence goes on after its mark before ``stop``; only spaces lie between it and ``after``."""
     mark = text[stop - 1]
-    if mark in "!?":
-        return False  # many chats have no capital letters
-    if mark == "." and _is_whole_word(text[max(stop - _LONGEST_PART - 2, 0) : stop - 1]):
-        return False
     following = text[after : after + 3].lstrip(_OPENING)[:1]
     if mark != "." or text[stop - 2 : stop] == "..":
-        return following.islower()  # as in: “No way!” said Ann
+        # As in: “No way!” said Ann. Without quotation marks it does not: many chats have no capital letters.
+        return mark not in "!?" and following.islower()
     before = text[max(stop - _LONGEST, 0) : stop - 1]
     words = _WORDS_BEFORE.search(before)
     if words is not None:
-        return _abbreviates(words[0], following, text, after)
-    if _ITEM_NUMBER.search(before):
-        return True
-    is_ordinal = following.islower() or _read_word(text, after) in _read_lists().after_ordinal
-    return is_ordinal and _ORDINAL.search(before) is not None
+        return _abbreviates(_SPACES.sub("", words[0]).split("."), following, text, after)
+    is_within = following.islower() or _read_word(text, after) in _read_abbreviations()["after_ordinal"]
+    return _ITEM_NUMBER.search(before) is not None or (is_within and _ORDINAL.search(before) is not None)
 
 
-def _is_whole_word(before: str) -> bool:
-    """Return at small cost whether the letters before a full stop are certainly no abbreviation, as most are."""
-    *_, word = before.split() or [""]
-    return len(word) > 1 and word.isalpha() and word.casefold() not in _read_lists().parts
-
-
-def _abbreviates(words: str, following: str, text: str, after: int) -> bool:
+def _abbreviates(written: Sequence[str], following: str, text: str, after: int) -> bool:
     """Return whether the words before a full stop are an abbreviation with which the sentence goes on."""
-    written = _SPACES.sub("", words).split(".")
     parts = [part.casefold() for part in written]
     names = {".".join(parts[place:]) for place in range(len(parts))}
-    lists = _read_lists()
-    is_small = following.islower() or following.isdecimal()
-    is_before_stop = (
-        text[after + 1 : after + 2] == "."
-    )  # a further initial, which may be a word in some language
-    may_be_name = following.isupper() and (
-        is_before_stop or _read_word(text, after) not in list_all_stop_words()
-    )
-    if not names.isdisjoint(lists.never_last):
-        return True
-    if written[-1][0].isupper() and parts[-1] in lists.before_name:
-        return may_be_name
+    lists = _read_abbreviations()
+    kinds = {kind for kind, known in lists.items() if not names.isdisjoint(known)}
     rest = _PART_AFTER.match(text, after)
-    if rest and not lists.beginnings.isdisjoint(f"{name}.{rest[1].casefold()}" for name in names):
+    is_initial = len(parts[-1]) == 1
+    is_small = following.islower() or following.isdecimal()
+    may_be_name = following.isupper() and (
+        text[after + 1 : after + 2] == "." or _read_word(text, after) not in list_all_stop_words()
+    )
+    if "never_last" in kinds:
         return True
-    if following.isdecimal() and parts[-1] in lists.before_number:
+    if "before_name" in kinds and written[-1][0].isupper():
+        return may_be_name
+    if "before_number" in kinds and following.isdecimal():
         return True
-    if not names.isdisjoint(lists.rarely_last):
+    longer = f"{parts[-1]}.{rest[1].casefold()}" if rest else ""
+    if longer and any(known.startswith(longer) for known in lists["never_last"] | lists["rarely_last"]):
+        return True
+    if "rarely_last" in kinds or (len(parts) > 1 and max(map(len, parts)) == 1 and is_small):
         return is_small
-    if is_small and len(written) > 1 and all(len(part) == 1 for part in written):
-        return True
-    is_initial = len(written[-1]) == 1 and written[-1].isupper() and written != ["I"]
-    return is_initial and may_be_name
+    return is_initial and may_be_name and written[-1].isupper() and written != ["I"]
 
 
 def _read_word(text: str, after: int) -> str:
@@ -232,17 +196,16 @@ def _read_word(text: str, after: int) -> str:
 
 
 @cache
-def _read_lists() -> _Lists:
+def _read_abbreviations() -> dict[str, frozenset[str]]:
+    """Read the lists of all languages in small letters; the parts of an abbreviation are joined by full stops.
+
+    The sentence goes on after those that are ``never_last``, whatever comes next; after those that are ``rarely_last``,
+    with a small letter or a number. ``before_name`` stands before a name, if it begins with a capital letter: in small
+    letters most are words. A number after ``before_number`` belongs to the sentence. Words ``after_ordinal`` may follow
+    an ordinal with a full stop in spite of a capital letter, such as "3. Mai".
+    """
     record = json.loads(Path(__file__).with_name("abbreviations.json").read_text(encoding="utf-8"))
-    never, rarely = (
-        {_SPACES.sub("", name) for names in record[kind].values() for name in names.split("|")}
-        for kind in ("never_last", "rarely_last")
-    )
-    name, number, ordinal = (
-        record[kind].split() for kind in ("before_name", "before_number", "after_ordinal")
-    )
-    split = [each.split(".") for each in never | rarely]
-    beginnings = {".".join(parts[:count]) for parts in split for count in range(2, len(parts) + 1)}
-    # The first part of an abbreviation that is written with spaces stands alone before its full stop, too.
-    parts = {*name, *number, *(part for parts in split for part in parts)}
-    return _Lists(*map(frozenset, (never, rarely, beginnings, name, number, ordinal, parts)))
+    return {
+        kind: frozenset(_SPACES.sub("", "|".join(languages.values())).split("|"))
+        for kind, languages in record.items()
+    }

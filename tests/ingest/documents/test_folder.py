@@ -89,7 +89,7 @@ def test_one_bad_file_is_an_error_row_and_the_others_are_read(write: Write) -> N
     assert errors.pop("good.md") is None
     assert errors.keys() == {"bytes.md", "date.md", "empty.md", "yaml.md"}
     assert all(";" in error for error in errors.values())  # what is wrong; what to do
-    assert documents.filter(status="error")["text"].to_list() == [""] * 5
+    assert documents.filter(status="error")["text"].to_list() == [""] * 4
 
 
 def test_a_date_in_the_file_is_used_in_place_of_a_wrong_one_in_its_name(write: Write) -> None:
