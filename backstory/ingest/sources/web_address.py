@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents.formats.html import HtmlHead, find_html_encoding
+from backstory.ingest.documents.formats.html import HtmlHead, decode_html
 from backstory.ingest.documents.formats.texts import decode_text
 from backstory.ingest.documents.front_matter import split_front_matter
 from backstory.ingest.documents.written import SOURCE_MARK, locate
@@ -85,10 +85,8 @@ def _read_stated(path: Path) -> str | None:
             front, _ = split_front_matter(decode_text(content))
             values = [front.text(name) for name in _FIELDS]
         else:
-            head = HtmlHead()
-            head.feed(decode_text(content, find_html_encoding(content)))
-            values = [head.address]
-    except (OSError, ReadError, AssertionError):
+            values = [*HtmlHead(decode_html(content)).values("canonical", "og:url")]
+    except (OSError, ReadError):
         return None  # the table documents holds an earlier revision, and says why the file cannot be read
     return next((value for value in values if value and is_web_address(value)), None)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, groupby, islice, repeat
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -35,6 +35,7 @@ _PARTS_OF_LONG_WORD: Final = 8
 _TITLE_BYTES: Final = 96
 _HEADING_BYTES: Final = 160
 _LEAST_TEXT_TOKENS: Final = 8
+_NO_ROOM: Final = -1
 _HEADING_SEPARATOR: Final = " > "
 
 
@@ -66,19 +67,9 @@ class TitledText:
     chunker: Chunker
 
 
-class _Task(NamedTuple):
-    """A text to cut into slices of at most ``room`` tokens that repeat at most ``overlap`` tokens."""
-
-    source: TitledText
-    outline: Outline
-    room: int
-    overlap: int
-
-
 class _Draft(NamedTuple):
     """A chunk that is not counted yet; ``body`` is its first character that the previous chunk does not hold."""
 
-    task: int
     start: int
     body: int
     end: int
@@ -110,7 +101,18 @@ def cut_titled_texts(texts: Sequence[TitledText], counter: TokenCounter) -> list
     sizes = accumulate(len(text.text) for text in texts)
     spans: list[list[Span]] = []
     for _, group in groupby(zip(sizes, texts, strict=True), key=lambda pair: pair[0] // _GROUP_CHARACTERS):
-        spans += _cut_group(list(_plan([text for _, text in group], counter)), counter)
+        cutters = list(_plan([text for _, text in group], counter))
+        pending = [(cutter, draft) for cutter in cutters for draft in cutter.begin()]
+        while pending:
+            counts = counter.count_tokens([cutter.embed(draft) for cutter, draft in pending])
+            over: list[tuple[_Cutter, _Draft]] = []
+            for (cutter, draft), count in zip(pending, counts.tolist(), strict=True):
+                if count > cutter.source.chunker.max_tokens:
+                    over += ((cutter, half) for half in cutter.halve(draft))
+                else:
+                    cutter.finished.append(draft)
+            pending = over
+        spans += [cutter.list_spans() for cutter in cutters]
     return spans
 
 
@@ -133,7 +135,7 @@ def introduce(title: str, heading: str, text: str) -> str:
     return "\n".join(lines) + "\n\n" if lines else ""
 
 
-def _plan(texts: Sequence[TitledText], counter: TokenCounter) -> Iterator[_Task]:
+def _plan(texts: Sequence[TitledText], counter: TokenCounter) -> Iterator[_Cutter]:
     """Outline texts, and find how many tokens their titles and headings leave."""
     outlines = [_outline(text) for text in texts]
     introductions = [
@@ -142,7 +144,8 @@ def _plan(texts: Sequence[TitledText], counter: TokenCounter) -> Iterator[_Task]
     ]
     around, *counts = counter.count_tokens(["", *chain.from_iterable(introductions)]).tolist()
     counted = iter(counts)
-    for text, outline, written in zip(texts, outlines, introductions, strict=True):
+    found = counter.find_token_ends([text.text for text in texts])
+    for text, outline, written, ends in zip(texts, outlines, introductions, found, strict=True):
         title, *headings = islice(counted, len(written))
         ceiling = text.chunker.max_tokens
         longest = max([title, *headings])
@@ -156,7 +159,7 @@ def _plan(texts: Sequence[TitledText], counter: TokenCounter) -> Iterator[_Task]
                 code="no_room",
             )
         kept = outline if has_headings else outline.without_headings()
-        yield _Task(text, kept, room, text.chunker.overlap_tokens - around)
+        yield _Cutter(text, kept, ends, room, text.chunker.overlap_tokens - around)
 
 
 def _outline(text: TitledText) -> Outline:
@@ -179,76 +182,65 @@ def _shorten(text: str, limit: int, separator: str) -> str:
     return fitting.rpartition(separator)[0] or fitting
 
 
-def _cut_group(tasks: Sequence[_Task], counter: TokenCounter) -> list[list[Span]]:
-    """Cut texts, count their chunks as they are embedded, and cut those over the ceiling again."""
-    found = counter.find_token_ends([task.source.text for task in tasks])
-    pending: list[_Draft] = []
-    for number, (task, ends) in enumerate(zip(tasks, found, strict=True)):
-        characters = task.source.chunker.characters
-        by_character = np.arange(1, len(task.source.text) + 1) if characters else ends
-        pending += _pack(
-            number, task, task.outline.parts, by_character, *(characters or (task.room, task.overlap))
-        )
-    drafts: list[list[_Draft]] = [[] for _ in tasks]
-    while pending:
-        introductions, embedded = [], []
-        for draft in pending:
-            source, outline, *_ = tasks[draft.task]
-            text = source.text[draft.start : draft.end]
-            introductions.append(introduce(source.title or "", outline.heading_at(draft.start), text))
-            embedded.append(introductions[-1] + text)
-        counts = counter.count_tokens(embedded).tolist()
-        over: list[int] = []
-        for place, (draft, count) in enumerate(zip(pending, counts, strict=True)):
-            if count > tasks[draft.task].source.chunker.max_tokens:
-                over.append(place)
-            else:
-                drafts[draft.task].append(draft)
-        again: list[_Draft] = []
-        for place, ends in zip(
-            over, counter.find_token_ends([embedded[place] for place in over]), strict=True
-        ):
-            number, start, body, end = pending[place]
-            before = len(introductions[place])
-            # Half of what it has is below the ceiling however the counts of parts add up.
-            room = (len(ends) - bisect_right(ends.data, before)) // 2
-            inside = np.maximum(ends - before, 0) + start
-            again += _pack(number, tasks[number], [Part(body, end)], inside, room, 0)
-        pending = again
-    return [_finish(*each) for each in zip(tasks, found, drafts, strict=True)]
+@dataclass
+class _Cutter:
+    """Cuts a text into slices of at most ``room`` tokens that repeat at most ``overlap`` tokens."""
 
+    source: TitledText
+    outline: Outline
+    ends: Offsets
+    room: int
+    overlap: int
+    finished: list[_Draft] = field(default_factory=list)
 
-def _finish(task: _Task, ends: Offsets, drafts: Sequence[_Draft]) -> list[Span]:
-    """Order the chunks of a text; one that would hold all of a chunk that was cut again repeats nothing."""
-    spans: list[Span] = []
-    places = ends.data
-    for _, start, body, end in sorted(drafts, key=itemgetter(-1)):
-        begin = body if spans and start <= spans[-1].start else start
-        tokens = bisect_right(places, 0) + bisect_right(places, end) - bisect_right(places, begin)
-        spans.append(Span(begin, end, tokens, task.outline.heading_at(begin)))
-    return spans
+    def begin(self) -> Iterator[_Draft]:
+        """Cut the text by its tokens, or by its characters."""
+        if self.source.chunker.characters is None:
+            return self._pack(self.outline.parts, self.ends, self.room, self.overlap)
+        by_character = np.arange(1, len(self.source.text) + 1)
+        return self._pack(self.outline.parts, by_character, *self.source.chunker.characters)
 
+    def embed(self, draft: _Draft) -> str:
+        """Write a chunk as it is embedded."""
+        text = self.source.text[draft.start : draft.end]
+        return introduce(self.source.title or "", self.outline.heading_at(draft.start), text) + text
 
-def _pack(
-    number: int, task: _Task, parts: Iterable[Part], ends: Offsets, room: int, overlap: int
-) -> Iterator[_Draft]:
-    """Pack the units of each part into chunks of at most ``room`` tokens, of which some repeat the previous chunk."""
-    text = task.source.text
-    overlap = max(0, min(overlap, room // 2))
-    for part in _divide_parts(parts, ends, room):
-        units, before, after = _divide_units(text, task.outline.list_units(text, part), ends, room)
-        starts = [start for start, _ in units]
-        first, previous = 0, None
-        while first < len(units):
-            budget = room if previous is None else room - overlap
-            last = max(first, bisect_right(after, before[first] + budget, first) - 1)
-            start = starts[first]
-            if previous is not None and overlap:
-                least = max(after[first - 1] - overlap, after[last] - room)
-                earliest = max(int(ends[least - 1]) if least else 0, starts[previous] + 1)
-                start = _reach_back(text, starts, earliest, first, units[first - 1][1])
-            yield _Draft(number, start, starts[first], units[last][1])
-            first, previous = last + 1, first
+    def halve(self, draft: _Draft) -> Iterator[_Draft]:
+        """Cut a chunk that is over the ceiling again, into chunks of half of its tokens that repeat nothing."""
+        room = self._count(draft.body, draft.end) // 2 or _NO_ROOM
+        return self._pack([Part(draft.body, draft.end)], self.ends, room, 0)
+
+    def list_spans(self) -> list[Span]:
+        """List the chunks in order; one that would hold all of a chunk that was cut again repeats nothing."""
+        spans: list[Span] = []
+        special = bisect_right(self.ends.data, 0)
+        for start, body, end in sorted(self.finished, key=itemgetter(-1)):
+            begin = body if spans and start <= spans[-1].start else start
+            tokens = special + self._count(begin, end)
+            spans.append(Span(begin, end, tokens, self.outline.heading_at(begin)))
+        return spans
+
+    def _count(self, start: int, end: int) -> int:
+        return bisect_right(self.ends.data, end) - bisect_right(self.ends.data, start)
+
+    def _pack(self, parts: Iterable[Part], ends: Offsets, room: int, overlap: int) -> Iterator[_Draft]:
+        """Pack the units of each part into chunks of at most ``room`` tokens, of which some repeat the previous one."""
+        text = self.source.text
+        overlap = max(0, min(overlap, room // 2))
+        for part in _divide_parts(parts, ends, room):
+            units, before, after = _divide_units(text, self.outline.list_units(text, part), ends, room)
+            starts = [start for start, _ in units]
+            first, previous = 0, None
+            while first < len(units):
+                budget = room if previous is None else room - overlap
+                last = max(first, bisect_right(after, before[first] + budget, first) - 1)
+                start = starts[first]
+                if previous is not None and overlap:
+                    least = max(after[first - 1] - overlap, after[last] - room)
+                    earliest = max(int(ends[least - 1]) if least else 0, starts[previous] + 1)
+                    start = _reach_back(text, starts, earliest, first, units[first - 1][1])
+                yield _Draft(start, starts[first], units[last][1])
+                first, previous = last + 1, first
 
 
 def _reach_back(text: str, starts: Sequence[int], earliest: int, first: int, end: int) -> int:
@@ -292,12 +284,12 @@ def _divide_units(
 
 
 def _split_word(text: str, start: int, end: int, tokens: int, room: int) -> list[Range]:
-    if end - start == 1:
+    if end - start == 1 or room < 1:
         raise InputError(
-            f"the character {text[start:end]!r} alone has {tokens} tokens, over the {room} that a chunk has room for; "
-            "raise max_tokens",
+            f"the text {text[start:end]!r} alone has {tokens} tokens, over the {max(room, 0)} that a chunk has room "
+            "for; raise max_tokens",
             code="no_room",
         )
-    ranges = split_graphemes(text, start, end, max(2, -(-_PARTS_OF_LONG_WORD * tokens // max(room, 1))))
+    ranges = split_graphemes(text, start, end, max(2, -(-_PARTS_OF_LONG_WORD * tokens // room)))
     middle = (start + end) // 2
     return ranges if len(ranges) > 1 else [(start, middle), (middle, end)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from html.parser import HTMLParser
@@ -23,7 +24,8 @@ _DECLARED_IN: Final = 1024
 _CHARSET: Final = re.compile(
     rb"""(?:<meta[^>]*?charset|<\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE
 )
-_LATIN1: Final = frozenset(("iso8859-1", "ascii"))
+_READ_AS: Final = dict.fromkeys(("iso-8859-1", "latin1", "latin-1", "ascii", "us-ascii"), "cp1252")
+"""Encodings that every browser reads as another."""
 _PUBLISHED: Final = (
     "article:published_time", "datepublished", "og:published_time", "date", "dc.date", "dc.date.issued",
     "dcterms.date", "dcterms.issued", "dc.date.created", "dcterms.created", "pubdate", "publishdate", "sailthru.date",
@@ -33,103 +35,89 @@ _UPDATED: Final = (
     "article:modified_time", "og:updated_time", "datemodified", "dcterms.modified", "dc.date.modified", "last-modified",
     "modified", "revised", "changed",
 )  # fmt: skip
+_TIME: Final = "<time>"
 _TAGS: Final = ("keywords", "article:tag", "news_keywords")
 
 
 def find_html_encoding(content: bytes) -> str:
     """Detect the encoding of a page: by a byte order mark, else as it declares, else by its letters."""
     guessed = find_encoding(content)
-    names = [guessed] if guessed.startswith("utf-") else []
-    if declared := _CHARSET.search(content[:_DECLARED_IN]):
-        with suppress(LookupError, UnicodeDecodeError):
-            stated = codecs.lookup(declared[1].decode("ascii")).name
-            names += ["cp1252" if stated in _LATIN1 else stated]  # as every browser reads it
-    for name in names:
+    declared = _CHARSET.search(content[:_DECLARED_IN])
+    stated = declared[1].decode("ascii").lower() if declared else guessed
+    for name in (*([guessed] if guessed.startswith("utf-") else []), _READ_AS.get(stated, stated)):
         with suppress(LookupError, UnicodeDecodeError):
             content.decode(name)
-            return name
+            return codecs.lookup(name).name
     return guessed
 
 
-class HtmlHead(HTMLParser):
-    """Collects the statements of a page; the text is fed to it once."""
+def decode_html(content: bytes) -> str:
+    """Decode a page in the encoding of :func:`find_html_encoding`."""
+    return decode_text(content, find_html_encoding(content))
 
-    def __init__(self) -> None:
+
+class HtmlHead(HTMLParser):
+    """What a page states for programs, by name in small letters, in order.
+
+    ``is_broken``: whether a declaration hides what follows it.
+    """
+
+    def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.titles: list[str] = []
-        self.metas: list[tuple[str, str]] = []
-        self.times: list[str] = []
-        self._data: list[str] = []
-        self._inside: str | None = None
+        self._stated: defaultdict[str, list[str]] = defaultdict(list)
+        self._data: list[str] | None = None
+        self.is_broken = False
+        try:
+            self.feed(html)
+        except AssertionError:  # what the standard library's parser raises for some broken declarations
+            self.is_broken = True
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """See :class:`html.parser.HTMLParser`."""
         stated = {name: value or "" for name, value in reversed(attrs)}
         if tag == "meta":
-            name = stated.get("property") or stated.get("name") or stated.get("itemprop")
-            self.metas.append(((name or "").strip().lower(), " ".join(stated.get("content", "").split())))
-        elif tag == "time" and ("pubdate" in stated or "datepublished" in stated.get("itemprop", "").lower()):
-            self.metas.append(("datepublished", stated.get("datetime", "")))
+            name = stated.get("property") or stated.get("name") or stated.get("itemprop") or ""
+            self._state(name, stated.get("content", ""))
         elif tag == "time":
-            self.times.append(stated.get("datetime", ""))
+            is_publication = "pubdate" in stated or "datepublished" in stated.get("itemprop", "").lower()
+            self._state("datepublished" if is_publication else _TIME, stated.get("datetime", ""))
         elif tag == "link" and "canonical" in stated.get("rel", "").lower().split():
-            self.metas.append(("canonical", stated.get("href", "").strip()))
-        elif tag == "title":
-            self._inside = "title"
-        elif tag == "script" and stated.get("type", "").strip().lower() == "application/ld+json":
-            self._inside = "script"
+            self._state("canonical", stated.get("href", ""))
+        elif tag == "title" or stated.get("type", "").strip().lower() == "application/ld+json":
+            self._data = []
 
     def handle_data(self, data: str) -> None:
         """See :class:`html.parser.HTMLParser`."""
-        if self._inside is not None:
+        if self._data is not None:
             self._data.append(data)
 
     def handle_endtag(self, tag: str) -> None:
         """See :class:`html.parser.HTMLParser`."""
-        if tag != self._inside:
+        if self._data is None or tag not in ("title", "script"):
             return
-        text = "".join(self._data)
+        text, self._data = "".join(self._data), None
         if tag == "title":
-            self.titles.append(" ".join(text.split()))
-        else:
-            with suppress(ValueError, RecursionError):  # a page may hold anything for other programs
-                self.metas += _list_statements(json.loads(text))
-        self._data, self._inside = [], None
+            self._state("title", text)
+            return
+        with suppress(ValueError, RecursionError):  # a page may hold anything for other programs
+            for name, value in _list_statements(json.loads(text)):
+                self._state(name, value)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """See :class:`html.parser.HTMLParser`; ``<title/>`` holds no text in XHTML."""
-        self.handle_starttag(tag, attrs)
-        self._inside = None
+    def _state(self, name: str, value: str) -> None:
+        # Halves of surrogate pairs, which JSON can escape, are dropped: no file can hold them.
+        if line := " ".join(value.encode(errors="ignore").decode().split()):
+            self._stated[name.strip().lower()].append(line)
 
-    @property
-    def title(self) -> str | None:
-        """The title: Open Graph's, which lacks the name of the site, else that of the page."""
-        return next(filter(None, (*self._values("og:title"), *self.titles)), None)
+    def values(self, *names: str) -> Iterator[str]:
+        """List the values of the first name, then those of the next."""
+        return (value for name in names for value in self._stated[name])
 
-    @property
-    def address(self) -> str | None:
-        """Where the page lives: its canonical link, else Open Graph's address."""
-        return next(filter(None, (*self._values("canonical"), *self._values("og:url"))), None)
-
-    @property
-    def published_at(self) -> datetime | None:
-        """The date of publication, UTC; a page with a single ``<time>`` is of that time."""
-        stated = _first_date(value for name in _PUBLISHED for value in self._values(name))
-        return stated or (_first_date(self.times) if len(set(self.times)) == 1 else None)
-
-    @property
-    def updated_at(self) -> datetime | None:
-        """The date of the last change, UTC."""
-        return _first_date(value for name in _UPDATED for value in self._values(name))
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The keywords, each once."""
-        found = (tag.strip() for name in _TAGS for value in self._values(name) for tag in value.split(","))
-        return tuple(dict.fromkeys(filter(None, found)))
-
-    def _values(self, name: str) -> list[str]:
-        return [value for stated, value in self.metas if stated == name]
+    def find_date(self, *names: str) -> datetime | None:
+        """Return the first value that is a date; a page's writer is seldom its owner, who could mend the others."""
+        for value in self.values(*names):
+            with suppress(ValueError):
+                return parse_date(value)
+        return None
 
 
 def _list_statements(data: Any) -> Iterator[tuple[str, str]]:
@@ -139,17 +127,7 @@ def _list_statements(data: Any) -> Iterator[tuple[str, str]]:
         for thing in (entry, *(graph if isinstance(graph, list) else [])):
             for name in ("datePublished", "dateModified", "keywords") if isinstance(thing, dict) else ():
                 texts = thing[name] if isinstance(thing.get(name), list) else [thing.get(name)]
-                # Halves of surrogate pairs, which JSON can escape, are dropped: no file can hold them.
-                stated = (text.encode(errors="ignore").decode() for text in texts if isinstance(text, str))
-                yield from ((name.lower(), text) for text in stated)
-
-
-def _first_date(values: Iterable[str]) -> datetime | None:
-    """Return the first value that is a date; the writer of a page is seldom its owner, who could mend the others."""
-    for value in values:
-        with suppress(ValueError):
-            return parse_date(value)
-    return None
+                yield from ((name, text) for text in texts if isinstance(text, str))
 
 
 _CONSENT: Final = (
@@ -182,9 +160,10 @@ _SECTION: Final = re.compile(
     r"<(/?)(article|aside|main|nav|section|blockquote|figure|footer)\b", re.IGNORECASE
 )
 """A part of a page, of which a footer may be one; a footer in none of them is that of the site (HTML-AAM)."""
-_SELF_CLOSED: Final = re.compile(r"<([A-Za-z][\w:.-]*)((?:\s[^<>]*)?)/>")
-_VOID: Final = frozenset(
-    "area base br col embed hr img input link meta param source track wbr".split()  # noqa: SIM905
+_SELF_CLOSED: Final = re.compile(
+    r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)([A-Za-z][\w:.-]*)"
+    r"((?:\s[^<>]*)?)/>",
+    re.IGNORECASE,
 )
 _DEEP: Final = "depth_limit_exceeded"
 _XHTML: Final = re.compile(r"\s*<\?xml\b|.{0,2000}<html[^>]*\sxmlns\s*=", re.IGNORECASE | re.DOTALL)
@@ -196,26 +175,24 @@ _BROKEN: Final = (
 
 def read_html(content: bytes, _: str) -> ParsedDocument:
     """Read a page; title, date and tags are those that it states for programs, else its first heading is the title."""
-    html = decode_text(content, find_html_encoding(content))
+    html = decode_html(content)
     text, unread = convert_html(html, is_xml=_XHTML.match(html) is not None)
     if not text.strip():
         problem = (
             unread or "the page shows no text without its scripts; save it from a browser, or remove the file"
         )
         raise ReadError(problem, code="nested_too_deeply" if unread else "empty_document")
-    head = HtmlHead()
-    try:
-        head.feed(html)
-    except AssertionError:  # what the standard library's parser raises for some broken declarations
-        unread = "; ".join(filter(None, (unread, _BROKEN)))
-    published_at = head.published_at
+    head = HtmlHead(html)
+    times = [_TIME] if len({*head.values(_TIME)}) == 1 else []  # of several, none is the page's
+    published_at = head.find_date(*_PUBLISHED, *times)
+    tags = (tag.strip() for value in head.values(*_TAGS) for tag in value.split(","))
     return ParsedDocument(
         text=text,
-        title=read_title(head.title) or find_title(text),
+        title=read_title(next(head.values("og:title", "title"), None)) or find_title(text),
         published_at=published_at,
-        change=LastChange(None if published_at else head.updated_at),
-        tags=head.tags,
-        unread=unread,
+        change=LastChange(None if published_at else head.find_date(*_UPDATED)),
+        tags=tuple(dict.fromkeys(filter(None, tags))),
+        unread="; ".join(filter(None, (unread, _BROKEN if head.is_broken else None))) or None,
     )
 
 
@@ -228,7 +205,7 @@ def convert_html(html: str, *, is_xml: bool = False) -> tuple[str, str | None]:
     from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 
     if is_xml:
-        html = _SELF_CLOSED.sub(_close, html)
+        html = _SELF_CLOSED.sub(r"<\1\2></\1>", html)
     html = _RAISED.sub(_raise_digits, _mark_footers(_INNER_LINK.sub(r"\1", html)))
     options = ConversionOptions(
         extract_metadata=False,
@@ -262,11 +239,6 @@ def _mark_footers(html: str) -> str:
         return found[0]
 
     return _SECTION.sub(mark, html)
-
-
-def _close(found: re.Match[str]) -> str:
-    name = found[1]
-    return found[0] if name.lower() in _VOID else f"<{name}{found[2]}></{name}>"
 
 
 HTML: Final = DocumentFormat(

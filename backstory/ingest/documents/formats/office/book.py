@@ -11,9 +11,8 @@ from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents.formats.html import convert_html, find_html_encoding
+from backstory.ingest.documents.formats.html import convert_html, decode_html
 from backstory.ingest.documents.formats.office.package import compose_document, open_package
-from backstory.ingest.documents.formats.texts import decode_text
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
 _PAGES: Final = ("application/xhtml+xml", "text/html")
@@ -38,7 +37,7 @@ def read_book(content: bytes, _: str) -> ParsedDocument:
         notes.append(f"{missing} of its chapters are missing in the file; get a whole copy")
     for name in names:
         page = package.parts.get(name, b"")
-        text, unread = convert_html(decode_text(page, find_html_encoding(page)), is_xml=True)
+        text, unread = convert_html(decode_html(page), is_xml=True)
         chapters += filter(None, [text])
         notes += filter(None, [unread])
     return compose_document(

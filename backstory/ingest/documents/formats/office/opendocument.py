@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from backstory.ingest.documents.formats.markup import fence_code, keep_line, write_heading
+from backstory.ingest.documents.formats.texts import fence_code, keep_line, write_heading
 from backstory.ingest.documents.formats.office.package import (
     compose_document,
     damaged,
@@ -42,7 +42,7 @@ def write_blocks(parent: Element) -> list[str]:
     for is_code, group in groupby(_list_blocks(parent), itemgetter(1)):
         texts = [text for text, _ in group]
         if is_code and any(map(str.strip, texts)):
-            texts = [fence_code("\n".join(texts).split("\n"))]
+            texts = [fence_code("\n".join(texts))]
         blocks += filter(str.strip, texts)
     return blocks
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from backstory.ingest.documents.formats.markup import keep_line
+from backstory.ingest.documents.formats.texts import keep_line
 from backstory.ingest.documents.formats.office.package import (
     Package,
     compose_document,
