@@ -13,13 +13,10 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-import numpy as np
-
 from backstory.base.ids import digest
 from backstory.settings.inputs import ChunkerName, ChunkSettings
 from backstory.text.chunking.code import CODE_LANGUAGES, outline_code
 from backstory.text.chunking.outline import Outline, Part, outline_markdown
-from backstory.text.chunking.tokens import Offsets
 from backstory.text.chunking.units import Range, join_wrapped, split_sentences
 
 _LEAST_SECTIONS: Final = 4
@@ -69,10 +66,9 @@ def _outline_sentences(text: str) -> Outline:
     """Find the sentences, list items and headings of a text; a sentence that goes on in the next line is one."""
     outline = outline_markdown(text)
     ranges: list[Range] = []
-    for start, end in zip(outline.starts.tolist(), outline.ends.tolist(), strict=True):
-        ranges += join_wrapped(text, split_sentences(text, start, end))
-    starts, ends = _split_bounds(ranges)
-    return replace(outline, starts=starts, ends=ends)
+    for unit in outline.units:
+        ranges += join_wrapped(text, split_sentences(text, *unit))
+    return replace(outline, units=ranges)
 
 
 def _outline_sections(text: str) -> Outline:
@@ -98,30 +94,23 @@ def _outline_sections(text: str) -> Outline:
 
 def _outline_pages(text: str, pages: Sequence[Range], outline_page: Callable[[str], Outline]) -> Outline:
     """Outline each page by itself, so that no chunk holds text of two."""
-    bounds: list[Range] = []
+    units: list[Range] = []
+    parts: list[Part] = []
     places: list[int] = []
     headings: list[str] = []
-    parts: list[Part] = []
     for start, end in pages:
         page = outline_page(text[start:end])
-        bounds += zip((start + page.starts).tolist(), (start + page.ends).tolist(), strict=True)
+        units += [(start + first, start + last) for first, last in page.units]
+        parts += [Part(start + part.start, start + part.end) for part in page.parts]
         places += [start, *(start + place for place in page.heading_starts)]
         headings += ["", *page.headings]
-        parts += [Part(start + part.start, start + part.end) for part in page.parts]
-    return Outline(*_split_bounds(bounds), places, headings, (), parts)
+    return Outline(units, parts, places, headings)
 
 
 def _outline_rows(text: str) -> Outline:
     """Find the rows of a table, which are its lines that are not blank; the first line stands above them all."""
     rows = [match.span() for match in re.finditer(r"(?m)^.*\S.*$", text)]
-    head = text.partition("\n")[0].strip()
-    return Outline(*_split_bounds(rows), [0], [head], (), [Part(0, len(text))])
-
-
-def _split_bounds(ranges: Sequence[Range]) -> tuple[Offsets, Offsets]:
-    """Return the starts and the ends of ranges."""
-    starts, ends = np.array(ranges, np.int64).reshape(-1, 2).T
-    return starts, ends
+    return Outline(rows, [Part(0, len(text))], [0], [text.partition("\n")[0].strip()])
 
 
 _OUTLINES: Final[dict[ChunkerName, Callable[[str], Outline]]] = {

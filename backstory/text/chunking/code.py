@@ -74,8 +74,7 @@ def outline_code(text: str, language: CodeLanguage) -> Outline:
     headings: list[tuple[int, str]] = []
     parts = _list_parts(text, Definition(0, len(text), "", find_definitions(text, language)), headings)
     starts, names = [start for start, _ in headings], [name for _, name in headings]
-    paragraphs = outline_paragraphs(text)
-    return Outline(paragraphs.starts, paragraphs.ends, starts, names, (), parts)
+    return Outline(outline_paragraphs(text).units, parts, starts, names)
 
 
 def _list_parts(text: str, whole: Definition, headings: list[tuple[int, str]]) -> tuple[Part, ...]:

@@ -158,7 +158,7 @@ def _plan(texts: Sequence[TitledText], counter: TokenCounter) -> Iterator[_Cutte
                 "or shorten the title",
                 code="no_room",
             )
-        kept = outline if has_headings else outline.without_headings()
+        kept = outline if has_headings else Outline(outline.units, outline.parts)
         yield _Cutter(text, kept, ends, room, text.chunker.overlap_tokens - around)
 
 
@@ -166,7 +166,7 @@ def _outline(text: TitledText) -> Outline:
     """Outline a text, with headings that are short enough to be embedded."""
     outline = text.chunker.outline(text.text, text.pages.split(len(text.text)))
     if text.title is None:
-        return outline.without_headings()
+        return Outline(outline.units, outline.parts)
     if text.chunker.name == "rows":  # the names of columns lose their use when they are shortened
         return outline
     short = {each: _shorten(each, _HEADING_BYTES, _HEADING_SEPARATOR) for each in {*outline.headings}}

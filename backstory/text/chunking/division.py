@@ -65,8 +65,7 @@ def divide_text(text: str, title: str) -> list[Piece]:
 def _find_code(text: str, outline: Outline) -> list[Range]:
     """Find the whole blocks of fenced code that are not too long to be shown."""
     bodies = [
-        (first + len(text[first:end]) - len(text[first:end].lstrip()), end)
-        for first, end in zip(outline.starts.tolist(), outline.ends.tolist(), strict=True)
+        (first + len(text[first:end]) - len(text[first:end].lstrip()), end) for first, end in outline.units
     ]
     return [body for body in bodies if body[1] - body[0] <= _LONGEST_CODE and _CODE.fullmatch(text, *body)]
 

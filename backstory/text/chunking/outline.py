@@ -9,17 +9,17 @@ it are one paragraph, and so is a list without blank lines. Only fenced code kee
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 import numpy as np
 from markdown_it import MarkdownIt
 
-from backstory.text.chunking.tokens import Offsets
 from backstory.text.chunking.units import Range
 
 # Every heading, fence and HTML block contains one of these. The parser is much slower than this search, and most chat
@@ -27,8 +27,6 @@ from backstory.text.chunking.units import Range
 _STRUCTURE: Final = re.compile(r"[#<]|`{3}|~{3}|^ {0,3}(?:=+|-+)[ \t]*$", re.MULTILINE)
 _HEADING: Final = re.compile(r"(#{1,6})(?:[ \t][^>]*)?\Z")
 """A heading that stands alone, unless it lies in code or HTML, neither of which it ends."""
-_SHORT: Final = 65_536
-"""Characters of a text whose outline is kept for a while."""
 _BLANK_LINES: Final = re.compile(r"\s*[\n\r]")
 _LINE_ENDS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
@@ -52,67 +50,52 @@ class Part:
 class Outline:
     """The units and headings of one text.
 
-    Attributes:
-        starts: Offset of each unit, such as a paragraph; fenced code is one paragraph, even with blank lines.
-        ends: Offset after the last character of each unit, without its line end.
-        heading_starts: Offset of the first line of each heading outside of lists and quotes.
-        headings: Each heading with those above it, outermost first, as ``"A > B"``; whitespace is folded.
-        heading_levels: Levels of the headings, 1 to 6.
-        parts: What shares no chunk, in order.
+    ``units``: start of each unit, such as a paragraph, and the offset after its last character; fenced code is one
+    paragraph, even with blank lines. ``parts``: what shares no chunk, in order. ``heading_starts``: offset of the first
+    line of each heading outside of lists and quotes. ``headings``: each heading with those above it, outermost first,
+    as ``"A > B"``; whitespace is folded. ``heading_levels``: levels of the headings, 1 to 6.
     """
 
-    starts: Offsets
-    ends: Offsets
-    heading_starts: Sequence[int]
-    headings: Sequence[str]
-    heading_levels: Sequence[int]
+    units: Sequence[Range]
     parts: Sequence[Part]
+    heading_starts: Sequence[int] = ()
+    headings: Sequence[str] = ()
+    heading_levels: Sequence[int] = ()
 
     def heading_at(self, offset: int) -> str:
         """Return the last heading before an offset, with those above it; empty before the first."""
         place = bisect_right(self.heading_starts, offset)
         return self.headings[place - 1] if place else ""
 
-    def without_headings(self) -> Outline:
-        """Return the outline without its headings."""
-        return replace(self, heading_starts=(), headings=(), heading_levels=())
-
     def list_units(self, text: str, part: Part) -> list[Range]:
         """List the units in a part; one that a bound of the part cuts is shortened."""
-        inside = slice(self.ends.searchsorted(part.start, "right"), self.starts.searchsorted(part.end))
-        starts, ends = self.starts[inside].tolist(), self.ends[inside].tolist()
-        if starts and starts[0] < part.start:
-            blank = _BLANK_LINES.match(text, part.start, ends[0])
-            starts[0] = blank.end() if blank else part.start
-        if ends and ends[-1] > part.end:
-            ends[-1] = starts[-1] + len(text[starts[-1] : part.end].rstrip())
-        return [(start, end) for start, end in zip(starts, ends, strict=True) if text[start:end].strip()]
+        first = bisect_right(self.units, part.start, key=itemgetter(1))
+        units = list(self.units[first : bisect_left(self.units, part.end, key=itemgetter(0))])
+        if units and units[0][0] < part.start:
+            blank = _BLANK_LINES.match(text, part.start, units[0][1])
+            units[0] = (blank.end() if blank else part.start, units[0][1])
+        if units and units[-1][1] > part.end:
+            start = units[-1][0]
+            units[-1] = (start, start + len(text[start : part.end].rstrip()))
+        return [(start, end) for start, end in units if text[start:end].strip()]
 
 
 def outline_markdown(text: str) -> Outline:
     """Find the paragraphs and headings of a text; they cover every character but whitespace between paragraphs."""
-    return _outline(text) if len(text) <= _SHORT else _outline.__wrapped__(text)
-
-
-@lru_cache(maxsize=128)  # a text is read for its title and to be cut, one time soon after the other
-def _outline(text: str) -> Outline:
     lines, offsets = _split_lines(text)
     fences, headings = _find_blocks(lines)
-    starts, ends = _find_paragraphs(lines, offsets, fences)
     return Outline(
-        starts,
-        ends,
+        _find_paragraphs(lines, offsets, fences),
+        [Part(0, len(text))],
         heading_starts=[offsets[line] for line, _, _ in headings],
         headings=_join_paths(headings),
         heading_levels=[level for _, level, _ in headings],
-        parts=[Part(0, len(text))],
     )
 
 
 def outline_paragraphs(text: str) -> Outline:
     """Find the paragraphs of a text that is no Markdown: what stands between blank lines."""
-    starts, ends = _find_paragraphs(*_split_lines(text), ())
-    return Outline(starts, ends, (), (), (), [Part(0, len(text))])
+    return Outline(_find_paragraphs(*_split_lines(text), ()), [Part(0, len(text))])
 
 
 def _split_lines(text: str) -> tuple[list[str], list[int]]:
@@ -164,7 +147,6 @@ def _find_blocks(lines: Sequence[str]) -> tuple[list[_Lines], list[_Heading]]:
     return fences, headings
 
 
-@lru_cache(maxsize=1024)
 def _read_heading(line: str) -> tuple[int, str]:
     """Return the level and the title of a heading."""
     mark, *words = line.split()
@@ -180,17 +162,15 @@ def _parser() -> MarkdownIt:
     return parser
 
 
-def _find_paragraphs(
-    lines: Sequence[str], offsets: Sequence[int], fences: Iterable[_Lines]
-) -> tuple[Offsets, Offsets]:
-    """Return the start and the end of each paragraph."""
+def _find_paragraphs(lines: Sequence[str], offsets: Sequence[int], fences: Iterable[_Lines]) -> list[Range]:
     filled = np.array([False, *map(bool, lines), False])
     divided = np.zeros(len(lines) + 1, bool)
     for first, stop in fences:
         filled[first + 1 : stop + 1] = True
         divided[[first, stop]] = True  # a paragraph must not cross the boundary of a code block
     edges = divided | (filled[1:] != filled[:-1])
-    starts = [offsets[line] for line in np.flatnonzero(filled[1:] & edges).tolist()]
+    starts = np.flatnonzero(filled[1:] & edges).tolist()
     lasts = (np.flatnonzero(filled[:-1] & edges) - 1).tolist()
-    ends = [offsets[line] + len(lines[line]) for line in lasts]
-    return np.array(starts, np.int64), np.array(ends, np.int64)
+    return [
+        (offsets[first], offsets[last] + len(lines[last])) for first, last in zip(starts, lasts, strict=True)
+    ]

@@ -131,7 +131,7 @@ def _list_parts(text: str, outline: Outline, pages: Pages, most: int) -> Iterato
     levels = dict(zip(outline.heading_starts, outline.heading_levels, strict=True))
     edges = sorted({*pages.starts, *levels})  # a page may end within a paragraph
     page = 0
-    for paragraph in zip(outline.starts.tolist(), outline.ends.tolist(), strict=True):
+    for paragraph in outline.units:
         for start, end in _cut_at(text, paragraph, edges):
             here = pages.find(start, start + 1)
             level = _PAGE if here is not None and here[0] != page else levels.get(start, _PARAGRAPH)

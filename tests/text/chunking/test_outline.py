@@ -10,9 +10,7 @@ from backstory.text.chunking.outline import outline_markdown
 
 
 def paragraphs(text: str) -> list[str]:
-    outline = outline_markdown(text)
-    ranges = zip(outline.starts.tolist(), outline.ends.tolist(), strict=True)
-    return [text[start:end] for start, end in ranges]
+    return [text[start:end] for start, end in outline_markdown(text).units]
 
 
 def split_by_hand(text: str) -> list[str]:
@@ -52,7 +50,7 @@ def test_headings_and_code_are_those_of_the_whole_parser(text: str) -> None:
     first_lines = [text[:start].count("\n") for start in outline.heading_starts]
     assert list(zip(first_lines, outline.heading_levels, strict=True)) == expected
     owners = np.zeros(len(text) + 1, int)
-    for number, (start, end) in enumerate(zip(outline.starts, outline.ends, strict=True), start=1):
+    for number, (start, end) in enumerate(outline.units, start=1):
         owners[start:end] = number
     for token in tokens:
         if token.type == "fence" and token.map and not lines[token.map[0]].startswith(">"):
