@@ -86,28 +86,24 @@ def read_markdown(content: bytes, _: str) -> ParsedDocument:
 
 
 def _compose(fields: Fields, text: str, problem: str) -> ParsedDocument:
-    if fields.is_draft():
-        try:
-            return replace(_make(fields, text, problem), is_draft=True)
-        except ReadError as error:
-            raise ReadError(str(error), code=UNREADABLE_DRAFT) from error
-    return _make(fields, text, problem)
-
-
-def _make(fields: Fields, text: str, problem: str) -> ParsedDocument:
-    if not text.strip():
-        raise ReadError(f"{problem}; write some, or remove the file", code="empty_document")
-    published_at = fields.find_date()
-    return ParsedDocument(
-        text=text,
-        title=fields.text("title") or find_title(text),
-        slug=fields.text("slug"),
-        published_at=published_at,
-        change=NO_CHANGE if published_at else fields.find_change(),
-        tags=fields.list_tags(),
-        kind=fields.text("kind"),
-        tenant=fields.text("tenant"),
-    )
+    is_draft = fields.is_draft()
+    try:
+        if not text.strip():
+            raise ReadError(f"{problem}; write some, or remove the file", code="empty_document")
+        published_at = fields.find_date()
+        return ParsedDocument(
+            text=text,
+            title=fields.text("title") or find_title(text),
+            slug=fields.text("slug"),
+            published_at=published_at,
+            change=NO_CHANGE if published_at else fields.find_change(),
+            tags=fields.list_tags(),
+            kind=fields.text("kind"),
+            tenant=fields.text("tenant"),
+            is_draft=is_draft,
+        )
+    except ReadError as error:
+        raise ReadError(str(error), code=UNREADABLE_DRAFT if is_draft else error.code) from error
 
 
 def find_inline_tags(text: str) -> tuple[str, ...]:
@@ -124,16 +120,6 @@ def find_inline_tags(text: str) -> tuple[str, ...]:
     ]
     tags = (tag.strip("/-") for part in texts for tag in _TAG.findall(part))
     return tuple(dict.fromkeys(filter(None, tags)))
-
-
-def _read_marked(convert: Callable[[str], Marked]) -> Callable[[bytes, str], ParsedDocument]:
-    """Make the reader of a markup, whose fields mean what they mean in front matter."""
-
-    def read(content: bytes, _: str) -> ParsedDocument:
-        text, fields = convert(decode_text(content))
-        return _compose(Fields(fields), text, "there is no text in it")
-
-    return read
 
 
 def convert_plain_text(text: str) -> Marked:
@@ -190,10 +176,10 @@ def fence_code(code: str, language: str = "") -> str:
 class Markup:
     """The patterns of a markup, each of which begins at a line and ends with one; the first that matches counts.
 
-    ``field``: a ``name`` and its ``value``. ``heading``: its ``title``,
-    below ``marks`` of its level, or with a line of the same ``mark`` around it. ``code``: a block of ``code`` in a
-    ``language``, perhaps below a line that is ``shown``; with an ``indent``, what is indented further is the code.
-    ``hidden``: a comment, or what else is not shown.
+    ``field``: a ``name`` and its ``value``. ``heading``: its ``title``, below ``marks`` of its level, or with a line of
+    the same ``mark`` around it. ``code``: a block of ``code`` in a ``language``, perhaps below a line that is
+    ``shown``; with an ``indent``, what is indented further is the code. ``hidden``: a comment, or what else is not
+    shown.
     """
 
     field: re.Pattern[str]
@@ -353,28 +339,26 @@ _RESTRUCTURED_TEXT: Final = Markup(
 )
 
 
+def _read_by(
+    convert: Callable[[str], Marked], name: str, title: str, *suffixes: str, gives_markdown: bool = True
+) -> DocumentFormat:
+    """Make the format of a markup, whose fields mean what they mean in front matter."""
+
+    def read(content: bytes, _: str) -> ParsedDocument:
+        text, fields = convert(decode_text(content))
+        return _compose(Fields(fields), text, "there is no text in it")
+
+    return DocumentFormat(name, title, frozenset(suffixes), read, gives_markdown=gives_markdown)
+
+
 MARKDOWN: Final = DocumentFormat(
     "markdown", "Markdown", frozenset({".md", ".markdown"}), read_markdown, gives_markdown=True
 )
-PLAIN_TEXT: Final = DocumentFormat(
-    "text", "text", frozenset({".txt", ".text"}), _read_marked(convert_plain_text)
-)
+PLAIN_TEXT: Final = _read_by(convert_plain_text, "text", "text", ".txt", ".text", gives_markdown=False)
 """Plain text, in which most messengers export chats, too."""
-RESTRUCTURED_TEXT: Final = DocumentFormat(
-    "restructuredtext",
-    "reStructuredText",
-    frozenset({".rst"}),
-    _read_marked(_RESTRUCTURED_TEXT.convert),
-    gives_markdown=True,
+RESTRUCTURED_TEXT: Final = _read_by(
+    _RESTRUCTURED_TEXT.convert, "restructuredtext", "reStructuredText", ".rst"
 )
-ASCIIDOC: Final = DocumentFormat(
-    "asciidoc",
-    "AsciiDoc",
-    frozenset({".adoc", ".asciidoc"}),
-    _read_marked(convert_asciidoc),
-    gives_markdown=True,
-)
-ORG_MODE: Final = DocumentFormat(
-    "org", "Org mode", frozenset({".org"}), _read_marked(_ORG.convert), gives_markdown=True
-)
+ASCIIDOC: Final = _read_by(convert_asciidoc, "asciidoc", "AsciiDoc", ".adoc", ".asciidoc")
+ORG_MODE: Final = _read_by(_ORG.convert, "org", "Org mode", ".org")
 CODE: Final = DocumentFormat("code", "source code", frozenset([*_LANGUAGE_OF, ".css"]), read_code)
