@@ -10,7 +10,6 @@ from operator import itemgetter
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from backstory.ingest.documents.formats.texts import fence_code, keep_line, write_heading
 from backstory.ingest.documents.formats.office.package import (
     compose_document,
     damaged,
@@ -18,6 +17,7 @@ from backstory.ingest.documents.formats.office.package import (
     write_table,
 )
 from backstory.ingest.documents.formats.properties import read_attribute
+from backstory.ingest.documents.formats.texts import fence_code, keep_line, write_heading
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
 _UNSEEN: Final = ("tracked-changes", "table-of-content", "sequence-decls", "annotation", "forms")

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from backstory.ingest.documents.formats.texts import keep_line
 from backstory.ingest.documents.formats.office.package import (
     Package,
     compose_document,
@@ -19,6 +18,7 @@ from backstory.ingest.documents.formats.office.package import (
     write_table,
 )
 from backstory.ingest.documents.formats.properties import read_attribute
+from backstory.ingest.documents.formats.texts import keep_line
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
 _TITLES: Final = ("title", "ctrTitle")
