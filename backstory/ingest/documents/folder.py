@@ -23,10 +23,9 @@ from backstory.ingest.documents.dates import split_dated_name
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import explain_secret
 from backstory.ingest.documents.formats.texts import UNREADABLE_DRAFT
-from backstory.ingest.documents.pages import WORDLESS
+from backstory.ingest.documents.pages import WORDLESS, name_recognition
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.ingest.documents.reader import READERS, find_limits, find_reader, list_titles, read_document
-from backstory.ingest.documents.recognition import name_recognition
 from backstory.ingest.documents.rows import (
     DRAFT,
     Outcome,

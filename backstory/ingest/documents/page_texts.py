@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Final
@@ -122,26 +122,21 @@ def drop_running_heads(pages: Sequence[str]) -> list[str]:
 
     The first page keeps such a line as a paragraph of its own, unless it is the number of a page.
     """
-    heads = {shape for side in (pages, pages[::2], pages[1::2]) for shape in _find_heads(side)}
+    split = [page.split("\n") for page in pages]
+    edges = [_list_edges(lines) for lines in split]
+    heads: set[str] = set()
+    for side in (edges, edges[::2], edges[1::2]):
+        shapes = Counter(shape for lines in side for shape in set(lines.values()))
+        least = max(_LEAST_PAGES, _SHARE_OF_PAGES * sum(map(bool, side)))
+        heads.update(shape for shape, number in shapes.items() if number >= least)
     kept: set[str] = set()
-    cleaned = []
-    for page in pages if heads else ():
-        lines = page.split("\n")
-        edges = _list_edges(lines)
-        is_more = any(line.strip() and edges.get(place) not in heads for place, line in enumerate(lines))
-        for place, shape in edges.items() if is_more else ():
+    for lines, shapes_of in zip(split, edges, strict=True):
+        is_more = any(line.strip() and shapes_of.get(place) not in heads for place, line in enumerate(lines))
+        for place, shape in shapes_of.items() if is_more else ():
             if shape in heads:
-                is_told = shape in kept or "#" in shape
-                lines[place] = "" if is_told else f"\n{lines[place]}\n"
+                lines[place] = "" if shape in kept or "#" in shape else f"\n{lines[place]}\n"
                 kept.add(shape)
-        cleaned.append(re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip())
-    return cleaned or list(pages)
-
-
-def _find_heads(pages: Sequence[str]) -> Iterator[str]:
-    shapes = Counter(shape for page in pages for shape in set(_list_edges(page.split("\n")).values()))
-    least = max(_LEAST_PAGES, _SHARE_OF_PAGES * sum(bool(page.strip()) for page in pages))
-    yield from (shape for shape, number in shapes.items() if number >= least)
+    return [re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() for lines in split] if heads else list(pages)
 
 
 def _list_edges(lines: Sequence[str]) -> dict[int, str]:

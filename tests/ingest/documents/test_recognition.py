@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from backstory.ingest.documents.folder import DocumentRead
+from backstory.ingest.documents.pages import INSTALL, RecognisedPage, choose_tesseract, parse_pages
 from backstory.ingest.documents.reader import READERS, read_document
-from backstory.ingest.documents.recognition import RecognisedPage, find_tesseract, parse_pages
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.document_files import Write, make_writer, read_documents, states
 from tests.ingest.documents.pdf_files import make_pdf, make_png, make_scan, put_program, write_lines
@@ -192,7 +192,7 @@ def test_a_page_that_exceeded_a_limit_is_tried_again_with_another(write: Write, 
 
 def test_an_installed_tesseract_that_does_not_run_is_none(no_tesseract: Path) -> None:
     put_program(no_tesseract, "exit 1")
-    assert find_tesseract() is None
+    assert choose_tesseract(DEFAULTS) == INSTALL
 
 
 def test_the_table_of_tesseract_is_read() -> None:

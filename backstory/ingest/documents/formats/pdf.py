@@ -7,13 +7,12 @@ right to left are read by pypdf, because PDFium turns some of their letters arou
 
 from __future__ import annotations
 
-import ctypes
 import io
 import math
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from functools import cached_property
 from typing import Final
@@ -36,8 +35,6 @@ from backstory.ingest.documents.page_texts import (
     list_pages,
 )
 
-_TEXTS: Final = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
-_BOXES: Final = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
 _MACHINE_NAME: Final = re.compile(r".*[\[\]#]|[a-z]{0,6}[ _-]?\d+", re.IGNORECASE)
 """Names that programs give to fields: ``form1[0].f1_1[0]``, ``Text 12``."""
 _POINTS_PER_INCH: Final = 72
@@ -60,33 +57,43 @@ _PYPDF_ERRORS: Final = (
 
 def read_pdf(content: bytes) -> PagedFile:
     """Read the text of all pages, the title and the date; raise ``ReadError`` if the file is protected or damaged."""
+    texts: list[str] = []
+    pictures: list[int] = []
+    damaged: set[int] = set()
+    unsure: list[int] = []
     with closing(_open(content)) as pdf:
-        if pdf.get_formtype() != raw.FORMTYPE_NONE:
-            pdf.init_forms()
-        turn = _RightToLeft(pdf)
-        texts: list[str] = []
-        pictures: list[int] = []
-        damaged: set[int] = set()
+        again = _Again(pdf)
         for number in range(1, len(pdf) + 1):
             texts.append("")
             try:
-                with closing(pdf[number - 1]) as page:
-                    text, is_picture = _read_page(page)
-                    pictures += [number] * is_picture
-                    filled = _read_fields(page, pdf.formenv) if pdf.formenv else ()
-                    texts[-1] = "\n".join(filter(None, [turn.read(number, text), *filled]))
+                text, is_picture = _read_page(pdf, number)
             except pypdfium2.PdfiumError:
                 damaged.add(number)
+                continue
+            pictures += [number] * is_picture
+            if _RIGHT_TO_LEFT.search(text):
+                turned = again.read_page(number)
+                unsure += [] if turned else [number]
+                text = turned or text
+            texts[-1] = text
         # The number of pages is only claimed: those that follow the last one in the file take no place in the text.
         while len(texts) in damaged:
             texts.pop()
         notes = []
         if damaged:
-            problem = "cannot be read: the file is damaged; write or export it again"
-            notes.append(f"{list_pages(damaged)} {problem}")
-        if turn.unsure:
-            problem = "may stand in a wrong order; export the file again"
-            notes.append(f"the letters of {list_pages(turn.unsure)} {problem}")
+            notes.append(
+                f"{list_pages(damaged)} cannot be read: the file is damaged; write or export it again"
+            )
+        if unsure:
+            notes.append(
+                f"the letters of {list_pages(unsure)} may stand in a wrong order; export the file again"
+            )
+        if pdf.get_formtype() != raw.FORMTYPE_NONE:
+            try:
+                for place, line in again.list_filled():
+                    texts[place] = f"{texts[place]}\n{line}".strip()
+            except _PYPDF_ERRORS:
+                notes.append("what is filled into its form cannot be read; print it as PDF")
         dates = (read_pdf_date(_read_information(pdf, name)) for name in ("CreationDate", "ModDate"))
         return PagedFile(
             texts=tuple(join_hyphenated(drop_running_heads(texts))),
@@ -95,6 +102,44 @@ def read_pdf(content: bytes) -> PagedFile:
             change=find_last_change(*dates),
             notes=tuple(notes),
         )
+
+
+class _Again:
+    """Reads by pypdf, from a copy, what PDFium reads wrong or at length."""
+
+    def __init__(self, pdf: pypdfium2.PdfDocument) -> None:
+        self._pdf = pdf
+
+    @cached_property
+    def _reader(self) -> pypdf.PdfReader:
+        copy = io.BytesIO()
+        self._pdf.save(
+            copy, flags=raw.FPDF_REMOVE_SECURITY
+        )  # repaired, and readable without a package for ciphers
+        return pypdf.PdfReader(copy)  # which lists all pages
+
+    def read_page(self, number: int) -> str:
+        """Return the text of a page in the order of speech; empty if it cannot be read."""
+        with suppress(*_PYPDF_ERRORS):
+            return clean_page(self._reader.pages[number - 1].extract_text())
+        return ""
+
+    def list_filled(self) -> Iterator[tuple[int, str]]:
+        """List the filled fields (``name: value``) and the boxes that are ticked, with their pages, from 0."""
+        for place, page in enumerate(self._reader.pages):
+            for field in (annotation.get_object() for annotation in page.annotations or ()):
+                kind, stated, shown, given = (
+                    field.get_inherited(key, "") for key in ("/FT", "/V", "/TU", "/T")
+                )
+                # The name that people are shown, else the one that the program gave unless it says nothing.
+                name = str(shown or ("" if _MACHINE_NAME.fullmatch(given) else given))
+                value = " ".join(
+                    (", ".join(map(str, stated)) if isinstance(stated, list) else str(stated)).split()
+                )
+                if kind == "/Btn" and field.get("/AS", stated) not in ("", "/Off"):
+                    yield place, f"☑ {name}".strip()
+                elif kind in ("/Tx", "/Ch") and value:
+                    yield place, f"{name}: {value}" if name else value
 
 
 def draw_pdf(content: bytes, page: int, dpi: int, most_pixels: int, *, is_grey: bool) -> bytes:
@@ -145,16 +190,16 @@ def _open(content: bytes) -> pypdfium2.PdfDocument:
         raise ReadError(reason, code="damaged_file") from error
 
 
-def _read_page(page: pypdfium2.PdfPage) -> tuple[str, bool]:
+def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:
     """Return a page's text, and whether its text has to be recognised in an image."""
-    with closing(page.get_textpage()) as text_page:
+    with closing(pdf[number - 1]) as page, closing(page.get_textpage()) as text_page:
         text = text_page.get_text_bounded()
-    if is_garbled(text):
-        return "", True
-    text = clean_page(text)
-    if not text:
-        return "", next(iter(page.get_objects(max_depth=1)), None) is not None
-    return text, len(text) <= _STAMP_CHARACTERS and _is_scan(page)
+        if is_garbled(text):
+            return "", True
+        text = clean_page(text)
+        if not text:
+            return "", next(iter(page.get_objects(max_depth=1)), None) is not None
+        return text, len(text) <= _STAMP_CHARACTERS and _is_scan(page)
 
 
 def _is_scan(page: pypdfium2.PdfPage) -> bool:
@@ -167,63 +212,8 @@ def _is_scan(page: pypdfium2.PdfPage) -> bool:
     return False
 
 
-class _RightToLeft:
-    """Reads again the pages in a script from right to left, by pypdf; ``unsure``: those that it cannot read."""
-
-    def __init__(self, pdf: pypdfium2.PdfDocument) -> None:
-        self._pdf = pdf
-        self.unsure: list[int] = []
-
-    @cached_property
-    def _reader(self) -> pypdf.PdfReader:
-        copy = io.BytesIO()
-        self._pdf.save(
-            copy, flags=raw.FPDF_REMOVE_SECURITY
-        )  # repaired, and readable without a package for ciphers
-        return pypdf.PdfReader(copy)  # which lists all pages
-
-    def read(self, number: int, text: str) -> str:
-        """Return the text of a page in the order of speech."""
-        if not _RIGHT_TO_LEFT.search(text):
-            return text
-        with suppress(*_PYPDF_ERRORS):
-            if turned := clean_page(self._reader.pages[number - 1].extract_text()):
-                return turned
-        self.unsure.append(number)
-        return text
-
-
 def _read_information(pdf: pypdfium2.PdfDocument, field: str) -> str:
     try:
         return str(pdf.get_metadata_value(field))
     except UnicodeDecodeError:
         return ""
-
-
-def _read_fields(page: pypdfium2.PdfPage, form: pypdfium2.PdfFormEnv) -> Iterator[str]:
-    for place in range(raw.FPDFPage_GetAnnotCount(page.raw)):
-        annotation = raw.FPDFPage_GetAnnot(page.raw, place)
-        try:
-            kind = raw.FPDFAnnot_GetFormFieldType(form.raw, annotation)
-            if kind in _TEXTS:
-                value = " ".join(_read_value(raw.FPDFAnnot_GetFormFieldValue, form, annotation).split())
-                name = _read_name(form, annotation)
-                yield f"{name}: {value}" if name and value else value
-            elif kind in _BOXES and raw.FPDFAnnot_IsChecked(form.raw, annotation):
-                yield f"☑ {_read_name(form, annotation)}".strip()
-        finally:
-            raw.FPDFPage_CloseAnnot(annotation)
-
-
-def _read_name(form: pypdfium2.PdfFormEnv, annotation: object) -> str:
-    """Return the name that people are shown, else the one that the program gave unless it says nothing."""
-    shown = _read_value(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)
-    given = _read_value(raw.FPDFAnnot_GetFormFieldName, form, annotation)
-    return shown or ("" if _MACHINE_NAME.fullmatch(given) else given)
-
-
-def _read_value(read: Callable[..., int], form: pypdfium2.PdfFormEnv, annotation: object) -> str:
-    size = read(form.raw, annotation, None, 0)
-    buffer = (ctypes.c_ushort * (size // 2 + 1))()
-    read(form.raw, annotation, buffer, size)
-    return bytes(buffer)[:size].decode("utf-16-le", "replace").rstrip("\0").replace("\ufffd", "")

@@ -1,26 +1,25 @@
-"""OpenDocument texts and presentations."""
+"""OpenDocument texts and presentations, by way of HTML."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import groupby
-from operator import itemgetter
+from html import escape
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from backstory.ingest.documents.formats.office.package import (
-    compose_document,
-    damaged,
-    open_package,
-    write_table,
-)
+from backstory.ingest.documents.formats.html import convert_html
+from backstory.ingest.documents.formats.office.package import compose_document, damaged, open_package
 from backstory.ingest.documents.formats.properties import read_attribute
-from backstory.ingest.documents.formats.texts import fence_code, keep_line, write_heading
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
+_TAGS: Final = {
+    "list": "ul", "list-item": "li", "table": "table", "table-row": "tr", "table-cell": "td",
+    "covered-table-cell": "td",
+}  # fmt: skip
+_SIGNS: Final = {"s": " ", "tab": "\t", "line-break": "<br>"}
 _UNSEEN: Final = ("tracked-changes", "table-of-content", "sequence-decls", "annotation", "forms")
+_BESIDE: Final = ("note", "frame")
 _CODE: Final = re.compile(r"Preformatted|Source|Code", re.IGNORECASE)
 _MOST_REPEATED: Final = 1000
 
@@ -32,107 +31,61 @@ def read_opendocument(kind: str, title: str, content: bytes, _: str) -> ParsedDo
     if body is None:
         raise damaged(f"it holds no {kind}")
     if kind == "text":
-        return compose_document(package, ["\n\n".join(write_blocks(body))])
+        text, unread = convert_html(write_blocks(body).replace("</pre><pre>", "\n"))
+        return compose_document(package, [text], notes=filter(None, [unread]))
     return compose_document(package, [_write_slide(page) for page in body.iter("page")], "page")
 
 
-def write_blocks(parent: Element) -> list[str]:
-    """Write the paragraphs, headings, lists and tables of an element as blocks of Markdown, in order."""
-    blocks: list[str] = []
-    for is_code, group in groupby(_list_blocks(parent), itemgetter(1)):
-        texts = [text for text, _ in group]
-        if is_code and any(map(str.strip, texts)):
-            texts = [fence_code("\n".join(texts))]
-        blocks += filter(str.strip, texts)
-    return blocks
-
-
-def _list_blocks(parent: Element) -> Iterator[tuple[str, bool]]:
-    """List blocks, and for each whether it is a line of code."""
-    for element in parent:
-        if element.tag in _UNSEEN:
-            continue
-        if element.tag == "h":
-            level = max(_read_number(element, "outline-level"), 1)
-            title = _write_line([_read_text(element)])
-            yield (write_heading(level, title) if title else ""), False
-        elif element.tag == "p":
-            yield from _write_paragraph(element)
-        elif element.tag == "list":
-            yield "\n".join(_write_list(element, 0)), False
-        elif element.tag == "table":
-            yield write_table([_read_row(row) for row in element.iter("table-row")]), False
+def _write_slide(page: Element) -> str:
+    title, blocks, notes = "", "", ""
+    for frame in page:
+        written = write_blocks(frame)
+        if frame.tag == "notes":
+            notes = written and f"<p>Notes:</p>{written}"
+        elif read_attribute(frame, "class") == "title":
+            title += "".join(f"{_write_line(part)} " for part in frame.iter("p"))
         else:
-            yield from _list_blocks(element)
+            blocks += written
+    return convert_html(f"<h1>{title}</h1>{blocks}{notes}")[0]
 
 
-def _write_paragraph(paragraph: Element) -> Iterator[tuple[str, bool]]:
-    text = _read_text(paragraph)
-    if _CODE.match(read_attribute(paragraph, "style-name")):
-        yield text, True
-    else:
-        yield "\n".join(keep_line(line) for line in text.strip().split("\n")), False
-    for frame in paragraph.iter("text-box"):  # its text stands below the paragraph that holds it
-        yield from _list_blocks(frame)
-    for note in paragraph.iter("note-body"):
-        yield f"Note: {_write_line(write_blocks(note))}", False
+def write_blocks(parent: Element) -> str:
+    """Write the paragraphs, headings, lists and tables of an element as HTML, in order."""
+    blocks: list[str] = []
+    for element in parent:
+        if element.tag in ("p", "h"):
+            tag = "span" if parent.tag == "list-item" and not blocks else "p"
+            if element.tag == "h":
+                tag = f"h{min(max(_read_number(element, 'outline-level'), 1), 6)}"
+            elif _CODE.match(read_attribute(element, "style-name")):
+                tag = "pre"
+            blocks.append(f"<{tag}>{_write_line(element)}</{tag}>")
+            # What is beside its text stands below it.
+            blocks += [write_blocks(box) for box in element.iter("text-box")]
+            notes = (" ".join(map(_write_line, note)) for note in element.iter("note-body"))
+            blocks += [f"<p>Note: {note}</p>" for note in notes]
+        elif element.tag not in _UNSEEN:
+            tag, inner = _TAGS.get(element.tag, "div"), write_blocks(element)
+            blocks.append(f"<{tag}>{inner}</{tag}>" * _read_number(element, "number-columns-repeated"))
+    return "".join(blocks)
 
 
-def _write_list(element: Element, level: int) -> Iterator[str]:
-    for item in element:
-        mark = "- "
-        for part in item:
-            if part.tag == "list":
-                yield from _write_list(part, level + 1)
-            elif text := _write_line(block for block, _ in _write_paragraph(part)):
-                yield f"{'  ' * level}{mark}{text}"
-                mark = "  "
-
-
-def _read_row(row: Element) -> list[str]:
-    cells: list[str] = []
-    for cell in row:
-        if cell.tag in ("table-cell", "covered-table-cell"):
-            cells += [_write_line(write_blocks(cell))] * _read_number(cell, "number-columns-repeated")
-    return cells
+def _write_line(paragraph: Element) -> str:
+    """Write the text of a paragraph without its notes and boxes."""
+    pieces = [escape((paragraph.text or "").replace("\n", " "))]
+    for child in paragraph:
+        if child.tag in _SIGNS:
+            pieces.append(_SIGNS[child.tag] * _read_number(child, "c"))
+        elif child.tag not in (*_UNSEEN, *_BESIDE):
+            pieces.append(_write_line(child))
+        pieces.append(escape((child.tail or "").replace("\n", " ")))
+    return "".join(pieces)
 
 
 def _read_number(element: Element, name: str) -> int:
     """Return a number that an attribute states, 1 without."""
     stated = read_attribute(element, name, "1")
     return min(int(stated), _MOST_REPEATED) if stated.isdecimal() else 1
-
-
-def _write_line(texts: Iterable[str]) -> str:
-    return " ".join(" ".join(texts).split())
-
-
-def _read_text(element: Element) -> str:
-    """Return the text of a paragraph without its notes and boxes."""
-    pieces = [" ".join((element.text or "").split("\n"))]
-    for child in element:
-        if child.tag == "s":
-            pieces.append(" " * _read_number(child, "c"))
-        elif child.tag in ("tab", "line-break"):
-            pieces.append("\t" if child.tag == "tab" else "\n")
-        elif child.tag not in (*_UNSEEN, "note", "frame"):
-            pieces.append(_read_text(child))
-        pieces.append(" ".join((child.tail or "").split("\n")))
-    return "".join(pieces)
-
-
-def _write_slide(page: Element) -> str:
-    blocks: list[str] = []
-    notes: list[str] = []
-    for frame in page:
-        written = write_blocks(frame)
-        if frame.tag == "notes":
-            notes = ["Notes:", *written] if written else []
-        elif read_attribute(frame, "class") == "title" and written:
-            blocks.insert(0, f"# {_write_line(written)}")
-        else:
-            blocks += written
-    return "\n\n".join(blocks + notes)
 
 
 ODT: Final = DocumentFormat(

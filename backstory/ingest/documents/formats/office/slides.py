@@ -7,15 +7,16 @@ presentations. Reading takes their texts, lists, tables and notes, a few element
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from html import escape
 from typing import Final
 from xml.etree.ElementTree import Element
 
+from backstory.ingest.documents.formats.html import convert_html
 from backstory.ingest.documents.formats.office.package import (
     Package,
     compose_document,
     damaged,
     open_package,
-    write_table,
 )
 from backstory.ingest.documents.formats.properties import read_attribute
 from backstory.ingest.documents.formats.texts import keep_line
@@ -60,8 +61,8 @@ def _write_slide(slide: Element) -> str:
         if kind in _TITLES:
             titles += [text for _, text in paragraphs]
         elif (table := shape.find(".//tbl")) is not None:
-            rows = [[_write_cell(cell) for cell in row.iter("tc")] for row in table.iter("tr")]
-            blocks.append(write_table(rows))
+            rows = ("".join(map(_write_cell, row.iter("tc"))) for row in table.iter("tr"))
+            blocks.append(convert_html(f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>")[0])
         elif kind == "body" and len(paragraphs) > 1:
             blocks.append("\n".join(f"{'  ' * level}- {text}" for level, text in paragraphs))
         else:
@@ -80,7 +81,7 @@ def _list_shapes(shapes: Iterable[Element]) -> Iterator[Element]:
 
 
 def _write_cell(cell: Element) -> str:
-    return " ".join(text for _, text in _list_paragraphs(cell))
+    return f"<td>{escape(' '.join(text for _, text in _list_paragraphs(cell)))}</td>"
 
 
 def _list_paragraphs(shape: Element) -> Iterator[tuple[int, str]]:
