@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,7 +11,6 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.base.files.patterns import compose
-from backstory.base.telemetry import log_event
 from backstory.ingest.chats.export import (
     ROW_SCHEMA,
     Export,
@@ -48,8 +45,6 @@ OPTED_OUT_SCHEMA = pl.Schema(
 
 FOLDER: Final = "conversations"
 """What the table ``sources`` calls the folder of exports."""
-
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -116,7 +111,6 @@ def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
 
 def read_listed_exports(listing: Listing, settings: ConversationSettings) -> ExportRead:
     """Read the given files in the way of :func:`read_exports`."""
-    started = time.perf_counter()
     read = [read_file(file, settings) for file in listing.files]
     read += [Export(source=entry.uri, status=entry.status, reason=entry.reason) for entry in listing.skipped]
     read.sort(key=lambda row: row.source)
@@ -133,7 +127,7 @@ def read_listed_exports(listing: Listing, settings: ConversationSettings) -> Exp
         conform(_list_unread(row).with_columns(source=pl.lit(row.source)), Quarantine) for row in read
     )
     aliases, shared = _list_aliases(read, merged)
-    result = ExportRead(
+    return ExportRead(
         messages=merged.messages,
         quarantine=pl.concat([empty(Quarantine), *quarantine]),
         sources=_make_sources(read, merged, settings.folder),
@@ -145,21 +139,10 @@ def read_listed_exports(listing: Listing, settings: ConversationSettings) -> Exp
         files=hash_exports(listing, files),  # of what could not be read, the content is that of now
         deleted=frozenset(name_message(chat, key) for row in read for chat, key in row.deleted if chat),
     )
-    log_event(
-        _logger,
-        "read exports",
-        sources=sum(row.status == "read" for row in read),
-        messages=len(result.messages),
-        quarantined=len(result.quarantine),
-        seconds=time.perf_counter() - started,
-    )
-    return result
 
 
 def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl.Series:
     """Replace the file paths, as written in ``sources``, that the reasons in it mention."""
-    if before.is_empty():
-        return texts
     longest = pl.DataFrame({"before": before, "after": after}).sort(
         pl.col("before").str.len_bytes(), descending=True
     )

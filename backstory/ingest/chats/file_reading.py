@@ -44,7 +44,7 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> Export:
     """
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
     settings = settings.override(file.uri, conversation_of(file.uri))
-    request = (os.fspath(file.path), os.fspath(file.root), file.uri, settings)
+    request = (file.path, file.root, file.uri, settings)
     try:
         is_folder = file.path.is_dir()
         if not is_folder and _is_small_text(file, settings):
@@ -55,26 +55,27 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> Export:
         return _refuse(file.uri, error)
 
 
-def read_export(path: str, root: str, source: str, settings: ConversationSettings) -> Export:
+def read_export(path: Path, root: Path, source: str, settings: ConversationSettings) -> Export:
     """Read a file or a folder in the current process, with the hash of the bytes that were read.
 
     It raises ``ReadError`` if it cannot be opened. A part of a folder that is written meanwhile has another hash at the
     next run, which reads the folder again.
     """
-    place, within = Path(path), Path(root)
-    if place.is_dir():
-        sha256 = hash_folder(place, within)
-        export = read_opened(open_folder(place, source, settings, within))
+    if path.is_dir():
+        sha256 = hash_folder(path, root)
+        export = read_opened(open_folder(path, source, settings, root))
         export.sha256 = sha256
         return export
-    with open_inside(within, place) as file:
+    with open_inside(root, path) as file:
         before = state_of(file)
         latest_year = latest_year_of(os.fstat(file.fileno()).st_mtime)
         export = read_stream(file, source, settings, latest_year)
         file.seek(0)
         export.sha256, export.latest_year = hashlib.file_digest(file, "sha256").hexdigest(), latest_year
         if state_of(file) != before:
-            export = _refuse(source, "another program was writing to it; the next run reads it again")
+            export = _refuse(
+                source, ReadError("another program was writing to it; the next run reads it again")
+            )
             export.sha256 = ""  # the hash of no file, so that the next run finds it changed
         return export
 
@@ -100,7 +101,7 @@ def read_opened(opened: Opened) -> Export:
             return Export(source=source, status="empty", reason="the file is empty")
         found = find_format(opened)
         if found is None:
-            return _refuse(source, _describe_unsupported(opened), status="unsupported")
+            raise ReadError(_describe_unsupported(opened), code="foreign")
         format_name = found[0].name
         read = found[0].read(opened, found[1])
         export = read if isinstance(read, Export) else collect_items(read, opened.settings.timezone)
@@ -160,17 +161,13 @@ def _describe(export: Export) -> None:
     export.reason = "; ".join(filter(None, reasons)) or None
 
 
-def _refuse(source: str, why: ReadError | str, status: str = "failed") -> Export:
+def _refuse(source: str, error: ReadError) -> Export:
+    status = "unsupported" if error.code == "foreign" else "failed" if error.authors is None else "set_aside"
     # The reason may contain a column name with an unpaired surrogate.
-    reason = str(why).encode("utf-8", "backslashreplace").decode()
-    refused = Export(source=source, status=status, reason=reason)
-    if isinstance(why, ReadError):
-        refused.code, refused.people = why.code, set(why.authors or ())
-        if why.code == "foreign":
-            refused.status = "unsupported"
-        elif why.authors is not None:
-            refused.status = "set_aside"
-    return refused
+    reason = str(error).encode("utf-8", "backslashreplace").decode()
+    return Export(
+        source=source, status=status, reason=reason, code=error.code, people={*(error.authors or ())}
+    )
 
 
 def _size_of(path: Path) -> int:

@@ -170,11 +170,8 @@ def _describe(told: pl.DataFrame, is_shared: pl.Expr) -> str:
     facts = (
         f"{said.filter(is_shared).height:,} of its {said.height:,} messages are there, too, and are kept once"
     )
-    offset: int = said.select(pl.col("offset").median().fill_null(0).cast(pl.Int64)).item() // _MINUTE
-    if not offset:
-        return facts
-    hours, minutes = divmod(abs(offset), 60)
-    return f"{facts}; its clock is {hours}:{minutes:02} h {'ahead of' if offset > 0 else 'behind'} that one"
+    offset = said.select(pl.col("offset").median().fill_null(0)).item() / _MINUTE / 60
+    return f"{facts}; its clock differs by {offset:+g} h" if offset else facts
 
 
 def _split_copy(conversation: str) -> tuple[str, int]:

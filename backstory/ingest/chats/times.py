@@ -30,9 +30,8 @@ _CENTURY: Final = 2000
 def latest_year_of(written_at: float) -> int:
     """Return the latest year in which a message of a file can have been sent, by the time when it was written.
 
-    Only the year counts, so that copies of a file made in the same year give the same messages; one of a later year may
-    lead to a question, but never to other dates. A file of before WhatsApp was unpacked or copied without its time, and
-    may be of this year.
+    Only the year counts, so that copies of a file made in the same year give the same messages. A file of before
+    WhatsApp was unpacked or copied without its time, and may be of this year.
     """
     with suppress(OverflowError):
         written = datetime(1970, 1, 2, tzinfo=UTC) + timedelta(
@@ -61,9 +60,13 @@ def decide_date_order(
     ``setting`` decides wherever it can apply: it cannot move a four-digit year. It raises ``ReadError`` if several
     readings fit the file, or none does.
     """
-    possible = _list_orders(dates[0])
+    first, _, third = dates[0]  # no locale writes year, day, month
+    is_year = [number > _LAST_SHORT_YEAR for number in (first, third)]
+    possible: list[DateOrder] = (
+        ["ymd"] if is_year[0] else ["dmy", "mdy"] if is_year[1] else ["dmy", "mdy", "ymd"]
+    )
     orders = [order for order in possible if order == setting] or possible
-    readings = {order: _read_all(dates, order, latest_year) for order in orders}
+    readings = {order: [read_date(parts, order, latest_year) for parts in dates] for order in orders}
     faults = {
         order: days.count(None) + sum(after < before for before, after in pairwise(filter(None, days)))
         for order, days in readings.items()
@@ -72,21 +75,21 @@ def decide_date_order(
     days = readings[best]
     if 2 * days.count(None) > len(days):
         raise ReadError(
-            f"most of its dates ({_write(dates[0], separator)}) are no days between {FIRST_YEAR}, when WhatsApp "
+            f"most of its dates ({separator.join(map(str, dates[0]))}) are no days between {FIRST_YEAR}, when WhatsApp "
             f"appeared, and {latest_year}, the year of the file, with `conversations.date_order` {setting}. "
             "Unless another order is right, export the chat again from a phone whose clock is right and whose calendar "
             "is the Gregorian one",
             code="unlikely_dates",
         )
-    # With dots, every locale writes the day first, or four digits of the year.
-    fitting = (order for order in orders if faults[order] == faults[best] and separator != ".")
-    for order in fitting:
-        other = readings[order]
-        if other == days or (order == "ymd" and _is_less_likely(other, days)):
+    for order, other in readings.items():
+        # With dots, every locale writes the day first, or four digits of the year.
+        if separator == "." or faults[order] > faults[best] or other == days:
+            continue
+        if order == "ymd" and _is_less_likely(other, days):
             continue
         place = next(place for place, day in enumerate(days) if day != other[place])
         raise ReadError(
-            f"its dates can be read in more than one way: {_write(dates[place], separator)} is "
+            f"its dates can be read in more than one way: {separator.join(map(str, dates[place]))} is "
             f"{days[place] or 'no date'} ({best}) or {other[place] or 'no date'} ({order}), and nothing in the file "
             "tells which. Set `date_order` of this file under `conversations.overrides`, or "
             "`conversations.date_order` for all files",
@@ -95,27 +98,10 @@ def decide_date_order(
     return best
 
 
-def _list_orders(parts: DateParts) -> tuple[DateOrder, ...]:
-    """Return the orders that fit the position of a four-digit year; no locale writes year, day, month."""
-    first, _, third = parts
-    if first > _LAST_SHORT_YEAR:
-        return ("ymd",)
-    return ("dmy", "mdy") if third > _LAST_SHORT_YEAR else ("dmy", "mdy", "ymd")
-
-
-def _read_all(dates: Sequence[DateParts], order: DateOrder, latest_year: int) -> list[date | None]:
-    read = {parts: read_date(parts, order, latest_year) for parts in set(dates)}
-    return [read[parts] for parts in dates]
-
-
 def _is_less_likely(year_first: list[date | None], days: list[date | None]) -> bool:
     """Return whether two digits of the year, which hardly any locale has first, give an older and no shorter chat."""
     known, others = [*filter(None, year_first)], [*filter(None, days)]
     return max(known) < max(others) and max(known) - min(known) >= max(others) - min(others)
-
-
-def _write(parts: DateParts, separator: str) -> str:
-    return separator.join(f"{number:02}" for number in parts)
 
 
 def local_to_utc(local: pl.Series, timezone: str) -> pl.Series:
@@ -153,25 +139,23 @@ def find_moment(source: str) -> datetime | None:
 
     The time has a zone if the path states one (``GMT20240501-100000``, ``2024-05-01 at 10:00 GMT-7``).
     """
-    for part in reversed(source.split("/")):
-        for found in _MOMENT.finditer(part):
-            with suppress(ValueError):
-                return _read_moment(found)
+    for found in reversed([*_MOMENT.finditer(source)]):
+        with suppress(ValueError):
+            return _read_moment(found)
+    return None
+
+
+def find_day(source: str) -> date | None:
+    """Find a date in a path, as :func:`find_moment` does for a date with a time of day."""
+    for found in reversed([*_DAY.finditer(source)]):
+        with suppress(ValueError):
+            return date(int(found["year"]), int(found["month"]), int(found["day"]))
     return None
 
 
 def is_recording(source: str) -> bool:
     """Return whether a file is named as Zoom names what it recorded: its times count from the beginning."""
     return re.search(r"GMT\d{8}-\d{6}(?!\d)", source.rpartition("/")[2]) is not None
-
-
-def find_day(source: str) -> date | None:
-    """Find a date in a path, as :func:`find_moment` does for a date with a time of day."""
-    for part in reversed(source.split("/")):
-        for found in _DAY.finditer(part):
-            with suppress(ValueError):
-                return date(int(found["year"]), int(found["month"]), int(found["day"]))
-    return None
 
 
 def without_day(name: str) -> str:

@@ -1,7 +1,6 @@
 """Folders of exports: every file ends in the table of sources, and no file costs another."""
 
 import json
-import logging
 import os
 import re
 from datetime import UTC, datetime
@@ -292,16 +291,6 @@ def test_formats_are_told_apart_by_content(tmp_path: Path) -> None:
 
     assert read.sources["format"].to_list() == ["csv", "jsonl", "whatsapp_text"]
     assert read.messages["text"].to_list() == ["hello"] * 3
-
-
-def test_log_holds_counts_and_no_names(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    write(tmp_path / "WhatsApp Chat with Ann.txt")
-
-    with caplog.at_level(logging.DEBUG, logger="backstory"):
-        read_exports(tmp_path, SETTINGS)
-
-    assert "sources=1 messages=1 quarantined=0" in caplog.text
-    assert "Ann" not in caplog.text
 
 
 def test_the_recipe_for_other_apps_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

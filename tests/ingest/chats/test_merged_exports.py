@@ -325,7 +325,7 @@ def test_two_files_of_one_folder_are_one_conversation_and_said_to_be(tmp_path: P
     first, second = read.sources["reason"]
     assert first is None
     assert "chats/family/WhatsApp Chat - Family.txt: " in second
-    assert "1:00 h" in second
+    assert "+1 h" in second
     assert read.sources["rows"].to_list() == [len(conversation), round(len(conversation) * 0.8)]
 
 
