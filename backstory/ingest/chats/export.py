@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final
 
 import polars as pl
@@ -51,16 +50,9 @@ that it answers; other exports have nulls."""
 
 _ROWS_AT_ONCE: Final = 50_000
 _MOST_PEOPLE: Final = 10**9
-_CHANGES: Final = pl.Schema(
-    {
-        **dict.fromkeys(("key", "author"), pl.String()),
-        "changed": pl.Datetime("us", "UTC"),
-        **dict.fromkeys(("changed_text", "changed_kind"), pl.String()),
-    }
-)
 _NO_ORIGINAL: Final = (
-    "it changes a message that the file does not hold; export the chat from an earlier date, or put the "
-    "record of that message into the same file"
+    "it changes a message that the file does not hold; export the chat from an earlier date, or put the record of that "
+    "message into the same file"
 )
 
 
@@ -180,30 +172,23 @@ class _Collected:
     def _tell_apart(self, name: str, identifier: str | None) -> str:
         return name if identifier is None else tell_apart(name, identifier, self.export.ids)
 
-    def _to_utc(self, moment: datetime) -> datetime:
-        if moment.tzinfo is None:
-            self.export.timezone = self._timezone
-        return put_in_zone(moment, self._timezone)
-
     def _add_message(self, message: ChatMessage, *, is_change: bool) -> None:
         try:
             author = (read_text(message.author, "author") or "").strip() or None
             text = read_text(message.text, "text")
-            sent = self._to_utc(message.sent)
-            edited = message.edited and self._to_utc(message.edited)
+            sent = put_in_zone(message.sent, self._timezone)
+            edited = message.edited and put_in_zone(message.edited, self._timezone)
         except (ValueError, OverflowError) as error:
             self.add(Unread(str(error)))
             return
         author = author and self._tell_apart(author, message.author_id)
+        if not message.sent.tzinfo:
+            self.export.timezone = self._timezone
         if is_change:
             self._changes.append((message.key, author, sent, text, message.kind))
             return
         self._records += 1
-        counts = [
-            {"emoji": emoji, "count": number}
-            for emoji, number in message.reactions
-            if 0 < number <= _MOST_PEOPLE
-        ]
+        counts = [{"emoji": one, "count": of} for one, of in message.reactions if 0 < of <= _MOST_PEOPLE]
         said = (sent, None, author, text, message.kind, message.is_edited)
         self._rows.append((*said, message.chat, message.key, message.reply_to, counts, edited))
         if len(self._rows) == _ROWS_AT_ONCE:
@@ -236,17 +221,19 @@ class _Collected:
         """Give messages the form that their authors gave them last; a change of no message is unread."""
         if not self._changes:
             return rows
-        changes = pl.DataFrame(self._changes, _CHANGES, orient="row")
+        schema = {name: ROW_SCHEMA[name] for name in ("key", "author", "timestamp", "text", "kind")}
+        changes = pl.DataFrame(self._changes, schema, orient="row").sort("timestamp", maintain_order=True)
         for _ in {*changes["key"]} - {*rows["key"], *(key for _, key in self.export.deleted)}:
             self.add(Unread(_NO_ORIGINAL))
-        last = changes.sort("changed", maintain_order=True).unique(["key", "author"], keep="last")
-        found = rows.join(last, on=["key", "author"], how="left", maintain_order="left")
-        is_changed = pl.col("changed").is_not_null() & (pl.col("kind") != "system")
+        on = ["key", "author"]
+        last = changes.unique(on, keep="last")
+        found = rows.join(last, on=on, how="left", suffix="_now", maintain_order="left")
+        is_changed = pl.col("timestamp_now").is_not_null() & (pl.col("kind") != "system")
         return found.with_columns(
             edited=is_changed | pl.col("edited"),
-            edited_at=pl.when(is_changed).then("changed").otherwise("edited_at"),
-            text=pl.when(is_changed).then("changed_text").otherwise("text"),
-            kind=pl.when(is_changed).then("changed_kind").otherwise("kind"),
+            edited_at=pl.when(is_changed).then("timestamp_now").otherwise("edited_at"),
+            text=pl.when(is_changed).then("text_now").otherwise("text"),
+            kind=pl.when(is_changed).then("kind_now").otherwise("kind"),
         )
 
 

@@ -1,13 +1,22 @@
-"""Message ids that are equal in every export of a conversation."""
+"""Message ids that are equal in every export of a conversation, and the archive of messages that exports may lose.
+
+Each row of the archive is a row of the table ``messages`` without local times, so it contains no name that the table
+does not contain. The ``seq`` of a message that no export holds any more is negative.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from backstory.base.errors import WorkspaceError
+from backstory.base.files.atomic import write_file
 from backstory.base.ids import digest
 from backstory.storage.tables.schemas import Messages
+from backstory.storage.tables.tables import encode_rows
 
 NAMED_SCHEMA: Final = pl.Schema(
     {name: dtype for name, dtype in Messages.schema.items() if name not in ("local_time", "timezone")}
@@ -40,7 +49,7 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.int_range(pl.len()).over(*_CONTENT, "source").alias("occurrence"))
     )
     named = (
-        ordered.with_columns(_make_ids(ordered, is_known))
+        ordered.with_columns(_make_ids(ordered))
         .sort(is_deleted, "latest", "edited_at", descending=True, nulls_last=True, maintain_order=True)
         .unique("message_id", keep="first", maintain_order=True)
         .sort("timestamp", "source", "seq", maintain_order=True)
@@ -50,19 +59,15 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
     return _resolve_answers(named).select(pl.col(name).cast(dtype) for name, dtype in NAMED_SCHEMA.items())
 
 
-def _make_ids(ordered: pl.DataFrame, is_known: pl.Expr) -> pl.Series:
-    by_content = ordered.filter(~is_known).select(
-        "conversation_id",
-        pl.col("timestamp").dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ"),
+def _make_ids(ordered: pl.DataFrame) -> pl.Series:
+    contents = ordered.select(
+        *("chat", "key", "conversation_id", pl.col("timestamp").dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")),
         *(pl.concat_str(pl.lit("="), name).fill_null("").alias(name) for name in ("author", "text")),
-        "kind",
-        pl.col("occurrence").cast(pl.String),
+        *("kind", pl.col("occurrence").cast(pl.String)),
     )
-    contents = by_content.iter_rows()
-    keys = ordered.filter(is_known).select("chat", "key").iter_rows()
     ids = [
-        name_message(*next(keys)) if known else digest(next(contents))
-        for known in ordered.select(is_known).to_series()
+        digest(content) if chat is None or key is None else name_message(chat, key)
+        for chat, key, *content in contents.iter_rows()
     ]
     return pl.Series("message_id", ids, dtype=pl.String)
 
@@ -79,3 +84,29 @@ def _resolve_answers(named: pl.DataFrame) -> pl.DataFrame:
 def name_message(chat: str, key: str) -> str:
     """Return the id of a message by the keys that its platform gives to the chat and to the message in it."""
     return digest(["platform", chat, key])
+
+
+def read_archive(path: Path) -> pl.DataFrame:
+    """Read all kept messages, in the columns of ``NAMED_SCHEMA``; a damaged file is a ``WorkspaceError``."""
+    if not path.exists():
+        return pl.DataFrame(schema=NAMED_SCHEMA)
+    try:
+        return pl.read_parquet(path).select(NAMED_SCHEMA.names()).cast(NAMED_SCHEMA)
+    except pl.exceptions.PolarsError as error:
+        raise WorkspaceError(
+            f"{path} is damaged; restore it from a backup, or delete it and lose the messages that only it holds",
+            code="damaged_record",
+        ) from error
+
+
+def write_archive(path: Path, archived: pl.DataFrame) -> None:
+    """Replace all kept messages, in the columns of ``NAMED_SCHEMA``."""
+    if archived.is_empty():
+        path.unlink(missing_ok=True)
+    else:
+        write_file(path, encode_rows(archived), mode=0o600)
+
+
+def hash_archive(path: Path) -> str:
+    """Hash the bytes of the file; empty if there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""

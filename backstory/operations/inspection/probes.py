@@ -11,7 +11,7 @@ from backstory.base.errors import BackstoryError, StateError
 from backstory.base.wording import count, name_some
 from backstory.index.graph import GOOD_RECALL, REMEDY
 from backstory.index.snapshot import current_version, find_damage, read_manifest
-from backstory.ingest.chats.archive import read_archive
+from backstory.ingest.chats.message_ids import read_archive
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.ingest.privacy.secret_file import is_unmade

@@ -8,7 +8,7 @@ import pytest
 from backstory import run_pipeline
 from backstory.base.errors import InputError
 from backstory.index.snapshot import current_version
-from backstory.ingest.chats.archive import read_archive
+from backstory.ingest.chats.message_ids import read_archive
 from backstory.ingest.privacy.erasure_list import Kind, read_forgotten
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.models.reranker import Topic
