@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.ingest.chats.formats.whatsapp_header import BIDI_MARKS
+from backstory.ingest.chats.formats.whatsapp_phrases import BIDI_MARKS
 
 _MENTION: Final = "@\u2068[^\u2069\n]{1,100}\u2069|@\\+?[0-9]{7,15}"
 _COPY: Final = re.compile(r"(?P<name>.+?) ?\((?P<number>\d{1,3})\)")

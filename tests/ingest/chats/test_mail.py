@@ -97,7 +97,8 @@ def test_a_mail_that_is_seen_or_new_or_gone_is_noticed(tmp_path: Path) -> None:
     assert find_exports(tmp_path) != before
     found = read_exports(tmp_path, SETTINGS)
     assert (len(found.messages), found.sources["status"].to_list()) == (1, ["read"])
-    assert found.quarantine["reason"].to_list() == ["new/broken: the mail has no date"]
+    [reason] = found.quarantine["reason"]
+    assert reason.startswith("new/broken: the mail has no date")
     kept.discard(other)
     (tmp_path / "inbox" / "new" / "broken").unlink()
     assert read_exports(tmp_path, SETTINGS).sources["status"].to_list() == ["empty"]

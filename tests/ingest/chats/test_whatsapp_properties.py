@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from backstory.ingest.chats.formats.whatsapp import parse_whatsapp
-from backstory.ingest.chats.formats.whatsapp_header import find_headers
+from backstory.ingest.chats.formats.whatsapp import find_headers, parse_whatsapp
 from backstory.ingest.text_lines import decode_lines
 from backstory.settings.inputs import ConversationSettings
 from tests.ingest.chats.chat_strategies import STYLES, Message, Style, conversations

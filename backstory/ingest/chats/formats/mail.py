@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC
 from email import message_from_bytes
 from email.errors import HeaderParseError
 from email.header import decode_header
@@ -36,7 +36,6 @@ _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, Recurs
 """Errors that the standard library raises for mails that follow no standard."""
 
 _PLAIN: Final = frozenset(["text/plain", "text/markdown", "text/enriched"])
-_REPORTS: Final = frozenset(["message/delivery-status", "message/disposition-notification"])
 _SIGNATURE: Final = "-- "
 _MOST_MAIL: Final = 64 << 20
 _MOST_TEXT: Final = 4 << 20
@@ -84,33 +83,18 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
     for name in found:
         place = f"{name}: " if opened.is_maildir else ""
         try:
-            for content in _split(opened, name):
-                try:
-                    yield from _read_mail(content, opened.conversation)
-                except InputError as error:
-                    yield Unread(f"{place}{error}")
-                except _UNREADABLE:
-                    yield Unread(
-                        f"{place}it follows no standard of mails; export it again from another program"
-                    )
+            is_mailbox = _is_mailbox(opened.head(name))
+            with opened.open(name) as file:
+                for content in split_mailbox(file) if is_mailbox else [file.read(_MOST_MAIL + 1)]:
+                    yield from _read_mail(content, opened.conversation, place)
         except ReadError as error:
             if not opened.is_maildir:
                 raise
             yield Unread(f"{place}{error}")
 
 
-def _split(opened: Opened, name: str) -> Iterator[bytes]:
-    """Yield the mails of a file; of one that is too large, enough to see that it is."""
-    is_mailbox = _is_mailbox(opened.head(name))
-    with opened.open(name) as file:
-        if is_mailbox:
-            yield from split_mailbox(file)
-        else:
-            yield file.read(_MOST_MAIL + 1)
-
-
 def split_mailbox(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield each mail of a mailbox, as :func:`_split` does.
+    """Yield each mail of a mailbox; of one that is too large, enough to see that it is.
 
     A mail begins at a line ``From address date`` after an empty line, or above the first line of headers. In mails,
     such a line has a ``>`` before it, which is taken off.
@@ -139,23 +123,25 @@ def _begins(line: bytes, below: bytes, *, is_apart: bool) -> bool:
     return is_apart and has_header and _BARE.fullmatch(line) is not None
 
 
-def _read_mail(content: bytes, mailbox: str) -> list[Item]:
-    """Read one mail: the list or mailbox, the people, and the message.
-
-    It raises ``InputError``, or one of ``_UNREADABLE``, if that is not possible.
-    """
-    if len(content) > _MOST_MAIL:
-        raise InputError(f"it has more than {_MOST_MAIL >> 20} MiB")
-    mail = message_from_bytes(content)
-    headers = _read_headers(mail)
-    listed = _LIST.search(" ".join(headers.get("list-id", "").split()))
-    place = listed[1].lower() if listed else mailbox
-    chat = Chat(f"mail/list/{place}" if listed else f"mail/{place}", name_chat(place, ""))
-    senders = _list_people(headers.get("from", ""))
-    if not senders:
-        raise InputError("the mail has no author")
-    others = (person for field in _TO for person in _list_people(headers.get(field, "")))
-    return [chat, senders[0], *others, _read_message(mail, headers, chat.key, senders[0].name)]
+def _read_mail(content: bytes, mailbox: str, place: str) -> list[Item]:
+    """Read one mail: the list or mailbox, the people, and the message."""
+    try:
+        if len(content) > _MOST_MAIL:
+            raise InputError(f"it has more than {_MOST_MAIL >> 20} MiB")
+        mail = message_from_bytes(content)
+        headers = _read_headers(mail)
+        listed = _LIST.search(headers.get("list-id", ""))
+        name = listed[1].lower() if listed else mailbox
+        chat = Chat(f"mail/list/{name}" if listed else f"mail/{name}", name_chat(name, ""))
+        senders = _list_people(headers.get("from", ""))
+        if not senders:
+            raise InputError("the mail has no author")
+        others = [person for field in _TO for person in _list_people(headers.get(field, ""))]
+        return [chat, senders[0], *others, _read_message(mail, headers, chat.key, senders[0].name)]
+    except InputError as error:
+        return [Unread(f"{place}{error}")]
+    except _UNREADABLE:
+        return [Unread(f"{place}it follows no standard of mails; export it again from another program")]
 
 
 def _read_headers(mail: Message) -> dict[str, str]:
@@ -197,7 +183,11 @@ def _decode_words(written: str) -> str:
 
 def _read_message(mail: Message, headers: Mapping[str, str], chat: str, author: str) -> ChatMessage:
     """Read the message; the subject is its first line if it begins a thread, or has no other text."""
-    sent = _read_date(headers.get("date", ""))
+    try:
+        moment = parsedate_to_datetime(headers.get("date", ""))
+    except _UNREADABLE as error:
+        raise InputError("the mail has no date, or none that can be read") from error
+    sent = read_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     body, has_files = _read_body(mail)
     text, subject = cut_quotes(body), _decode_words(headers.get("subject", ""))
     key, answered, thread = (
@@ -219,16 +209,6 @@ def _read_message(mail: Message, headers: Mapping[str, str], chat: str, author: 
     )
 
 
-def _read_date(written: str) -> datetime:
-    if not written:
-        raise InputError("the mail has no date")
-    try:
-        moment = parsedate_to_datetime(written)
-    except _UNREADABLE as error:
-        raise InputError("the mail has no readable date") from error
-    return read_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-
-
 def _read_body(mail: Message) -> tuple[str, bool]:
     """Return the text of a mail, and whether files are attached."""
     plain, web, has_files = [], [], False
@@ -240,7 +220,7 @@ def _read_body(mail: Message) -> tuple[str, bool]:
             plain.append(part)
         elif kind == "text/html":
             web.append(part)
-        elif not kind.startswith("text/") and kind not in _REPORTS:
+        elif not kind.startswith("text/"):
             has_files = True
     text = "\n".join(map(_read_text, plain)).strip() or "\n".join(read_html(_read_text(part)) for part in web)
     return text.replace("\0", ""), has_files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -9,8 +10,7 @@ import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.export import Export, complete_rows, unread_frame
-from backstory.ingest.chats.formats.whatsapp_header import find_headers, time_of_day
-from backstory.ingest.chats.formats.whatsapp_phrases import ANY_MARK, classify_messages, find_told
+from backstory.ingest.chats.formats.whatsapp_phrases import ANY_MARK, BIDI_MARKS, classify_messages, find_told
 from backstory.ingest.chats.opened import ChatFormat, Opened
 from backstory.ingest.chats.times import (
     FIRST_YEAR,
@@ -23,7 +23,70 @@ from backstory.ingest.chats.times import (
 from backstory.ingest.text_lines import TextLines, decode_lines
 from backstory.settings.inputs import ConversationSettings
 
+_DIGITS: Final = "0-9٠-٩۰-۹०-९০-৯"
+_ASCII_DIGITS: Final = {chr(ord(zero) + value): str(value) for zero in "٠۰०০" for value in range(10)}
+_MARKS: Final = f"[{BIDI_MARKS}]*"
+_SPACE: Final = f"[ \t\u00a0\u2009\u202f{BIDI_MARKS}]"
+
+_BEFORE_CLOCK: Final = r"à|às|um|at|alle|a las|om|klo|kl\.?|u|o|в|о"
+"""Words between date and clock time."""
+
+_CLOCK_WORDS: Final = "uhr|h|ч|น"
+"""Words after a clock time that are no mark of a half day."""
+
+_BEFORE_NOON: Final = "am a vorm vormittags πμ ص 上午 午前 오전 öö de fm sa قظ ptg ap проб পূর্বাহ্ণ পূর্বাহ্ন पूर्वाह्न"
+_AFTER_NOON: Final = (
+    "pm p nachm nachmittags μμ م 下午 午後 오후 ös du em ch بظ ptgh ip слоб অপরাহ্ণ অপরাহ্ন अपराह्न"
+)
+
+_HALVES: Final = {
+    **dict.fromkeys(_BEFORE_NOON.split(), "am"),
+    **dict.fromkeys(_AFTER_NOON.split(), "pm"),
+    **dict.fromkeys(_CLOCK_WORDS.split("|"), ""),
+    "": "",
+}
+"""Halves of the day by what stands beside a clock time, in lower case without spaces and full stops."""
+
+_START: Final = rf"^({_MARKS}\[?{_MARKS})"
+_SHORT: Final = f"[{_DIGITS}]{{1,2}}"
+_TWO: Final = f"[{_DIGITS}]{{2}}"
+_YEAR: Final = f"[{_DIGITS}]{{4}}"
+_ISO_DATE: Final = f"{_YEAR}-{_SHORT}-{_SHORT},?{_SPACE}+"
+_FRENCH_CLOCK: Final = f"({_SHORT}){_SPACE}h{_SPACE}({_TWO})"
+_WORDED_DATE: Final = f"({_YEAR})[년年]{_SPACE}?({_SHORT})[월月]{_SPACE}?({_SHORT})[일日]{_SPACE}?"
+_CLOCK: Final = f"({_SHORT}:{_TWO}(?::{_TWO})?(?:{_SPACE}(?:SA|CH))?)"
+_DATE: Final = f"({_SHORT}[/-]{_SHORT}[/-](?:{_YEAR}|{_TWO}))"
+
+_OTHER_FORMS: Final = {
+    # fr-CA: 2024-01-15 21 h 05 min 09 s
+    f"{_START}({_ISO_DATE}){_FRENCH_CLOCK}{_SPACE}min{_SPACE}({_TWO}){_SPACE}s": "${1}${2}${3}:${4}:${5}",
+    # fr-CA: 2024-01-15 21 h 05
+    f"{_START}({_ISO_DATE}){_FRENCH_CLOCK}": "${1}${2}${3}:${4}",
+    # ko, ja, zh: 2024년 1월 15일 오후 9:05
+    f"{_START}{_WORDED_DATE}": "${1}${2}. ${3}. ${4}. ",
+    # vi: 21:05, 15/01/2024
+    f"{_START}{_CLOCK}(,?){_SPACE}{_DATE}": "${1}${4}${3} ${2}",
+}
+"""Beginnings of lines that differ from date, then clock time, with marks between their numbers; and the usual form."""
+
+_AFTER_YEAR = f"(?:{_SPACE}?(?:г\\.?|BE|AD))?"
+_HEADER = (
+    f"^(?P<open>{_MARKS}\\[)?{_MARKS}"
+    f"(?:{_YEAR}|{_SHORT}){_MARKS}(?P<separator>[./-]){_SPACE}?{_MARKS}"
+    f"{_SHORT}{_MARKS}(?P<again>[./-])(?P<space>{_SPACE})?{_MARKS}"
+    f"(?:{_YEAR}|{_SHORT})\\.?{_AFTER_YEAR}{_MARKS}"
+    f"[,،]?{_SPACE}+(?:(?P<at>{_BEFORE_CLOCK}){_SPACE}+)?"
+    f"(?P<before>\\p{{L}}{{0,4}}){_SPACE}*{_SHORT}[:.]{_TWO}(?:[:.]{_TWO})?"
+    f"(?P<after>[^{_DIGITS}\\[\\]:,–—-]{{0,14}}?)"
+    f"(?:(?P<close>\\])|{_SPACE}[-‐‑‒–—−])(?:{_SPACE}|$)"
+)
+_HEADER_WITHOUT_GROUPS = re.sub(r"\?P<\w+>", "?:", _HEADER)
 _DATE_PARTS = ("first", "second", "third")
+_CLOCK_PARTS = ("hour", "minute", "seconds")
+_NOISE = f"[\\s\\p{{Zs}}.'’{BIDI_MARKS}]"
+_LETTERS = f"[\\pL\\pM\\s'’{BIDI_MARKS}]"
+_HALF_DAY = 12
+_MONTHS = 12
 _MAX_AUTHOR_LENGTH = 100
 _AUTHOR = f"^(.{{1,{_MAX_AUTHOR_LENGTH}}}?):(?:[ \u00a0\u202f]|$)"
 _UNSAVED = r"^~\s+(\S)"
@@ -116,7 +179,7 @@ def _with_local_time(headers: pl.DataFrame, order: DateOrder, latest_year: int) 
     )
     found = headers.join(
         dates.with_columns(day=pl.Series(days, dtype=pl.Date)), on=_DATE_PARTS, maintain_order="left"
-    ).with_columns(local=pl.col("day").cast(pl.Datetime("us")) + time_of_day())
+    ).with_columns(local=pl.col("day").cast(pl.Datetime("us")) + pl.col("time"))
     return found.with_columns(reason=pl.when(pl.col("local").is_null()).then(pl.lit(wrong)))
 
 
@@ -144,6 +207,94 @@ def _join_lines(lines: TextLines, headers: pl.DataFrame) -> pl.DataFrame:
     )
     is_blank = (pl.col("text").str.strip_chars() == "") & line.ne_missing(begins)
     return joined.filter(reason.is_null() | ~is_blank)
+
+
+def find_headers(lines: pl.Series) -> pl.DataFrame:
+    """Find the lines that begin as messages of this export do.
+
+    An export uses one style throughout, so that a line in another is quoted text inside a message: that of the first
+    line with a possible date and time, unless another style has more than ten times as many lines.
+
+    It returns ``line`` (from 0), the columns of ``_DATE_PARTS``, ``time`` (of the day; null where it is impossible),
+    ``separator`` (of the date, with the space after it), and ``rest`` (the line after the header).
+    """
+    found = (
+        _write_usually(lines)
+        .with_row_index("line")
+        .with_columns(pl.col("text").str.replace(_HEADER_WITHOUT_GROUPS, "").alias("rest"))
+        .filter(pl.col("text") != pl.col("rest"))
+        .with_columns(pl.col("text").str.strip_suffix(pl.col("rest")).alias("header"))
+    )
+    if not found["header"].str.contains("^[\x00-\x7f]*$").all():
+        found = found.with_columns(pl.col("header").str.replace_many(_ASCII_DIGITS))
+    shape = pl.col("header").str.replace_many([str(digit) for digit in range(1, 10)], ["0"] * 9)
+    found = found.with_columns(shape.alias("shape"))
+    found = found.join(_describe_shapes(found["shape"]), on="shape", how="inner", maintain_order="left")
+    found = found.with_columns(pl.col("header").str.extract_all("[0-9]+").alias("numbers")).with_columns(
+        pl.col("numbers").list.get(place, null_on_oob=True).cast(pl.Int32).alias(name)
+        for place, name in enumerate((*_DATE_PARTS, *_CLOCK_PARTS))
+    )
+    found = found.with_columns(
+        time=_compute_time(), style=pl.concat_str("style", "is_rewritten", separator=" ")
+    )
+    has_month = pl.min_horizontal(_DATE_PARTS).is_between(1, _MONTHS)
+    style = _style_of_export(found.filter(has_month, pl.col("time").is_not_null())["style"])
+    return found.filter(pl.col("style") == style).select(
+        "line", *_DATE_PARTS, "time", "separator", pl.col("rest").str.strip_chars_start(BIDI_MARKS)
+    )
+
+
+def _compute_time() -> pl.Expr:
+    """Compute the time of day; with an AM/PM mark, noon may be written as 0, and an hour over 12 may be marked PM."""
+    hour, minute, seconds = pl.col("hour"), pl.col("minute"), pl.col("seconds").fill_null(0)
+    is_am, is_pm = pl.col("half") == "am", pl.col("half") == "pm"
+    hour_of_day = pl.when(is_am | is_pm).then(hour % _HALF_DAY + is_pm * _HALF_DAY).otherwise(hour)
+    is_possible = (hour <= 23) & (minute <= 59) & (seconds <= 59) & ~(is_am & (hour > _HALF_DAY))
+    return pl.when(is_possible).then(pl.duration(hours=hour_of_day, minutes=minute, seconds=seconds))
+
+
+def _write_usually(lines: pl.Series) -> pl.DataFrame:
+    """Return the lines as ``text``, each header in a special form rewritten to the usual one, and ``is_rewritten``."""
+    rewritten = lines
+    for form, usual in _OTHER_FORMS.items():
+        rewritten = rewritten.str.replace(form, usual)
+    return pl.DataFrame({"text": rewritten, "is_rewritten": rewritten != lines})
+
+
+def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
+    """Extract the style, the separator and the half of the day of header shapes, with 0 for every digit."""
+    mark = (pl.col("before") + pl.col("after")).str.replace_all(_NOISE, "").str.to_lowercase()
+    half = pl.col("mark").replace_strict(_HALVES, default=None, return_dtype=pl.String)
+    space = pl.when(pl.col("space").str.strip_chars(BIDI_MARKS) != "").then(pl.lit(" ")).otherwise(pl.lit(""))
+    numbers = pl.col("shape").str.replace_all("0000", "#").str.replace_all("0+", "0")
+    words = pl.when(pl.col("half") == "").then("mark").otherwise(pl.lit("half"))
+    return (
+        pl.DataFrame({"shape": shapes.unique()})
+        .with_columns(pl.col("shape").str.extract_groups(_HEADER).alias("groups"))
+        .unnest("groups")
+        .with_columns(mark=mark)
+        .with_columns(half=half)
+        .filter(
+            pl.col("open").is_not_null() == pl.col("close").is_not_null(),
+            pl.col("separator") == pl.col("again"),
+            pl.col("half").is_not_null(),
+        )
+        .select(
+            "shape",
+            "half",
+            pl.col("separator") + space,
+            style=pl.concat_str(numbers.str.replace_all(_LETTERS, ""), words, pl.col("at").fill_null("")),
+        )
+    )
+
+
+def _style_of_export(styles: pl.Series) -> str:
+    if styles.is_empty():
+        return ""
+    counts = dict(styles.value_counts().iter_rows())
+    first = str(styles[0])
+    most = max(counts, key=lambda style: (counts[style], style == first, style))
+    return str(most) if counts[most] > 10 * counts[first] else first
 
 
 def _find_text(opened: Opened) -> list[str]:

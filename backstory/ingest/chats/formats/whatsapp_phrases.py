@@ -12,11 +12,10 @@ from typing import Final
 
 import polars as pl
 
-from backstory.ingest.chats.formats.whatsapp_header import BIDI_MARKS
-
 APP_MARK: Final = "\u200e"
 """Left-to-right mark, which the app on iOS writes before its own texts."""
 
+BIDI_MARKS: Final = "\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
 ANY_MARK: Final = f"[{BIDI_MARKS}]"
 
 
@@ -58,14 +57,11 @@ _NAMED_BY_APP: Final = r"(?:IMG|VID|PTT|AUD|STK|DOC)-\d{8}-WA\d{4,}\.\w+ [(（][
 def find_captions(texts: pl.Series) -> dict[str, str]:
     """Find the texts that contain a placeholder for a picture, a voice message or a file."""
     distinct = texts.drop_nulls().unique()
-    plain = distinct.str.replace_all(ANY_MARK, "")
-    first_line = plain.str.extract("^([^\n]*)").str.strip_chars()
-    lowered = first_line.str.to_lowercase().str.strip_suffix(".")
+    first_line = distinct.str.replace_all(ANY_MARK, "").str.extract("^([^\n]*)").str.strip_chars()
     may_be = (
         distinct.str.contains(APP_MARK, literal=True)
-        | first_line.str.starts_with("<")
-        | first_line.str.contains(r"[)）]$")
-        | lowered.is_in(list(list_phrases("media", "kinds")))
+        | first_line.str.contains("^<|[)）]$")
+        | first_line.str.to_lowercase().str.strip_suffix(".").is_in(list(list_phrases("media", "kinds")))
     )
     found = ((text, split_caption(text)) for text in distinct.filter(may_be))
     return {text: caption for text, caption in found if caption is not None}
@@ -134,45 +130,41 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     the encryption, or tells of another person: that is the name of the group.
     """
     captions = find_captions(rows["text"])
-    text, author = pl.col("text"), pl.col("author")
-    plain = text.str.strip_prefix(APP_MARK)
-    marked = text.str.starts_with(APP_MARK)
-    first = pl.int_range(pl.len()) == 0
+    author, text, plain = (
+        pl.col("author"),
+        pl.col("text").fill_null(""),
+        pl.col("text").str.strip_prefix(APP_MARK),
+    )
+    first, marked = pl.int_range(pl.len()) == 0, text.str.starts_with(APP_MARK)
     own = plain.str.starts_with(author) & plain.str.slice(author.str.len_chars()).str.contains(_AFTER_NAME)
+    encryption = text.str.contains(_ENCRYPTED) & (marked | first)
     found = rows.select(
         author,
-        author.is_null().alias("unsigned"),
-        text.is_in(list(captions)).fill_null(value=False).alias("media"),
-        text.str.contains(_DELETED).fill_null(value=False).alias("deleted"),
-        marked.fill_null(value=False).alias("marked"),
-        (text.str.contains(_ENCRYPTED) & (marked | first)).fill_null(value=False).alias("encryption"),
-        (text.str.contains(_EVENT) | (marked & own)).fill_null(value=False).alias("event"),
-        (first | text.is_in(_list_tales(rows, plain))).fill_null(value=False).alias("tells"),
+        media=text.is_in(list(captions)),
+        deleted=text.str.contains(_DELETED),
+        marked=marked | encryption,
+        event=encryption | text.str.contains(_EVENT) | (marked & own).fill_null(value=False),
+        tells=first | text.is_in(_list_tales(rows, plain)),
     )
-    about_file = pl.col("media") | pl.col("deleted")
-    event = pl.col("encryption") | pl.col("event")
-    is_group = ((pl.col("marked") | pl.col("encryption")) & ~about_file).all() & (
-        event | pl.col("tells")
-    ).any()
-    by_app = ~pl.col("unsigned") & ~about_file & (event | (pl.col("marked") & is_group.over("author")))
-    found = found.with_columns(by_app.alias("by_app"))
-    by_nobody = pl.col("unsigned") | pl.col("by_app")
+    about_file, event = pl.col("media") | pl.col("deleted"), pl.col("event")
+    is_group = (pl.col("marked") & ~about_file).all() & (event | pl.col("tells")).any()
+    by_app = ~about_file & (event | (pl.col("marked") & is_group.over("author")))
+    found = found.with_columns(by_nobody=by_app | author.is_null())
     kind = found.select(
-        kind=pl.when(~by_nobody & pl.col("media"))
-        .then(pl.lit("media"))
-        .when(by_nobody | pl.col("deleted"))
+        kind=pl.when(pl.col("by_nobody") | (pl.col("deleted") & ~pl.col("media")))
         .then(pl.lit("system"))
+        .when("media")
+        .then(pl.lit("media"))
         .otherwise(pl.lit("message"))
     )["kind"]
     caption = pl.col("text").replace_strict(
         {text: caption or None for text, caption in captions.items()}, default=None, return_dtype=pl.String
     )
-    is_edited = pl.col("text").str.contains(_EDITED).fill_null(value=False) & (kind == "message")
     return rows.with_columns(
         kind,
-        is_edited.alias("edited"),
-        pl.when(~found["by_app"]).then("author").alias("author"),
-        pl.when(kind == "media").then(caption).otherwise(plain.str.replace(_EDITED, "")).alias("text"),
+        edited=text.str.contains(_EDITED) & (kind == "message"),
+        author=pl.when(~found["by_nobody"]).then("author"),
+        text=pl.when(kind == "media").then(caption).otherwise(plain.str.replace(_EDITED, "")),
     )
 
 
