@@ -52,7 +52,7 @@ from backstory.index.snapshot import (
 from backstory.index.terms import count_rows, order_entries, score_rows, write_terms
 from backstory.models.embeddings.protocol import Vectors, find_stray_vector
 from backstory.settings.models import IndexSettings
-from backstory.text.stemmers import choose_stemmers, find_main_stemmer
+from backstory.text.words import choose_stemmers, find_main_stemmer
 
 logger = logging.getLogger(__name__)
 

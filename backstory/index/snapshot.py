@@ -37,7 +37,7 @@ from backstory.index.keywords import KeywordIndex
 from backstory.index.terms import LanguageTerms, read_terms
 from backstory.models.embeddings.protocol import Vectors
 from backstory.settings.models import IndexSettings
-from backstory.text.stemmers import NO_LANGUAGE
+from backstory.text.words import NO_LANGUAGE
 
 FORMAT: Final = 4
 CURRENT_FILE: Final = "CURRENT"

@@ -180,12 +180,6 @@ class SourceSettings(SettingsGroup):
         return self.path is None
 
     @property
-    def origin(self) -> str:
-        """The identity of the place: its path or addresses."""
-        place = self.path or self.url
-        return place or ("web" if self.drive is None else f"drive {self.drive.folder or ''}")
-
-    @property
     def label(self) -> str:
         """The name of the source: the given one, or else one from the end of its path."""
         if self.name:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import re
 from operator import attrgetter, itemgetter
 from typing import Final
 
 from charset_normalizer import from_bytes
 
 UTF8: Final = "utf-8"
-_SWITCH: Final = re.compile(rb"\x1b(?:\$[@AB]|\$\([CDOPQ]|\([IJ])")
-"""Escape sequences by which ISO-2022-JP switches to other letters. Terminals use others, such as ``ESC ( B``."""
 _ISO_2022: Final = "iso2022_jp_ext"
 """Reads all that usual ISO-2022-JP holds, and more."""
 _MARKS: Final = (
@@ -23,16 +20,11 @@ _MARKS: Final = (
 )
 _CERTAIN: Final = frozenset([*(name for _, name in _MARKS), "utf-16-le", "utf-16-be"])
 _ALPHABETS: Final = {
-    "cp1254": ("çğıi̇öşüâîû",),
-    "cp1252": (
-        "äöüß", "àâæçéèêëîïôœùûü", "áéíñóúü", "àáâãçéêíóôõú", "àèéìòù", "áéëïóöü", "åäöé", "æøåé", "áðéíóúýþæö",
-        "àçèéíïòóúü",
-    ),
-    "cp1250": (
-        "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "ąćęłńóśźż", "áéíóöőúüű", "čćđšž", "ăâîşţ", "äöüß",
-    ),
-    "cp1257": ("ąčęėįšųūž", "āčēģīķļņšūž", "äõöüšž"),
-}  # fmt: skip
+    "cp1254": "çğıi̇öşüâîû",
+    "cp1252": "äöüß àâæçéèêëîïôœùûü áéíñóúü àáâãçéêíóôõú àèéìòù áéëïóöü åäöé æøåé áðéíóúýþæö àçèéíïòóúü",
+    "cp1250": "áčďéěíňóřšťúůýž áäčďéíĺľňóôŕšťúýž ąćęłńóśźż áéíóöőúüű čćđšž ăâîşţ äöüß",
+    "cp1257": "ąčęėįšųūž āčēģīķļņšūž äõöüšž",
+}
 """Letters besides a to z of the languages that each Latin code page of Windows was made for.
 
 The statistics of charset-normalizer distinguish scripts, but not these code pages, which differ in a few letters only.
@@ -55,9 +47,8 @@ _LINES_OF_CHANCE: Final = 20
 
 
 def find_iso_2022(content: bytes) -> str | None:
-    """Detect ISO-2022-JP, which may be damaged, in a text of ASCII alone; None if it is not."""
-    is_escaped = b"\x1b" in content and content.isascii() and _SWITCH.search(content)
-    return _ISO_2022 if is_escaped else None
+    """Detect ISO-2022-JP, which may be damaged, by an escape sequence that no terminal uses; None if it is not."""
+    return _ISO_2022 if b"\x1b$" in content and content.isascii() else None
 
 
 def find_encoding(content: bytes) -> str:
@@ -91,10 +82,9 @@ def describe_encoding(encoding: str | None) -> str | None:
 def _find_wide_encoding(sample: bytes) -> str:
     """Detect UTF-16 without a mark: digits and punctuation have one null byte each, always on the same side."""
     even, odd = sample[::2].count(0), sample[1::2].count(0)
-    least = _LEAST_SHARE_OF_NULLS * len(sample) / 2
-    if odd >= least and odd > 10 * even:
-        return "utf-16-le"
-    return "utf-16-be" if even >= least and even > 10 * odd else UTF8
+    if max(even, odd) < _LEAST_SHARE_OF_NULLS * len(sample) / 2 or max(even, odd) <= 10 * min(even, odd):
+        return UTF8
+    return "utf-16-le" if odd > even else "utf-16-be"
 
 
 def _guess_encoding(sample: bytes) -> str:
@@ -133,7 +123,7 @@ def _share_in_alphabet(sample: bytes, encoding: str) -> float:
     ]
     marks = sum(character in _PUNCTUATION for character in text)
     number = max(1, sum(not character.isascii() and not character.isspace() for character in text))
-    alphabets = _ALPHABETS[encoding]
+    alphabets = _ALPHABETS[encoding].split()
     best = max(sum(letter in alphabet for letter in letters) for alphabet in alphabets)
     together = sum(any(letter in alphabet for alphabet in alphabets) for letter in letters)
     return (max(best, _MIXED * together) + marks) / number

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import lzma
 import re
-import zipfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
-from io import BytesIO
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from backstory.base.environment import cache_folder
-from backstory.base.errors import ModelSetupError
-from backstory.base.files.arrays import view_array
-from backstory.base.files.atomic import require_built_file
 from backstory.base.wording import LANGUAGE_NAMES
 
 if TYPE_CHECKING:
@@ -29,11 +20,6 @@ _ALIKE: Final = (frozenset({"bs", "hr", "sr"}), frozenset({"id", "ms"}), frozens
 
 # The detector's label for numbers, markup and other text that is in no language.
 _NO_LANGUAGE: Final = "zxx"
-
-_ARRAYS: Final = {
-    "ptc": "<f2", "pc": "<f4", "classes": "<U3", "nextmove": "<u4", "nextmove_row": "<u2", "out_feat": "<i4",
-}  # fmt: skip
-"""The arrays of the detector's model and their numbers."""
 
 # Text that is the same in every language, or that nobody typed. An address is sought only where a word begins: from
 # each letter of a text without blanks, such as a Chinese one, the search would read the whole text.
@@ -57,22 +43,12 @@ _MOST_RUNS: Final = 250
 _LEAST_SHARE: Final = 0.5
 
 
-class LanguageShare(NamedTuple):
-    """The main language of some texts, ISO 639-1, and its share of them.
+def detect_language(texts: Iterable[str | None]) -> str | None:
+    """Find the ISO 639-1 code of the main language of texts that belong together, always in the same way.
 
-    The language is None for too little text, or if none has a share of one half. The share is that of the text in this
-    language or a similar one, weighted by bytes and the detector's certainty; without a language, of the likeliest.
-    """
-
-    language: str | None
-    share: float
-
-
-def measure_language(texts: Iterable[str | None]) -> LanguageShare:
-    """Find the main language of texts that belong together, always in the same way.
-
-    Addresses, mentions, code, tags and media placeholders are skipped, and of long texts an evenly spaced sample is
-    read.
+    It is None for too little text, or if no language or group of similar ones has half of the text, weighted by bytes
+    and the detector's certainty. Addresses, mentions, code, tags and media placeholders are skipped, and of long texts
+    an evenly spaced sample is read.
     """
     weights: defaultdict[str, float] = defaultdict(float)
     total = 0
@@ -84,19 +60,11 @@ def measure_language(texts: Iterable[str | None]) -> LanguageShare:
         total += size
         for language, certainty in ranked:
             weights[language] += size * certainty
-    if not total:
-        return LanguageShare(None, 0.0)
     together = dict(weights)
     for group in _ALIKE:
         together |= dict.fromkeys(group, sum(weights[each] for each in group))
-    main = max(LANGUAGE_NAMES, key=lambda code: (together[code], weights[code]))
-    share = together[main] / total
-    return LanguageShare(main if share >= _LEAST_SHARE else None, share)
-
-
-def detect_language(texts: Iterable[str | None]) -> str | None:
-    """Find the ISO 639-1 code of the main language of texts that belong together; None if it cannot be detected."""
-    return measure_language(texts).language
+    main = max(LANGUAGE_NAMES, key=lambda code: (together.get(code, 0), weights[code]))
+    return main if total and together[main] >= _LEAST_SHARE * total else None
 
 
 def rank_languages(text: str) -> list[tuple[str, float]]:
@@ -107,11 +75,10 @@ def rank_languages(text: str) -> list[tuple[str, float]]:
 
 
 def detect_languages(rows: pl.DataFrame, *, by: str, text: str = "text") -> pl.DataFrame:
-    """Find the main language of each group of rows, in their order, and its share as in :class:`LanguageShare`."""
+    """Find the main language of each group of rows, in their order."""
     groups = rows.group_by(by, maintain_order=True).agg(pl.col(text))
-    found = [measure_language(texts) for texts in groups[text]]
-    shares = pl.DataFrame(found, {"language": pl.String, "share": pl.Float64}, orient="row")
-    return groups.select(by).hstack(shares)
+    found = pl.Series("language", map(detect_language, groups[text]), pl.String)
+    return groups.select(by, found)
 
 
 def is_known(language: str | None, known: Collection[str] | None) -> bool:
@@ -134,29 +101,10 @@ def english_name(code: pl.Expr) -> pl.Expr:
 
 @cache
 def _load_detector() -> LanguageIdentifier:
-    """Load the detector of the languages that have a name, once in a process.
+    """Load the detector of the languages that have a name, once in a process, which takes half a second."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    The library unpacks its model in each process, which takes half a second of a core. Here a user's first process does
-    so for all.
-    """
-    from py3langid.langid import MODEL_DIR, MODEL_FILE, LanguageIdentifier
-
-    packed = (MODEL_DIR / MODEL_FILE).read_bytes()
-    unpacked: Path | BytesIO
-    try:
-        unpacked = (
-            cache_folder() / "models" / f"py3langid-{hashlib.sha256(packed).hexdigest()[:12]}" / "model.npz"
-        )
-        require_built_file(unpacked, lambda: lzma.decompress(packed))
-    except (ModelSetupError, OSError, RuntimeError):  # the last one where there is no home
-        unpacked = BytesIO(lzma.decompress(packed))
-    with zipfile.ZipFile(unpacked) as model:
-        arrays = [view_array(model.read(f"{name}.npy"), dtype) for name, dtype in _ARRAYS.items()]
-    weights, priors, labels, moves, rows, features = arrays
-    detector = LanguageIdentifier(
-        weights.reshape(-1, len(priors)), priors, labels.tolist(), moves.data, features.tolist(),
-        norm_probs=True, tk_row=rows.tolist(),
-    )  # fmt: skip
+    detector = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     detector.set_languages([*LANGUAGE_NAMES, _NO_LANGUAGE])
     return detector
 

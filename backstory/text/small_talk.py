@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -17,17 +16,17 @@ from typing import Final, NamedTuple
 
 import regex
 
-from backstory.text.stemmers import find_stemmer, list_stop_words
+from backstory.text.words import find_stemmer, fold, list_stop_words, strip_accents
 
 _EXPRESSIONS_FILE: Final = Path(__file__).with_name("small_talk.json")
 _EVERY: Final = -1
 """The bits of all languages."""
 _LONGEST_CALL: Final = 8
 
-_ACCENTED: Final = regex.compile(r"([\p{Latin}\p{Greek}])\p{Mn}+")
 # Signs that are no words: a placeholder in brackets, a mark in a transcript, an emoji by name, a mention.
 _SIGNS: Final = re.compile(r"^\s*<[^<>\n]{2,60}>\s*$|\{\w+\}|:[a-z0-9_+-]+:|(?<!\S)@\w+")
-_INVISIBLE: Final = regex.compile(r"[\p{Default_Ignorable_Code_Point}\u0640]+")
+_TATWEEL: Final = "\u0640"
+"""A sign that stretches Arabic words."""
 _UNSPACED: Final = (
     r"[[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]&&[\p{L}\p{M}\p{N}]]"
 )
@@ -54,21 +53,18 @@ def find_small_talk(texts: Sequence[str | None], names: Iterable[str] = ()) -> l
     """
     named = {word: _EVERY for name in names for word in _split(name) if not word.isnumeric()}
     known = {**_read_lexicon().words, **named}
-    split = [[] if text is None else _split(_SIGNS.sub(" ", text)) for text in texts]
-    found = [_is_covered(units, known) for units in split]
-    return [
-        small or _addresses_someone(text or "", units, known)
-        for small, text, units in zip(found, texts, split, strict=True)
-    ]
+    found = []
+    for text in texts:
+        units = _split(_SIGNS.sub(" ", text or ""))
+        found.append(_is_covered(units, known) or _addresses_someone(text or "", units, known))
+    return found
 
 
 def _split(text: str) -> list[str]:
     """Split a text into words and numbers; each character of a script without spaces stands alone."""
     if text.isascii():
         return _ASCII_UNITS.findall(text.lower())
-    folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text).casefold())
-    bare = _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", folded))
-    return _UNITS.findall(unicodedata.normalize("NFC", bare))
+    return _UNITS.findall(strip_accents(fold(text).replace(_TATWEEL, "")))
 
 
 class _Lexicon(NamedTuple):

@@ -1,4 +1,4 @@
-"""Texts split into the terms of keyword search: words, numbers, and identifiers both whole and in parts.
+"""Texts split into the terms of keyword search: words, numbers, and identifiers both whole and in parts; stemmers.
 
 This is the only definition of a word: keyword search, the assessment, the choice of passages and the digest writer
 all use it.
@@ -6,18 +6,35 @@ all use it.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import chain, pairwise
+from pathlib import Path
 from typing import Final
 
 import regex
 import Stemmer
 
 from backstory.base.errors import SettingsError
-from backstory.text.stemmers import NO_LANGUAGE, list_stop_words
+
+NO_LANGUAGE: Final = "none"
+"""Name of the stemmer that leaves words as they are."""
+_STOP_WORDS_FILE: Final = Path(__file__).with_name("stop_words.json")
+
+EACH_BY_ITS_OWN: Final = "auto"
+"""Value of ``index.language`` by which each document is stemmed by its own language."""
+_STEMMERS: Final[Mapping[str, str]] = {
+    "ar": "arabic", "bs": "serbian", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek",
+    "en": "english", "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian",
+    "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hr": "serbian", "hu": "hungarian",
+    "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "ms": "indonesian", "ne": "nepali",
+    "nl": "dutch", "nn": "norwegian", "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian",
+    "ru": "russian", "sr": "serbian", "st": "sesotho", "sv": "swedish", "ta": "tamil", "tr": "turkish",
+}  # fmt: skip
 
 # Scripts that put no space between words, and Korean, whose words carry particles. Script extensions count, since
 # the Japanese sign for a long vowel belongs to two scripts.
@@ -56,7 +73,7 @@ def find_words(text: str) -> list[str]:
     if text.isascii():
         # An index has many words, so no Python loop runs over them.
         return _ASCII_WORDS.findall(text.lower())
-    return list(_find_words(_fold(text)))
+    return list(_find_words(fold(text)))
 
 
 def list_parts(word: str) -> list[str]:
@@ -97,13 +114,14 @@ class Words:
         if part in self._stop_words:
             return None
         stem = None if _IDENTIFYING.search(part) else self._stem
-        return _strip_accents(stem(part) if stem else part)
+        return strip_accents(stem(part) if stem else part)
 
     def _find_terms(self, word: str) -> list[str]:
         return [term for part in list_parts(word) if (term := self.find_term(part)) is not None]
 
 
-def _fold(text: str) -> str:
+def fold(text: str) -> str:
+    """Fold a text by compatibility and case, without invisible signs."""
     folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text).casefold())
     return unicodedata.normalize("NFKC", folded).translate(_LIKE_ASCII)
 
@@ -118,7 +136,8 @@ def _find_words(text: str) -> Iterator[str]:
             yield from map("".join, pairwise(characters))
 
 
-def _strip_accents(term: str) -> str:
+def strip_accents(term: str) -> str:
+    """Remove the accents of Latin and Greek letters."""
     if term.isascii():
         return term
     return unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", term)))
@@ -174,3 +193,43 @@ def mark_words(keys: Sequence[str], text: str, stemmer: str) -> list[tuple[int, 
 @lru_cache(maxsize=16)
 def _words(stemmer: str) -> tuple[Words, ...]:
     return tuple(Words(name) for name in dict.fromkeys((stemmer, "english")))
+
+
+def find_stemmer(language: str | None) -> str:
+    """Return the name of the Snowball stemmer of a language, ISO 639-1; ``none`` if there is none or for None."""
+    return _STEMMERS.get(language or "", NO_LANGUAGE)
+
+
+def list_stop_words(stemmer: str) -> frozenset[str]:
+    """List the stop words that belong to a stemmer; none for most languages."""
+    return frozenset(_read_stop_words().get(stemmer, "").split())
+
+
+@cache
+def list_all_stop_words() -> frozenset[str]:
+    """List the stop words of all languages."""
+    return frozenset(" ".join(_read_stop_words().values()).split())
+
+
+@cache
+def _read_stop_words() -> Mapping[str, str]:
+    """Read the stop words of each stemmer that has any, which are those of bm25s."""
+    lists: Mapping[str, str] = json.loads(_STOP_WORDS_FILE.read_text(encoding="utf-8"))
+    return lists
+
+
+def find_main_stemmer(languages: Iterable[str | None], counted: Iterable[bool]) -> str:
+    """Find the stemmer of most documents; ``none`` if the language of all of them is unclear."""
+    known = Counter(
+        find_stemmer(language)
+        for language, counts in zip(languages, counted, strict=True)
+        if language and counts
+    )
+    return min(known, key=lambda stemmer: (-known[stemmer], stemmer), default=NO_LANGUAGE)
+
+
+def choose_stemmers(languages: Sequence[str | None], setting: str, main: str) -> list[str]:
+    """Choose the stemmer of each document by ``index.language``: one for all, or by ``auto`` its own."""
+    if setting != EACH_BY_ITS_OWN:
+        return [setting] * len(languages)
+    return [find_stemmer(language) if language else main for language in languages]

@@ -13,8 +13,7 @@ from typing import Final
 import regex
 
 from backstory.text.chunking.units import split_sentences
-from backstory.text.stemmers import find_stemmer
-from backstory.text.words import Words
+from backstory.text.words import Words, find_stemmer
 from backstory.writing.material import WindowMessage
 
 LONGEST: Final = 280

@@ -13,8 +13,7 @@ from typing import Final
 
 import polars as pl
 
-from backstory.text.stemmers import NO_LANGUAGE
-from backstory.text.words import Words
+from backstory.text.words import NO_LANGUAGE, Words
 from backstory.writing.citations import LinkedText
 from benchmarks.posts.claims import Source
 

@@ -27,11 +27,8 @@ _STAMPS: Final = (
     "LastModified", "last_modified", "Last-Modified", "updated", "mtime", "modified", "created",
 )  # fmt: skip
 _ENDINGS: Final = {
-    "text/html": ".html",
-    "text/markdown": ".md",
-    "text/plain": ".txt",
-    "application/pdf": ".pdf",
-}
+    "text/html": ".html", "text/markdown": ".md", "text/plain": ".txt", "application/pdf": ".pdf",
+}  # fmt: skip
 _ERRORS: Final = (
     "aiohttp.ClientError", "azure.core.exceptions.AzureError", "botocore.exceptions.BotoCoreError",
     "botocore.exceptions.ClientError", "gcsfs.retry.HttpError", "google.auth.exceptions.GoogleAuthError",

@@ -90,14 +90,9 @@ class DriveRemote:
 
     def _ask(self, call: str, parameters: Mapping[str, str]) -> Entry:
         """Make a call whose answer is an object of JSON."""
-        with closing(self._get(call, parameters)) as response:
-            try:
-                answer = response.json()
-            except ValueError:
-                answer = None
-        if not isinstance(answer, dict):
-            raise ReadError("Drive gave an answer that is no object of JSON; try again later")
-        return answer
+        with closing(self._get(call, parameters)) as response, naming_failures("Drive gave no JSON: "):
+            answer: Entry = response.json()
+            return answer
 
     def _get(self, call: str, parameters: Mapping[str, str]) -> requests.Response:
         """Make a call, again where that may help. The caller closes the response."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pydantic import BaseModel, ValidationError
+
 from backstory.base.environment import BUCKET_VARIABLE, SETTINGS_FILE
 from backstory.base.errors import InputError, ReadError, SettingsError, WorkspaceError
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.base.ids import digest
-from backstory.base.telemetry import log_event
 from backstory.ingest.documents.file_hashes import FileHashes
 from backstory.ingest.documents.files import DocumentFolder, make_rules
 from backstory.ingest.documents.reader import find_limits
@@ -36,7 +36,6 @@ from backstory.settings.paths import WorkspacePaths
 
 SYNC_SECONDS: Final = 3600
 """Time from one fetch to the next."""
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -118,14 +117,19 @@ def find_covering(workspace: WorkspacePaths, path: Path) -> str | None:
     return next((roots[folder] for folder in (place, *place.parents) if folder in roots), None)
 
 
+class _Record(BaseModel):
+    """The sources that were added by command, as they are stored."""
+
+    sources: tuple[SourceSettings, ...]
+
+
 def read_record(path: Path) -> tuple[SourceSettings, ...]:
     """Read the list of added sources of a workspace; empty if none was ever added."""
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))["sources"]
-        return tuple(SourceSettings.model_validate(entry) for entry in entries)
+        return _Record.model_validate_json(path.read_bytes()).sources
     except FileNotFoundError:
         return ()
-    except (ValueError, KeyError, TypeError) as error:
+    except ValidationError as error:
         raise WorkspaceError(
             f"{path} is damaged, and it lists the added sources. Restore it from a backup, or delete it and add the "
             "sources again; no file is lost",
@@ -134,14 +138,13 @@ def read_record(path: Path) -> tuple[SourceSettings, ...]:
 
 
 @contextmanager
-def changing_record(path: Path) -> Iterator[list[SourceSettings]]:
+def _changing_record(path: Path) -> Iterator[list[SourceSettings]]:
     """Give the list of added sources to be changed, and write it in the end. Other processes wait meanwhile."""
     with exclusive_temporary(path) as file:
         sources = list(read_record(path))
         yield sources
-        entries = [source.model_dump(mode="json", exclude_defaults=True) for source in sources]
         os.fchmod(file.fileno(), 0o600)
-        file.write(f"{json.dumps({'sources': entries}, indent=1)}\n".encode())
+        file.write(_Record(sources=tuple(sources)).model_dump_json(exclude_defaults=True, indent=1).encode())
         file.flush()
         publish(temporary_path(path), path)
 
@@ -155,7 +158,7 @@ def add_source(workspace: WorkspacePaths, path: Path, *, exclude: Sequence[str] 
     stored = place.relative_to(root).as_posix() if place.is_relative_to(root) else str(place)
     if stored.encode(errors="ignore").decode() != stored:
         raise InputError(f"{path!r}: the path is not UTF-8; rename the file or folder", code="not_utf8")
-    with changing_record(workspace.added_sources) as recorded:
+    with _changing_record(workspace.added_sources) as recorded:
         taken = [source.label for source in (*workspace.settings.documents.sources, *recorded)]
         added = SourceSettings(path=stored, exclude=tuple(exclude), name=make_source_name(stored, taken))
         recorded.append(added)
@@ -173,19 +176,15 @@ def remove_source(workspace: WorkspacePaths, source: Source) -> None:
             "`documents.sources` there",
             code="source_of_settings",
         )
-    with changing_record(workspace.added_sources) as recorded:
+    with _changing_record(workspace.added_sources) as recorded:
         recorded[:] = [each for each in recorded if each.label != source.name]
 
 
-def change_exclude(
-    workspace: WorkspacePaths, name: str, change: Callable[[Sequence[str]], Sequence[str]]
-) -> None:
-    """Change what an added source leaves out; the next run follows it."""
-    with changing_record(workspace.added_sources) as recorded:
-        recorded[:] = [
-            each.model_copy(update={"exclude": tuple(change(each.exclude))}) if each.label == name else each
-            for each in recorded
-        ]
+def set_exclude(workspace: WorkspacePaths, source: Source, exclude: Sequence[str]) -> None:
+    """Set what an added source leaves out; the next run follows it."""
+    changed = source.settings.model_copy(update={"exclude": tuple(exclude)})
+    with _changing_record(workspace.added_sources) as recorded:
+        recorded[:] = [changed if each.label == source.name else each for each in recorded]
 
 
 def list_documents(workspace: WorkspacePaths, apart: Collection[Path]) -> Listing:
@@ -245,15 +244,7 @@ def fetch_sources(workspace: WorkspacePaths) -> None:
     limits = find_limits(documents)
     for source, remote in _open_remotes(workspace):
         rules = make_rules(documents, source.settings)
-        state = update_mirror(source.root, source.settings.origin, remote, rules, limits.most_bytes)
-        log_event(
-            logger,
-            "fetched",
-            source=source.name,
-            files=len(state.files),
-            failed=len(state.failed),
-            reached=not state.problem,
-        )
+        update_mirror(source.root, remote, rules, limits.most_bytes)
 
 
 def _open_remotes(workspace: WorkspacePaths) -> Iterator[tuple[Source, Remote]]:

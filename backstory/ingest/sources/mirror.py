@@ -6,7 +6,6 @@ A file is fetched beside the copies and then renamed into its place, so that no 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -70,13 +69,10 @@ class MirrorState(RemoteListing):
     ``problem`` is why the place itself could not be listed, empty if it could.
     """
 
-    origin: str = ""
     problem: str = "the next run fetches it"
 
 
-def update_mirror(
-    folder: Path, origin: str, remote: Remote, rules: FileRules, most_bytes: int
-) -> MirrorState:
+def update_mirror(folder: Path, remote: Remote, rules: FileRules, most_bytes: int) -> MirrorState:
     """Fetch what has changed in a place elsewhere, and drop what is gone there.
 
     It returns what is known now. If the place cannot be listed, the copies stay as they are. A fetch that was stopped
@@ -85,9 +81,6 @@ def update_mirror(
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive_temporary(folder / "update"):
         state = read_state(folder)
-        if state.origin != origin:
-            shutil.rmtree(folder / COPIES, ignore_errors=True)
-            state = MirrorState(origin=origin)
         try:
             _fetch(folder, state, remote, rules, most_bytes)
             state.problem = ""

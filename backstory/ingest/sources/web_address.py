@@ -69,10 +69,7 @@ class DocumentLinks:
 
     def list_places(self) -> list[str]:
         """List, for each further source, what the links to its documents depend on besides the documents."""
-        return [
-            f"{name}{SOURCE_MARK} {self._sources[name].settings.is_remote} {place}"
-            for name, place in self._places.items()
-        ]
+        return [f"{name}{SOURCE_MARK} {place}" for name, place in self._places.items()]
 
 
 def _read_stated(path: Path) -> str | None:

@@ -25,7 +25,7 @@ from backstory.retrieval.depth import AnswerDepth
 from backstory.retrieval.evidence.pairs import measure_noise
 from backstory.retrieval.found import DocumentEntry, Hit
 from backstory.retrieval.selection.strategies import cover_evidence
-from backstory.text.stemmers import NO_LANGUAGE
+from backstory.text.words import NO_LANGUAGE
 from backstory.writing.answers.answer import (
     UNSEARCHED,
     Answerer,

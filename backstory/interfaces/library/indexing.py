@@ -23,11 +23,11 @@ from backstory.ingest.documents.written import SOURCE_MARK, name_source
 from backstory.ingest.sources.listing import (
     Source,
     add_source,
-    change_exclude,
     find_covering,
     list_sources,
     remove_source,
     require_apart,
+    set_exclude,
 )
 from backstory.ingest.walk import Listing
 from backstory.interfaces.library.added_texts import (
@@ -129,9 +129,8 @@ class Change:
             require_apart(self.workspace, path)
         for source in list_sources(self.workspace) if recursive else ():
             if source.is_added and source.root.resolve() in places and _FOLDERS in source.settings.exclude:
-                change_exclude(
-                    self.workspace, source.name, lambda known: [each for each in known if each != _FOLDERS]
-                )
+                others = [each for each in source.settings.exclude if each != _FOLDERS]
+                set_exclude(self.workspace, source, others)
         for path in further:
             if find_covering(self.workspace, path) is None:  # no other of them holds it
                 add_source(self.workspace, path, exclude=() if recursive or path.is_file() else (_FOLDERS,))
@@ -276,13 +275,11 @@ class Change:
 
 def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
     """Exclude the file of a document from reading, and say how to revert that. The file stays as it is."""
-    require_excludable(workspace, uri)
-    name, mark, below = uri.partition(SOURCE_MARK)
-    if mark:  # nothing is written into the folder of a source
-        change_exclude(workspace, name, lambda known: (*known, _pattern_of(below)))
-        return (
-            f"the source {name} now leaves it out, until you remove and add the source; the file is unchanged"
-        )
+    source = require_excludable(workspace, uri)
+    if source is not None:  # nothing is written into the folder of a source
+        below = _pattern_of(uri.partition(SOURCE_MARK)[2])
+        set_exclude(workspace, source, (*source.settings.exclude, below))
+        return f"the source {source.name} now leaves it out, until you remove and add the source; the file is unchanged"
     # The parent of a member is an archive, which is read as a folder is, and can hold no such line.
     folder = next(folder for folder in path.parents if folder.is_dir())
     ignored = folder / IGNORE_FILE
@@ -293,8 +290,8 @@ def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
     return f"{ignored} now names it; delete that line to read the file again; the file is unchanged"
 
 
-def require_excludable(workspace: Workspace, uri: str) -> None:
-    """Check that the file of a document can be excluded. Nothing changes."""
+def require_excludable(workspace: Workspace, uri: str) -> Source | None:
+    """Check that the file of a document can be excluded, and return its source, if it is of one. Nothing changes."""
     name, mark, below = uri.partition(SOURCE_MARK)
     if is_written(uri):
         what = f"{uri} is a post that Backstory wrote; `writers.feedback: off` keeps posts out of the index"
@@ -307,6 +304,7 @@ def require_excludable(workspace: Workspace, uri: str) -> None:
     if source is not None and not source.is_added:
         what = f"write `exclude: ['{_pattern_of(below)}']` into the source {name} of {workspace.root / SETTINGS_FILE}"
         raise InputError(f"{uri} is of a source of the settings; {what}", code="source_of_settings")
+    return source
 
 
 def _pattern_of(below: str) -> str:

@@ -23,8 +23,7 @@ from backstory.retrieval.evidence.pair_model import SERVES
 from backstory.retrieval.evidence.question_hits import COMPARED, estimate_questions
 from backstory.retrieval.found import Hit, cite
 from backstory.settings.models import RAGSettings
-from backstory.text.stemmers import NO_LANGUAGE
-from backstory.text.words import find_words, list_content_words
+from backstory.text.words import NO_LANGUAGE, find_words, list_content_words
 
 if TYPE_CHECKING:
     from backstory.interfaces.library.snapshots import OpenSnapshot

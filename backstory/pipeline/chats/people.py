@@ -33,7 +33,7 @@ from backstory.storage.tables.tables import WHOLE
 from backstory.text.languages import detect_language
 from backstory.text.people import is_pseudonym, name_people
 from backstory.text.prompts.entries import format_message
-from backstory.text.stemmers import find_stemmer, list_stop_words
+from backstory.text.words import find_stemmer, list_stop_words
 
 _PEOPLE: Final = "people"
 _UNKNOWN: Final = "someone"

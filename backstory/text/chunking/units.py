@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import regex
 
-from backstory.text.stemmers import list_all_stop_words
+from backstory.text.words import list_all_stop_words
 
 Range: TypeAlias = tuple[int, int]
 

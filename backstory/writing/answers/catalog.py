@@ -13,8 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeAlias
 
 from backstory.retrieval.found import DocumentEntry
-from backstory.text.stemmers import find_stemmer, list_stop_words
-from backstory.text.words import find_terms, list_content_words, terms_of
+from backstory.text.words import find_stemmer, find_terms, list_content_words, list_stop_words, terms_of
 from backstory.writing.answers.forms import choose_forms
 from backstory.writing.answers.routing import fold, names_documents
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backstory.text.languages import name_language, rank_languages
-from backstory.text.stemmers import find_stemmer, list_stop_words
+from backstory.text.words import find_stemmer, list_stop_words
 from backstory.writing.answers.routing import fold
 
 _FORMS_FILE: Final = Path(__file__).with_name("forms.toml")

@@ -18,8 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 import regex
 
 from backstory.text.languages import detect_language
-from backstory.text.stemmers import find_stemmer
-from backstory.text.words import Words, find_words, list_parts
+from backstory.text.words import Words, find_stemmer, find_words, list_parts
 
 Fault: TypeAlias = Literal["address", "number", "name", "negation", "words"]
 """What of a claim its evidence lacks: a web address, a number, a name, the same yes or no, or too many of its words."""

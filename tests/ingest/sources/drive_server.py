@@ -189,7 +189,7 @@ def open_remote(drive: Drive, *files: str, folder: str | None = "root") -> Itera
 def fetch(drive: Drive, mirror: Path, *files: str, folder: str | None = "root") -> MirrorState:
     """Bring the mirror of picked files up to date, or else that of a folder."""
     with open_remote(drive, *files, folder=None if files else folder) as remote:
-        return update_mirror(mirror, "drive", remote, FileRules(), 1 << 20)
+        return update_mirror(mirror, remote, FileRules(), 1 << 20)
 
 
 def copies(mirror: Path) -> dict[str, bytes]:

@@ -192,8 +192,8 @@ class Scripted:
         yield content[len(content) // 2 :]
 
 
-def update(folder: Path, remote: Scripted, name: str = "x") -> MirrorState:
-    return update_mirror(folder, name, remote, FileRules(), MOST)
+def update(folder: Path, remote: Scripted) -> MirrorState:
+    return update_mirror(folder, remote, FileRules(), MOST)
 
 
 def listed(folder: Path) -> Listing:
@@ -261,7 +261,7 @@ def test_a_failed_file_keeps_its_document_and_another_place_begins_anew(tmp_path
     assert [(entry.uri, entry.status, entry.hides_files) for entry in listing.skipped] == [
         ("a.md", "failed", True)
     ]
-    update(tmp_path, Scripted({"c.md": b"# C\n"}), "y")
+    update(tmp_path, Scripted({"c.md": b"# C\n"}))
     assert copies(tmp_path) == {"c.md": b"# C\n"}
 
 

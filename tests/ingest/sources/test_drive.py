@@ -100,7 +100,7 @@ def test_a_limit_of_calls_is_waited_for(drive: Drive, tmp_path: Path, status: in
             [Answer(b"{}", 503, {"Retry-After": "0.01"})] * 5,
             "Drive answered with status 503, 5 times in a row",
         ),
-        ([Answer(b"<html>")], "Drive gave an answer that is no object of JSON; try again later"),
+        ([Answer(b"<html>")], "Drive gave no JSON: no further reason (JSONDecodeError)"),
     ],
 )
 def test_a_drive_that_cannot_be_listed_keeps_its_copies_and_says_why(
@@ -144,4 +144,4 @@ def test_a_source_of_drive_has_a_name(make_workspace: Any) -> None:
     made: Workspace = make_workspace(f"{SETTINGS}documents: {{sources: [{{drive: {{folder: abc}}}}]}}\n")
     [source] = made.settings.documents.sources
     assert isinstance(source, SourceSettings)
-    assert (source.label, source.is_remote, source.origin) == ("drive", True, "drive abc")
+    assert (source.label, source.is_remote) == ("drive", True)
