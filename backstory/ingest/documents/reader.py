@@ -8,11 +8,9 @@ from typing import Final
 
 from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.documents.formats.html import HTML
-from backstory.ingest.documents.formats.office.book import EPUB
-from backstory.ingest.documents.formats.office.opendocument import ODP, ODT
+from backstory.ingest.documents.formats.office.documents import DOCX, EPUB, ODP, ODT
 from backstory.ingest.documents.formats.office.sheets import SPREADSHEET
 from backstory.ingest.documents.formats.office.slides import PPTX
-from backstory.ingest.documents.formats.office.word import DOCX
 from backstory.ingest.documents.formats.tables import CSV, JSON, JSON_LINES, PARQUET
 from backstory.ingest.documents.formats.texts import (
     ASCIIDOC,

@@ -40,15 +40,11 @@ def read(uri: str, parts: dict[str, str | bytes]) -> ParsedDocument:
 WORD = word_parts(paragraph("Text"))
 
 
-def test_what_is_beyond_the_limits_of_a_sheet_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_beyond_the_limit_of_a_file_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backstory.ingest.documents.formats.office.sheets.MOST_CHARACTERS", 20)
-    monkeypatch.setattr("backstory.ingest.documents.formats.office.sheets.MOST_COLUMNS", 2)
-    document = read("a.xlsx", sheet_parts(Beds=write_rows([["aa", "bb", "cc"], *[[1, 2]] * 9])))
+    document = read("a.xlsx", sheet_parts(Beds=write_rows([["aa", "bb"], *[[1, 2]] * 9])))
     assert document.text == "aa | bb\n1 | 2\n1 | 2\n"
-    assert document.unread == (
-        "only the first 3 rows of the sheet 'Beds' were read; split the file; "
-        "only the first 2 columns of 'Beds' were read; split the sheet"
-    )
+    assert document.unread == "only the first 3 rows of the sheet 'Beds' were read; split the file"
 
 
 OPF = ' xmlns:opf="http://www.idpf.org/2007/opf" opf:event="{}"'

@@ -160,7 +160,7 @@ def compose_document(
     chunker: ChunkerName = "markdown",
     *,
     properties: Element | None = None,
-    notes: Iterable[str] = (),
+    notes: Iterable[str | None] = (),
 ) -> ParsedDocument:
     """Compose a document of one text, or of pages; images are named as unread if it has little text beside them.
 
@@ -180,11 +180,12 @@ def compose_document(
         part = "meta.xml" if "meta.xml" in package.parts else "docProps/core.xml"
         properties = package.parse(part, is_optional=True)
     stated = read_properties(properties)
+    has_images = len(text) < _LITTLE_TEXT * pictures
     return replace(
         stated,
         text=text,
         title=stated.title or (None if chunker == "rows" else find_title(text)),
         page_starts=() if chunker == "markdown" else find_starts(pages, separator),
         chunker=chunker,
-        unread="; ".join([*notes, *[unread] * (len(text) < _LITTLE_TEXT * pictures)]) or None,
+        unread="; ".join(filter(None, [*notes, unread if has_images else None])) or None,
     )

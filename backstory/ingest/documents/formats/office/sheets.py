@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 MOST_CHARACTERS: Final = 20_000_000
 """Maximum length of the text of a file; the rows beyond are named as unread."""
-MOST_COLUMNS: Final = 256
-"""Maximum number of columns of a sheet; the cells beyond are named as unread."""
-_BETWEEN: Final = " | "
 
 Cell = int | float | str | bool | time | date | datetime | timedelta
 Place = tuple[int, int]
@@ -56,8 +53,8 @@ def read_sheets(content: bytes, _: str) -> ParsedDocument:
             name, lines = entry.name, sheets.setdefault(entry.name, [])
             if entry.typ != SheetTypeEnum.WorkSheet:  # such as a chart
                 continue
-            sheet = workbook.get_sheet_by_name(name)
-            for line in _write_rows(sheet, dict(_show_numbers(package, parts.get(name, ""), formats))):
+            shown = dict(_show_numbers(package, parts.get(name, ""), formats))
+            for line in _write_rows(workbook.get_sheet_by_name(name), shown):
                 left -= len(line) + 1
                 if left < 0:
                     unread.append(
@@ -65,8 +62,6 @@ def read_sheets(content: bytes, _: str) -> ParsedDocument:
                     )
                     break
                 lines.append(line)
-            if sheet.width > MOST_COLUMNS:
-                unread.append(f"only the first {MOST_COLUMNS} columns of {name!r} were read; split the sheet")
     except CalamineError as error:
         raise damaged("it is not a spreadsheet, or a sheet of it cannot be read") from error
     # Of several sheets, the first line of each begins with its name.
@@ -80,12 +75,11 @@ def _write_rows(sheet: CalamineSheet, shown: Mapping[Place, str]) -> Iterator[st
     # The rows begin with the first of the sheet, and the cells of each with the first that is not blank.
     left = 0 if sheet.start is None else sheet.start[1]
     for number, row in enumerate(sheet.iter_rows()):
-        cells = enumerate(row[:MOST_COLUMNS], left)
-        written = [_write_cell(shown.get((number, column), cell)) for column, cell in cells]
+        written = [_write_cell(shown.get((number, column), cell)) for column, cell in enumerate(row, left)]
         while written and not written[-1]:
             written.pop()
         if written:
-            yield _BETWEEN.join(written)
+            yield " | ".join(written)
 
 
 def _write_cell(cell: Cell) -> str:

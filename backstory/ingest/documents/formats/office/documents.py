@@ -1,0 +1,258 @@
+"""Word documents, OpenDocument texts and presentations, and e-books (EPUB), each by way of HTML.
+
+markitdown reads Word in the same way, by mammoth, but brings pandas, onnxruntime and requests, 327 MB together. The
+light path of docling (docling-slim with its office formats, 261 MB) imports torch. kreuzberg (98 MB) lost text after a
+``<`` and the marks of lists in the documents that were compared. mammoth is pure Python under the BSD licence, 0.2 MB,
+and its HTML keeps headings, lists, tables, notes, and insertions as accepted. It reads no file that a document names.
+EbookLib is under the AGPL; a book is web pages and a list of their order.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from functools import partial
+from html import escape
+from typing import Final
+from urllib.parse import unquote
+from xml.etree import ElementTree as ET
+from xml.etree.ElementTree import Element
+from xml.parsers.expat import ExpatError
+
+from backstory.base.errors import ReadError
+from backstory.ingest.documents.formats.html import convert_html, decode_html
+from backstory.ingest.documents.formats.office.package import (
+    Package,
+    compose_document,
+    damaged,
+    open_package,
+    parse_xml,
+    require_office,
+)
+from backstory.ingest.documents.formats.properties import read_attribute
+from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
+
+_WORD: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_WRAPPERS: Final = ("fldSimple", "dir", "bdo")
+"""Elements around runs of text whose content mammoth does not read."""
+
+_BETWEEN: Final = {"sup": "^", "sub": "_", "lim": "_"}
+_IN_BRACKETS: Final = re.compile(r"\([^()]*\)")
+_MARKS: Final = (b"oMath", b"fldSimple", b":bdo", b":dir")
+_STYLES: Final = """\
+p[style-name='Title'] => h1:fresh
+p[style-name='Subtitle'] => p:fresh
+p[style-name='Quote'] => blockquote > p:fresh
+p[style-name='Intense Quote'] => blockquote > p:fresh
+p[style-name='HTML Preformatted'] => pre:separator('\\n')
+"""
+
+_TEXTS: Final = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
+_BOX: Final = re.compile(r'<input\b[^<>]*\btype="checkbox"[^<>]*>')
+_UNREADABLE: Final = (ExpatError, ValueError, LookupError, TypeError, AttributeError, OSError)
+"""What mammoth raises for parts that are no XML, or that lack what the format asks for."""
+_TAGS: Final = {
+    "list": "ul", "list-item": "li", "table": "table", "table-row": "tr", "table-cell": "td",
+    "covered-table-cell": "td",
+}  # fmt: skip
+_SIGNS: Final = {"s": " ", "tab": "\t", "line-break": "<br>"}
+_UNSEEN: Final = ("tracked-changes", "table-of-content", "sequence-decls", "annotation", "forms")
+_BESIDE: Final = ("note", "frame")
+_CODE: Final = re.compile(r"Preformatted|Source|Code", re.IGNORECASE)
+_MOST_REPEATED: Final = 1000
+_PAGES: Final = ("application/xhtml+xml", "text/html")
+_FONTS: Final = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
+"""Ways of scrambling fonts, which leave the text readable."""
+
+
+def read_word(content: bytes, _: str) -> ParsedDocument:
+    """Read a Word document since 2007 as one text without pages, which only a printer makes."""
+    package = open_package(content, "a Word document (DOCX)")
+    require_office("a Word document")
+    if not any(name.startswith("word/") for name in package.parts):
+        raise damaged("it holds no Word document")
+    text, unread = convert_html(_convert(package))
+    return compose_document(package, [text], notes=[unread])
+
+
+def _convert(package: Package) -> str:
+    """Convert a document to HTML; raise ``ReadError`` if one of its parts is damaged."""
+    from mammoth import convert_to_html
+
+    for name in _TEXTS:
+        if any(mark in package.parts.get(name, b"") for mark in _MARKS):
+            package.parts[name] = _complete_part(parse_xml(package.parts[name], name))
+    content = package.rewrite()
+    try:
+        converted: str = convert_to_html(content, style_map=_STYLES, convert_image=lambda _: []).value
+    except _UNREADABLE as error:
+        for name in package.parts:
+            if name.endswith((".xml", ".rels")):
+                package.parse(name)  # a part that is no XML is named
+        raise damaged("its parts do not fit together as those of a Word document") from error
+    return _BOX.sub(lambda found: "☑ " if "checked=" in found[0] else "☐ ", converted)
+
+
+def _complete_part(root: Element) -> bytes:
+    """Return a part of a document with its formulas as text, and what stands in fields as ordinary runs."""
+    for element in list(root.iter()):
+        namespace, _, name = element.tag.rpartition("}")
+        if name in _WRAPPERS and "wordprocessingml" in namespace:
+            element.tag = f"{namespace}}}smartTag"
+        for place, child in enumerate(element):
+            if child.tag.rpartition("}")[2] in ("oMath", "oMathPara"):
+                run = Element(f"{_WORD}r")
+                ET.SubElement(run, f"{_WORD}t", {"xml:space": "preserve"}).text = _write_formula(child)
+                run.tail = child.tail
+                element[place] = run
+    written: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return written
+
+
+def _write_formula(element: Element) -> str:
+    """Write a formula on one line: fractions with a slash, exponents after ``^``, indices after ``_``."""
+    name = element.tag.rpartition("}")[2]
+    if name == "t":
+        return element.text or ""
+    if name == "naryPr":  # the sign of a sum or an integral
+        return next((value for part in element.iterfind("{*}chr") for value in part.attrib.values()), "∫")
+    if name.endswith("Pr"):
+        return ""
+    parts = [(part.tag.rpartition("}")[2], text) for part in element if (text := _write_formula(part))]
+    if name == "f":
+        return "/".join(_group(text) for _, text in parts)
+    if name == "rad":
+        texts = {"deg": "", "e": ""} | dict(parts)
+        degree = f"[{texts['deg']}]" if texts["deg"] else ""
+        return f"√{degree}{_group(texts['e'])}"
+    written = "".join(f"({text})" if kind == "f" and len(parts) > 1 else text for kind, text in parts)
+    if name == "d":
+        return f"({written})"
+    return _BETWEEN[name] + _group(written) if name in _BETWEEN and written else written
+
+
+def _group(text: str) -> str:
+    """Put brackets around more than one letter or number, since letters beside each other are multiplied."""
+    is_one = len(text) == 1 or text.replace(".", "").isdecimal() or _IN_BRACKETS.fullmatch(text)
+    return text if is_one else f"({text})"
+
+
+def read_opendocument(kind: str, title: str, content: bytes, _: str) -> ParsedDocument:
+    """Read a text as one text without pages, or a presentation whose slides are pages with their notes below them."""
+    package = open_package(content, title)
+    body = package.parse("content.xml").find(f"body/{kind}")
+    if body is None:
+        raise damaged(f"it holds no {kind}")
+    if kind == "text":
+        text, unread = convert_html(write_blocks(body).replace("</pre><pre>", "\n"))
+        return compose_document(package, [text], notes=[unread])
+    return compose_document(package, [_write_slide(page) for page in body.iter("page")], "page")
+
+
+def _write_slide(page: Element) -> str:
+    title, blocks, notes = "", "", ""
+    for frame in page:
+        written = write_blocks(frame)
+        if frame.tag == "notes":
+            notes = written and f"<p>Notes:</p>{written}"
+        elif read_attribute(frame, "class") == "title":
+            title += "".join(f"{_write_line(part)} " for part in frame.iter("p"))
+        else:
+            blocks += written
+    return convert_html(f"<h1>{title}</h1>{blocks}{notes}")[0]
+
+
+def write_blocks(parent: Element) -> str:
+    """Write the paragraphs, headings, lists and tables of an element as HTML, in order."""
+    blocks: list[str] = []
+    for element in parent:
+        if element.tag in ("p", "h"):
+            tag = "span" if parent.tag == "list-item" and not blocks else "p"
+            if element.tag == "h":
+                tag = f"h{min(max(_read_number(element, 'outline-level'), 1), 6)}"
+            elif _CODE.match(read_attribute(element, "style-name")):
+                tag = "pre"
+            blocks.append(f"<{tag}>{_write_line(element)}</{tag}>")
+            # What is beside its text stands below it.
+            blocks += [write_blocks(box) for box in element.iter("text-box")]
+            notes = (" ".join(map(_write_line, note)) for note in element.iter("note-body"))
+            blocks += [f"<p>Note: {note}</p>" for note in notes]
+        elif element.tag not in _UNSEEN:
+            tag, inner = _TAGS.get(element.tag, "div"), write_blocks(element)
+            blocks.append(f"<{tag}>{inner}</{tag}>" * _read_number(element, "number-columns-repeated"))
+    return "".join(blocks)
+
+
+def _write_line(paragraph: Element) -> str:
+    """Write the text of a paragraph without its notes and boxes."""
+    pieces = [escape((paragraph.text or "").replace("\n", " "))]
+    for child in paragraph:
+        if child.tag in _SIGNS:
+            pieces.append(_SIGNS[child.tag] * _read_number(child, "c"))
+        elif child.tag not in (*_UNSEEN, *_BESIDE):
+            pieces.append(_write_line(child))
+        pieces.append(escape((child.tail or "").replace("\n", " ")))
+    return "".join(pieces)
+
+
+def _read_number(element: Element, name: str) -> int:
+    """Return a number that an attribute states, 1 without."""
+    stated = read_attribute(element, name, "1")
+    return min(int(stated), _MOST_REPEATED) if stated.isdecimal() else 1
+
+
+def read_book(content: bytes, _: str) -> ParsedDocument:
+    """Read an e-book as one text in the order of reading. It has no pages, which depend on a screen."""
+    package = open_package(content, "an e-book (EPUB)")
+    methods = package.parse("META-INF/encryption.xml", is_optional=True).iter("EncryptionMethod")
+    if any(method.get("Algorithm") not in _FONTS for method in methods):
+        problem = "digital rights management protects it; get a copy without, or remove the file"
+        raise ReadError(problem, code="protected")
+    entry = package.parse("META-INF/container.xml").find(".//rootfile")
+    main = "" if entry is None else entry.get("full-path", "")
+    root = package.parse(main)
+    chapters: list[str] = []
+    notes: list[str | None] = []
+    names = _list_chapters(root, posixpath.dirname(main))
+    if missing := sum(name not in package.parts for name in names):
+        notes.append(f"{missing} of its chapters are missing in the file; get a whole copy")
+    for name in names:
+        page = package.parts.get(name, b"")
+        text, unread = convert_html(decode_html(page), is_xml=True)
+        chapters += [text] if text else []
+        notes.append(unread)
+    return compose_document(
+        package, ["\n\n".join(chapters)], properties=root.find("metadata"), notes=dict.fromkeys(notes)
+    )
+
+
+def _list_chapters(root: Element, folder: str) -> list[str]:
+    """List the names of the pages in the order of reading, without the table of contents."""
+    pages = {
+        item.get("id", ""): posixpath.normpath(posixpath.join(folder, unquote(item.get("href", ""))))
+        for item in root.iterfind("manifest/item")
+        if item.get("media-type") in _PAGES and "nav" not in item.get("properties", "").split()
+    }
+    spine = (entry.get("idref", "") for entry in root.iterfind("spine/itemref"))
+    return [pages[name] for name in spine if name in pages]
+
+
+DOCX: Final = DocumentFormat(
+    "docx", "Word", frozenset({".docx", ".docm", ".dotx"}), read_word, None, gives_markdown=True
+)
+ODT: Final = DocumentFormat(
+    "odt",
+    "OpenDocument",
+    frozenset({".odt", ".ott"}),
+    partial(read_opendocument, "text", "an OpenDocument text"),
+    None,
+    gives_markdown=True,
+)
+ODP: Final = DocumentFormat(
+    "odp",
+    "OpenDocument",
+    frozenset({".odp"}),
+    partial(read_opendocument, "presentation", "an OpenDocument presentation"),
+    None,
+)
+EPUB: Final = DocumentFormat("epub", "EPUB", frozenset({".epub"}), read_book, None, gives_markdown=True)
