@@ -176,6 +176,8 @@ class _Collected:
         try:
             author = (read_text(message.author, "author") or "").strip() or None
             text = read_text(message.text, "text")
+            if author is None and message.kind != "system":
+                raise ValueError("there is no author")
             sent = put_in_zone(message.sent, self._timezone)
             edited = message.edited and put_in_zone(message.edited, self._timezone)
         except (ValueError, OverflowError) as error:
@@ -189,7 +191,7 @@ class _Collected:
             return
         self._records += 1
         counts = [{"emoji": one, "count": of} for one, of in message.reactions if 0 < of <= _MOST_PEOPLE]
-        said = (sent, None, author, text, message.kind, message.is_edited)
+        said = (sent, None, author, text, message.kind, edited is not None)
         self._rows.append((*said, message.chat, message.key, message.reply_to, counts, edited))
         if len(self._rows) == _ROWS_AT_ONCE:
             self._flush()

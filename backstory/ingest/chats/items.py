@@ -48,8 +48,7 @@ class ChatMessage:
         key: Id of the message, the same in every export that holds it; None if the platform has none.
         reply_to: Key of the message in this chat that it answers.
         reactions: Emoji (of a custom one ``:name:``) and how many people chose it.
-        is_edited: Whether the text was changed after sending.
-        edited: Time of the last change, if it is known; in the form of ``sent``.
+        edited: Time of the last change, if there was one; in the form of ``sent``.
         author_id: Id of the author, as that of a :class:`Person`.
     """
 
@@ -61,7 +60,6 @@ class ChatMessage:
     key: str | None = None
     reply_to: str | None = None
     reactions: tuple[tuple[str, int], ...] = ()
-    is_edited: bool = False
     edited: datetime | None = None
     author_id: str | None = None
 

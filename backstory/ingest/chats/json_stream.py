@@ -24,6 +24,7 @@ _TOO_DEEP: Final = (
     "harmful"
 )
 _BUFFER_BYTES: Final = 1 << 16
+_ASKED: Final = frozenset(["question", "title", "text", "options"])
 _BEGINNINGS: Final = ("start_map", "start_array")
 
 
@@ -41,26 +42,34 @@ def stream_json(file: IO[bytes], records: Collection[str] = ()) -> Iterator[tupl
     :data:`OPENED` at the beginning of each object outside them. It raises ``BrokenJsonError`` if the file is no JSON,
     breaks off, or is nested too deeply.
     """
-    events = _read_events(file)
+    if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+        file.seek(0)
+    # Without use_float, a number of 5,000 digits crashes the parser of ijson 3.6.0; no chat has one above 64 bits.
+    events = ijson.basic_parse(file, buf_size=_BUFFER_BYTES, use_float=True)
     keys: list[str] = []
-    for event, value in events:
-        if event == "map_key":
-            keys[-1] = value
-            continue
-        if event in ("end_map", "end_array"):
-            keys.pop()
-            continue
-        path = ".".join(keys)
-        if path in records:
-            yield path, _build(events, event, value)
-        elif event in _BEGINNINGS:
-            if len(keys) == _MOST_DEPTH:
-                raise BrokenJsonError(_TOO_DEEP)
-            keys.append("item")
-            if event == "start_map":
-                yield path, OPENED
-        else:
-            yield path, value
+    try:
+        for event, value in events:
+            if event == "map_key":
+                keys[-1] = value
+                continue
+            if event in ("end_map", "end_array"):
+                keys.pop()
+                continue
+            path = ".".join(keys)
+            if path in records:
+                yield path, _build(events, event, value)
+            elif event in _BEGINNINGS:
+                if len(keys) == _MOST_DEPTH:
+                    raise BrokenJsonError(_TOO_DEEP)
+                keys.append("item")
+                if event == "start_map":
+                    yield path, OPENED
+            else:
+                yield path, value
+    except BrokenJsonError:
+        raise
+    except (ijson.JSONError, *DAMAGED, ArithmeticError) as error:
+        raise BrokenJsonError("the JSON breaks off or is damaged here; export the chat again") from error
 
 
 def find_paths(head: bytes) -> frozenset[str]:
@@ -74,17 +83,6 @@ def find_paths(head: bytes) -> frozenset[str]:
     except BrokenJsonError:  # the head ends in the middle of a value
         pass
     return frozenset(map(sys.intern, paths))
-
-
-def _read_events(file: IO[bytes]) -> Events:
-    """Yield the events of the parser; its errors become one that can be shown without quoting the file."""
-    if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
-        file.seek(0)
-    try:
-        # Without use_float, a number of 5,000 digits crashes the parser of ijson 3.6.0; no chat has one above 64 bits.
-        yield from ijson.basic_parse(file, buf_size=_BUFFER_BYTES, use_float=True)
-    except (ijson.JSONError, *DAMAGED, ArithmeticError) as error:
-        raise BrokenJsonError("the JSON breaks off or is damaged here; export the chat again") from error
 
 
 def _build(events: Events, event: str, value: Any, depth: int = 0) -> Any:
@@ -116,10 +114,11 @@ def stream_records(file: IO[bytes], path: str) -> Iterator[Any]:
 
 def find(value: Any, path: str) -> Any:
     """Return the value at a path of keys, joined by slashes; None if there is none."""
-    *outer, last = path.split("/") if "/" in path else (path,)
-    for key in outer:
+    if "/" not in path:
+        return value.get(path) if isinstance(value, dict) else None
+    for key in path.split("/"):
         value = value.get(key) if isinstance(value, dict) else None
-    return value.get(last) if isinstance(value, dict) else None
+    return value
 
 
 def find_object(record: Any, path: str) -> Mapping[str, Any]:
@@ -131,20 +130,24 @@ def find_object(record: Any, path: str) -> Mapping[str, Any]:
 def list_objects(record: Any, path: str) -> list[Mapping[str, Any]]:
     """List the objects of the list at a path; none if there is no list."""
     value = find(record, path)
-    return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
+    return [part for part in value if isinstance(part, dict)] if value and isinstance(value, list) else []
 
 
 def find_text(record: Any, *paths: str) -> str | None:
-    """Return the first text at the paths that is not blank; raise ``ValueError`` if it is not valid Unicode."""
+    """Return the first text at the paths that is not blank."""
     for path in paths:
         value = find(record, path)
-        if isinstance(value, str) and value.strip():
-            try:
-                value.encode()
-            except UnicodeEncodeError as error:
-                raise ValueError("a text holds half of a UTF-16 surrogate pair") from error
+        if isinstance(value, str) and value and not value.isspace():
             return value
     return None
+
+
+def require_text(record: Any, *paths: str) -> str:
+    """Return the first text at the paths that is not blank; raise ``ValueError`` if there is none."""
+    text = find_text(record, *paths)
+    if text is None:
+        raise ValueError(f"the record has no {paths[0]}")
+    return text
 
 
 def read_content(record: Any, path: str) -> str:
@@ -161,3 +164,20 @@ def count_reactions(
     """List the emoji, as ``name`` gives them, and the counts of the reactions at a path."""
     found = ((name(reaction), reaction.get("count")) for reaction in list_objects(record, path))
     return tuple((emoji, count) for emoji, count in found if emoji and isinstance(count, int))
+
+
+def read_poll(poll: Any) -> str:
+    """Return the question of a poll, or the title of a list, and a line for each of its answers."""
+    return "\n- ".join(_find_asked(poll, ""))
+
+
+def _find_asked(value: Any, name: str) -> Iterator[str]:
+    """Yield the texts of questions and answers, wherever they stand."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _find_asked(part, key)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _find_asked(part, name)
+    elif isinstance(value, str) and name in _ASKED:
+        yield value

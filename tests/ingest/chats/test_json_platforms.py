@@ -90,8 +90,7 @@ def test_a_line_of_signal_that_breaks_off_is_said_to_hold_no_envelope(tmp_path: 
     lines = [json.dumps(envelope) for envelope in SAMPLES["signal_cli"]]
     path.write_text("\n".join([*lines, lines[0][:-9], '{"account": "a"}']), encoding="utf-8")
     _, unread = read_export(path, BERLIN)
-    assert len({reason.partition(": ")[2] for reason in unread["reason"]}) == 1
-    assert len(unread) == 2
+    assert ["record 6" in unread["reason"][0], "record 7" in unread["reason"][1]] == [True, True]
 
 
 def test_a_line_of_the_app_has_no_reactions(tmp_path: Path) -> None:

@@ -154,5 +154,5 @@ def test_a_reason_does_not_hold_the_names_of_a_chat_that_no_list_names(tmp_path:
 
     assert [reason.partition(": ")[0] for reason in reasons] == [
         "record 1 of D1/2024-01-15.json",
-        "record 2 of 2024-01-15.json of a chat that no list names",
+        "record 2 of 2024-01-15.json",
     ]

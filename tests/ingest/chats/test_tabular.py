@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 
 import polars as pl
 import pytest
@@ -105,7 +105,6 @@ def test_timestamps_of_any_form_are_the_same_moment(value: object) -> None:
     [
         ("2024-01-15T21:05", datetime(2024, 1, 15, 21, 5)),
         (datetime(2024, 1, 15, 21, 5), datetime(2024, 1, 15, 21, 5)),
-        (date(2024, 1, 15), datetime(2024, 1, 15)),
         ("20240115", datetime(2024, 1, 15)),
     ],
 )

@@ -19,6 +19,7 @@ from backstory.ingest.chats.json_stream import (
     find_text,
     list_objects,
     read_content,
+    require_text,
     stream_records,
 )
 from backstory.ingest.chats.opened import make_json_format
@@ -44,9 +45,7 @@ def _read(
     """Read all conversations."""
 
     def read_conversation(conversation: Mapping[str, Any]) -> Iterator[Item]:
-        identifier = find_text(conversation, "conversation_id", "id", "uuid")
-        if identifier is None:
-            raise ValueError("the conversation has no id")
+        identifier = require_text(conversation, "conversation_id", "id", "uuid")
         chat = Chat(f"{name}/{identifier}", name_chat(find_text(conversation, "title", "name"), identifier))
         yield chat
         yield from read_each(list_messages(conversation), partial(read_message, chat=chat.key))
@@ -90,9 +89,7 @@ def _list_chatgpt_messages(conversation: Mapping[str, Any]) -> list[Mapping[str,
 def _read_chatgpt_message(record: Mapping[str, Any], chat: str) -> Iterator[ChatMessage]:
     """Read a message, unless it is not shown: instructions, hidden context, an answer without content."""
     role, kind = find_text(record, "author/role"), find_text(record, "content/content_type")
-    key, recipient = find_text(record, "id"), find_text(record, "recipient") or "all"
-    if key is None:
-        raise ValueError("the message has no id")
+    key, recipient = require_text(record, "id"), find_text(record, "recipient") or "all"
     is_hidden = find(record, "metadata/is_visually_hidden_from_conversation") is True
     if role == "system" or is_hidden or kind in _UNSHOWN:
         return
@@ -102,15 +99,13 @@ def _read_chatgpt_message(record: Mapping[str, Any], chat: str) -> Iterator[Chat
         done = "thoughts" if kind in _THOUGHTS else f"tool {tool or ''}".strip()
         yield ChatMessage(sent, None, done, "system", chat=chat, key=key)
         return
-    if role not in _CHATGPT_AUTHORS:
-        raise ValueError("the author is neither user, assistant, tool nor system")
     text, parts = _read_chatgpt_text(record), list_objects(record, "content/parts")
     # Pictures and other files are parts without a text.
     has_files = bool(list_objects(record, "metadata/attachments")) or not all(
         find_text(part, "text") for part in parts
     )
     if text or has_files:
-        author, kind = _CHATGPT_AUTHORS[role], "media" if has_files else "message"
+        author, kind = _CHATGPT_AUTHORS.get(role or ""), "media" if has_files else "message"
         yield ChatMessage(sent, author, text or None, kind, chat=chat, key=key)
 
 
@@ -136,19 +131,14 @@ def _list_claude_messages(conversation: Mapping[str, Any]) -> list[Any]:
 
 
 def _read_claude_message(record: Mapping[str, Any], chat: str) -> Iterator[ChatMessage]:
-    key, sender = find_text(record, "uuid"), find_text(record, "sender")
-    if key is None:
-        raise ValueError("the message has no id")
-    if sender not in _CLAUDE_AUTHORS:
-        raise ValueError("the sender is neither human nor assistant")
     # Thoughts, and calls of tools with their results, are parts of other types.
     parts = list_objects(record, "content")
     said = [read_content(part, "text") for part in parts if part.get("type") == "text"]
     text = "\n".join(filter(str.strip, said)) if parts else read_content(record, "text").strip()
     has_files = any(list_objects(record, field) for field in ("attachments", "files", "files_v2"))
     kind = "media" if has_files else "message" if text else "system"
-    author = None if kind == "system" else _CLAUDE_AUTHORS[sender]
-    sent = read_timestamp(record.get("created_at"))
+    author = None if kind == "system" else _CLAUDE_AUTHORS.get(require_text(record, "sender"))
+    sent, key = read_timestamp(record.get("created_at")), require_text(record, "uuid")
     yield ChatMessage(sent, author, text or None, kind, chat=chat, key=key)
 
 

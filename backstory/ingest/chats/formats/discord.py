@@ -15,6 +15,8 @@ from backstory.ingest.chats.json_stream import (
     find_text,
     list_objects,
     read_content,
+    read_poll,
+    require_text,
     stream_json,
 )
 from backstory.ingest.chats.opened import make_json_format
@@ -52,9 +54,6 @@ def _read_message(record: Mapping[str, Any], chat: str | None) -> Iterator[Item]
         name, shown, identifier = (find_text(described, key) for key in ("name", "nickname", "id"))
         if name is not None:
             yield Person(name, (shown,) if shown else (), identifier)
-    key, author = find_text(record, "id"), find_text(record, "author/name")
-    if key is None or author is None:
-        raise ValueError("there is no author" if key else "the message has no id")
     text, by_person = _read_text(record), find_text(record, "type") in _BY_PEOPLE
     answers = by_person and find_text(record, "reference/type") != "Forward"
     edited = record.get("timestampEdited")
@@ -62,15 +61,14 @@ def _read_message(record: Mapping[str, Any], chat: str | None) -> Iterator[Item]
     has_files = any(list_objects(record, path) for path in files)
     yield ChatMessage(
         sent=read_timestamp(record.get("timestamp")),
-        author=author if by_person else None,
+        author=find_text(record, "author/name") if by_person else None,
         author_id=find_text(record, "author/id"),
         text=text or None,
         kind="system" if not by_person else "media" if has_files or not text else "message",
         chat=chat,
-        key=key,
+        key=require_text(record, "id"),
         reply_to=find_text(record, "reference/messageId") if answers else None,
         reactions=count_reactions(record, _name_emoji),
-        is_edited=edited is not None,
         edited=None if edited is None else read_timestamp(edited),
     )
 
@@ -86,7 +84,7 @@ def _read_text(record: Mapping[str, Any]) -> str:
     What a person's message embeds beside a text is the preview of a link in it.
     """
     written = read_content(record, "content") or read_content(record, "forwardedMessage/content")
-    said = [written if written.strip() else "", *_read_poll(find_object(record, "poll"))]
+    said = [written.strip() and written, read_poll(record.get("poll"))]
     if not any(said) or find_object(record, "author").get("isBot") is True:
         for embed in list_objects(record, "embeds") + list_objects(record, "forwardedMessage/embeds"):
             said += [find_text(embed, "title") or "", find_text(embed, "description") or ""]
@@ -99,13 +97,6 @@ def _read_text(record: Mapping[str, Any]) -> str:
     }
     text = _MENTION.sub(lambda match: f"@{names.get(match[1]) or match[1]}", "\n".join(filter(None, said)))
     return _EMOJI.sub(r"\1", text)
-
-
-def _read_poll(poll: Mapping[str, Any]) -> list[str]:
-    """Return the question of a poll and its answers."""
-    answers = (find_object(answer, "pollMedia") or answer for answer in list_objects(poll, "answers"))
-    asked = find_text(poll, "question/text", "question/question", "text", "question")
-    return [asked or "", *(f"- {answer.get('text', '')}" for answer in answers)]
 
 
 DISCORD: Final = make_json_format("discord", _MARKS, _read)

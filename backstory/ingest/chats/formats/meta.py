@@ -71,9 +71,6 @@ def _read_message(
 ) -> Iterator[Item]:
     yield from map(Person, filter(None, (_find_text(user, "name") for user in list_objects(record, "users"))))
     moment, author = record.get("timestamp_ms"), _find_text(record, "sender_name")
-    sent = read_timestamp(moment)
-    if author is None:
-        raise ValueError("there is no author")
     is_unsent = record.get("is_unsent") is True
     by_app = is_unsent or "call_duration" in record or find_text(record, "type") in _BY_APP
     text = "" if is_unsent else _read_text(record)
@@ -82,7 +79,7 @@ def _read_message(
     # Meta gives messages no ids, but a time to the millisecond.
     counts[chat, str(moment)] += 1
     yield ChatMessage(
-        sent=sent,
+        sent=read_timestamp(moment),
         author=author if is_unsent or not by_app else None,
         text=text or None,
         kind="system" if by_app else "media" if has_files or not text else "message",

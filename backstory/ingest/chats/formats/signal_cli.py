@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import IO, Any, Final
+
+import msgspec
 
 from backstory.base.ids import digest
 from backstory.ingest.chats.formats.table_values import read_timestamp
@@ -19,11 +20,16 @@ from backstory.ingest.chats.items import (
     Item,
     Person,
     Reacted,
-    Unread,
     name_chat,
     read_each,
 )
-from backstory.ingest.chats.json_stream import find_object, find_text, list_objects, read_content
+from backstory.ingest.chats.json_stream import (
+    find_object,
+    find_text,
+    list_objects,
+    read_content,
+    read_poll,
+)
 from backstory.ingest.chats.opened import make_json_format
 from backstory.ingest.text_lines import skip_line
 
@@ -57,33 +63,25 @@ class _Log:
 def _read(files: Iterator[IO[bytes]]) -> Iterator[Item]:
     for file in files:
         log = _Log()
-        for _, line in _read_lines(file):
+        for line in _read_lines(file):
             envelope = find_object(line, "params/envelope") or find_object(line, "envelope")
-            with suppress(ValueError):  # reading the line says why
-                sender = _identify(envelope, "source")
-                name = find_text(envelope, "sourceName", "sourceNumber")
-                if sender and name:
-                    log.names[sender] = name
+            sender, name = _identify(envelope, "source"), find_text(envelope, "sourceName", "sourceNumber")
+            if sender and name:
+                log.names[sender] = name
         file.seek(0)
-        for number, line in _read_lines(file):
-            for item in read_each([line], partial(_read_line, log=log)):
-                yield Unread(f"line {number}: {item.reason}") if isinstance(item, Unread) else item
+        yield from read_each(_read_lines(file), partial(_read_line, log=log), place="the lines")
 
 
-def _read_lines(file: IO[bytes]) -> Iterator[tuple[int, Any]]:
-    """Yield number and value of each line; an empty object for a line that is no JSON, or longer than 16 MiB."""
-    number = 0
+def _read_lines(file: IO[bytes]) -> Iterator[Any]:
+    """Yield the value of each line; none for a line that is no JSON, or longer than 16 MiB."""
     while line := file.readline(_MOST_LINE_BYTES):
-        number += 1
-        value: Any = {}
+        value = None
         if len(line) == _MOST_LINE_BYTES and not line.endswith(b"\n"):
             skip_line(file)
-        elif not line.strip():
-            continue
         else:
             with suppress(ValueError, RecursionError):
-                value = json.loads(line)
-        yield number, value
+                value = msgspec.json.decode(line) if line.strip() else {}
+        yield value
 
 
 def _identify(record: Mapping[str, Any], role: str) -> str | None:
@@ -93,10 +91,12 @@ def _identify(record: Mapping[str, Any], role: str) -> str | None:
 
 def _read_line(line: Mapping[str, Any], log: _Log) -> Iterator[Item]:
     """Read an envelope, unless it tells of reading, typing or a call."""
-    outer = find_object(line, "params") if "params" in line else line
+    if not line:
+        return
+    outer = find_object(line, "params") or line
     envelope, sent = find_object(outer, "envelope"), find_object(outer, "envelope/syncMessage/sentMessage")
     if not envelope:
-        raise ValueError("the line is no JSON with an envelope")
+        raise ValueError("the line holds no envelope")
     change = find_object(sent, "editMessage") or find_object(envelope, "editMessage")
     content = find_object(change, "dataMessage") if change else sent or find_object(envelope, "dataMessage")
     if not content:
@@ -158,11 +158,7 @@ def _read_message(
 
 def _read_text(content: Mapping[str, Any], log: _Log) -> str:
     """Return the text with mentions by name, or the question of a poll with its answers."""
-    text, poll = read_content(content, "message"), find_object(content, "pollCreate")
-    if poll and not text:
-        options = poll.get("options")
-        listed = options if isinstance(options, list) else []
-        return "\n".join([read_content(poll, "question"), *(f"- {option}" for option in listed)])
+    text = read_content(content, "message") or read_poll(content.get("pollCreate"))
     for mention in list_objects(content, "mentions"):
         if identifier := find_text(mention, "uuid", "number", "name"):
             text = text.replace(_MENTION, f"@{log.name(identifier)}", 1)

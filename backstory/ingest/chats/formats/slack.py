@@ -23,9 +23,11 @@ from backstory.ingest.chats.items import (
 from backstory.ingest.chats.json_stream import (
     BrokenJsonError,
     count_reactions,
+    find_object,
     find_text,
     list_objects,
     read_content,
+    require_text,
     stream_json,
 )
 from backstory.ingest.chats.opened import ChatFormat, Opened, is_slack_folder
@@ -39,22 +41,26 @@ _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
 _TIME: Final = re.compile(r"(\d{1,11})\.(\d{1,6})")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BY_PEOPLE: Final = frozenset(
-    [None, "bot_message", "me_message", "thread_broadcast", "reply_broadcast", "file_share", "file_comment"]
+    [None, "bot_message", "me_message", "thread_broadcast", "reply_broadcast", "file_share"]
 )
 """Subtypes of what people and bots write; all others are lines of the app."""
 
 _NAMES: Final = ("profile/display_name", "profile/real_name", "real_name", "name")
 """Places of a person's names, first the one that Slack shows."""
 
+_SHOWN: Final = tuple(
+    f"{who}_profile/{name}" for who in ("user", "bot") for name in ("display_name", "real_name", "name")
+)
+"""Places of names in a message."""
+
 
 @dataclass
 class _Directory:
-    """Names of people and channels by their ids, and ids of channels by the names of their folders."""
+    """Names of people and channels by their ids, and chats by the names of their folders."""
 
     people: dict[str, str] = field(default_factory=dict)
     channels: dict[str, str] = field(default_factory=dict)
-    folders: dict[str, str] = field(default_factory=dict)
-    unnamed: set[str] = field(default_factory=set)
+    chats: dict[str, Chat] = field(default_factory=dict)
 
 
 def _find(opened: Opened) -> list[str]:
@@ -78,100 +84,81 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
     directory = _Directory()
     for name in found:
         path = PurePosixPath(name)
+        folder = path.parent.name.encode("utf-8", "backslashreplace").decode()
+        chat = directory.chats.get(folder) or Chat(f"slack/{folder}", name_chat(None, folder))
+        # The folder of a chat that no list names may be made of people's names, which a reason must not hold.
+        channel = f"{chat.key.removeprefix('slack/')}/" if folder in directory.chats else ""
         if path.name in (_PEOPLE, *_CHANNELS):
-            place, rest = path.name, "ids that are listed after this place stay without a name"
             read = partial(_read_entry, kind=path.name, directory=directory)
         else:
-            folder = path.parent.name.encode("utf-8", "backslashreplace").decode()
-            channel = directory.folders.get(folder, folder)
-            # The folder of a chat that no list names may be made of people's names, which a reason must not hold.
-            is_listed = channel in directory.unnamed or channel in directory.channels
-            place = f"{channel}/{path.name}" if is_listed else f"{path.name} of a chat that no list names"
-            rest = "the rest of this day was not read"
-            read = partial(_read_record, chat=f"slack/{channel}", directory=directory)
-            title = None if channel in directory.unnamed else directory.channels.get(channel)
-            yield Chat(f"slack/{channel}", name_chat(title, channel))
+            yield chat
+            read = partial(_read_record, chat=chat.key, directory=directory)
         try:
             with opened.open(name) as file:
                 # Each value counts, since one that stands in no list is a record that cannot be read.
                 records = (value for _, value in stream_json(file, {"item"}))
-                yield from read_each(records, read, place=place)
+                yield from read_each(records, read, place=f"{channel}{path.name}")
         except BrokenJsonError as error:
-            yield Unread(f"{place}: {error}; {rest}")
+            yield Unread(f"{channel}{path.name}: {error}; the rest of this file was not read")
 
 
 def _read_entry(record: Mapping[str, Any], kind: str, directory: _Directory) -> Iterator[Item]:
     """Read an entry of a list of people or chats into the directory."""
-    identifier = find_text(record, "id")
-    if identifier is None:
-        raise ValueError("the entry has no id")
+    identifier, name = require_text(record, "id"), find_text(record, "name")
     if kind == _PEOPLE:
         names = [*dict.fromkeys(name.strip() for path in _NAMES if (name := find_text(record, path)))]
         directory.people[identifier] = names[0] if names else identifier
         yield Person(directory.people[identifier], tuple(names[1:]), identifier)
-    elif name := find_text(record, "name"):
-        directory.folders[name] = identifier
+        return
+    if name:
         directory.channels[identifier] = name
-    if kind in _UNNAMED:
-        directory.unnamed.add(identifier)
+    title = None if kind in _UNNAMED else name
+    directory.chats[name or identifier] = Chat(f"slack/{identifier}", name_chat(title, identifier))
 
 
 def _read_record(record: Mapping[str, Any], chat: str, directory: _Directory) -> Iterator[Item]:
     if record.get("type") != "message":
         raise ValueError("the record is no message")
-    subtype = record.get("subtype")
-    if not isinstance(subtype, str | None):
-        raise ValueError("the subtype is not text")  # noqa: TRY004 - the value is data of the file
+    if record.get("subtype") in ("message_changed", "message_replied"):
+        record = find_object(record, "message") or record
+    subtype, key, edited = (
+        find_text(record, "subtype"),
+        find_text(record, "ts"),
+        find_text(record, "edited/ts"),
+    )
     if subtype == "message_deleted":
-        yield Deleted(chat, _read_key(record.get("deleted_ts")))
+        key = find_text(record, "deleted_ts")
+        _read_time(key)
+        yield Deleted(chat, str(key))
         return
-    if subtype in ("message_changed", "message_replied") and isinstance(record.get("message"), dict):
-        yield from _read_record({**record["message"], "type": "message"}, chat, directory)
-        return
-    key, thread, edited = _read_key(record.get("ts")), record.get("thread_ts"), record.get("edited")
-    by_person = subtype in _BY_PEOPLE
+    by_person, thread = subtype in _BY_PEOPLE, find_text(record, "thread_ts")
     text = read_markup(read_words(record), directory.people, directory.channels)
-    has_files = any(record.get(name) for name in ("files", "file"))
     yield ChatMessage(
         sent=_read_time(key),
         author=_read_author(record, directory) if by_person or subtype == "tombstone" else None,
-        author_id=user if isinstance(user := record.get("user"), str) else None,
+        author_id=find_text(record, "user"),
         text=text or None,
-        kind="system" if not by_person else "media" if has_files or not text else "message",
+        kind="system" if not by_person else "media" if record.get("files") or not text else "message",
         chat=chat,
         key=key,
-        reply_to=thread if isinstance(thread, str) and thread != key else None,
+        reply_to=thread if thread != key else None,
         reactions=count_reactions(record, lambda one: (name := find_text(one, "name")) and f":{name}:"),
-        is_edited=isinstance(edited, dict),
-        edited=_read_time(_read_key(edited.get("ts"))) if isinstance(edited, dict) else None,
+        edited=_read_time(edited) if edited else None,
     )
 
 
-def _read_key(value: Any) -> str:
-    """Check the time that is a message's id in its channel."""
-    if not isinstance(value, str) or not _TIME.fullmatch(value):
+def _read_time(key: str | None) -> datetime:
+    """Return the time that is a message's id in its channel."""
+    found = _TIME.fullmatch(key or "")
+    if found is None:
         raise ValueError("the timestamp (ts) is not seconds and microseconds since 1970")
-    return value
-
-
-def _read_time(key: str) -> datetime:
-    seconds, _, fraction = key.partition(".")
-    return _EPOCH + timedelta(seconds=int(seconds), microseconds=int(fraction.ljust(6, "0")))
+    return _EPOCH + timedelta(seconds=int(found[1]), microseconds=int(found[2].ljust(6, "0")))
 
 
 def _read_author(record: Mapping[str, Any], directory: _Directory) -> str:
     """Return the name of the person or bot; an id that no list names is the name."""
-    user = find_text(record, "user", "comment/user") or ""
-    profiles = (
-        f"{profile}/{name}"
-        for profile in ("user_profile", "bot_profile")
-        for name in ("display_name", "real_name", "name")
-    )
-    author = directory.people.get(user) or find_text(record, *profiles) or find_text(record, "username")
-    author = author or user or find_text(record, "bot_id")
-    if author is None:
-        raise ValueError("there is no author")
-    return author
+    user = find_text(record, "user") or ""
+    return directory.people.get(user) or require_text(record, *_SHOWN, "username", "user", "bot_id")
 
 
 _MARKUP: Final = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")

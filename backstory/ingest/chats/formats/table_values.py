@@ -9,8 +9,8 @@ from typing import Final
 from backstory.base.errors import InputError
 
 _NUMBER: Final = re.compile(r"\d{1,20}(?:\.\d+)?(?:e\+\d\d)?")
-_DIGITS: Final = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-"""Dates that are written as one number, by its length."""
+_DATES: Final = ((1.9e13, 2.1e13, "%Y%m%d%H%M%S"), (1.9e11, 2.1e11, "%Y%m%d%H%M"), (1.9e7, 2.1e7, "%Y%m%d"))
+"""Ranges of numbers whose digits are a date of the years from 1900 to 2099."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = ((1e8, 4.1e9, 1e6), (1e11, 4.1e12, 1e3), (1e14, 4.1e15, 1.0), (1e17, 4.1e18, 1e-3))
@@ -34,7 +34,7 @@ def read_timestamp(value: object) -> datetime:
     if value is None or value == "":
         raise InputError("there is no timestamp", code="no_timestamp")
     try:
-        moment = value if isinstance(value, datetime) else _parse(str(value).strip())
+        moment = _read_moment(value)
         moment = moment.astimezone(UTC) if moment.tzinfo else moment
         if not _YEARS[0] <= moment.year < _YEARS[1]:
             raise ValueError
@@ -47,19 +47,26 @@ def read_timestamp(value: object) -> datetime:
     return moment
 
 
-def _parse(text: str) -> datetime:
-    if not _NUMBER.fullmatch(text):
+def _read_moment(value: object) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, str):
+        text = value.strip()
+        if _NUMBER.fullmatch(text):
+            return _read_moment(float(text))
         if text[:9].isdigit():  # Python takes the ninth digit for what parts date and time
             raise ValueError
         return datetime.fromisoformat(text)
-    if len(text) in _DIGITS and text[:2] in ("19", "20"):
-        return datetime.strptime(text, _DIGITS[len(text)])
-    number = float(text)
-    if _SHEET_DAYS[0] <= number < _SHEET_DAYS[1]:
-        return _FIRST_SHEET_DAY + timedelta(seconds=round(number * 86_400))
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError  # noqa: TRY004 - the value is data of the file
+    for least, most, form in _DATES:
+        if least <= value < most:
+            return datetime.strptime(str(int(value)), form)
     for least, most, unit in _UNITS:
-        if least <= number < most:
-            return _EPOCH + timedelta(microseconds=round(number * unit))
+        if least <= value < most:
+            return _EPOCH + timedelta(microseconds=round(value * unit))
+    if _SHEET_DAYS[0] <= value < _SHEET_DAYS[1]:
+        return _FIRST_SHEET_DAY + timedelta(seconds=round(value * 86_400))
     raise ValueError
 
 

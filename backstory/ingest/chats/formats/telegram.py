@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import IO, Any, Final
 
@@ -18,6 +19,7 @@ from backstory.ingest.chats.json_stream import (
     find_object,
     find_text,
     list_objects,
+    read_poll,
     stream_json,
 )
 from backstory.ingest.chats.opened import make_json_format
@@ -44,13 +46,13 @@ _MEDIA: Final = (
 )  # fmt: skip
 
 
+@dataclass
 class _ChatState:
     """The chat whose messages are being read, with the keys and counts by which its messages are numbered."""
 
-    def __init__(self) -> None:
-        self.head: dict[str, Any] = {}
-        self.keys: dict[int, str] = {}
-        self.counts: Counter[str] = Counter()
+    head: dict[str, Any] = field(default_factory=dict)
+    keys: dict[int, str] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
 
     @property
     def chat(self) -> Chat | None:
@@ -87,7 +89,7 @@ def _read(files: Iterator[IO[bytes]]) -> Iterator[Item]:
         state = _ChatState()
         chat: Chat | None = None
         for path, value in stream_json(file, _RECORDS):
-            place, _, field = path.rpartition(".")
+            place, _, name = path.rpartition(".")
             if path in _RECORDS:
                 if chat is None and (chat := state.chat) is not None:
                     yield chat
@@ -96,65 +98,47 @@ def _read(files: Iterator[IO[bytes]]) -> Iterator[Item]:
                 )
             elif value is OPENED and path in ("", *_LISTS):
                 state, chat = _ChatState(), None
-            elif place in ("", *_LISTS) and field in ("name", "type", "id"):
-                state.head[field] = value
+            elif place in ("", *_LISTS) and name in ("name", "type", "id"):
+                state.head[name] = value
 
 
 def _read_message(record: Mapping[str, Any], state: _ChatState, chat: str | None) -> Iterator[Item]:
-    kind = record.get("type")
-    if kind not in ("message", "service"):
+    if record.get("type") not in ("message", "service"):
         raise ValueError("the record is neither a message nor a service message")
     sent = _read_time(record, "date")
     key, reply_to = state.number(record) if chat else (None, None)
-    if kind == "service":
-        action = str(record.get("action") or "event").replace("_", " ")
-        message = ChatMessage(sent, None, action, "system", chat=chat, key=key)
-    else:
-        author, text = find_text(record, "from", "from_id"), _read_text(record)
-        if author is None:
-            raise ValueError("there is no author")
-        is_media = any(name in record for name in _MEDIA) or not text
-        is_edited = "edited" in record or "edited_unixtime" in record
-        message = ChatMessage(
-            sent=sent,
-            author=author,
-            author_id=find_text(record, "from_id"),
-            text=text or None,
-            kind="media" if is_media else "message",
-            chat=chat,
-            key=key,
-            reply_to=reply_to,
-            reactions=count_reactions(record, lambda one: find_text(one, "emoji") or f":{one.get('type')}:"),
-            is_edited=is_edited,
-            edited=_read_time(record, "edited") if is_edited else None,
-        )
     yield from map(Person, _list_people(record))
-    yield message
+    if record["type"] == "service":
+        action = str(record.get("action") or "event").replace("_", " ")
+        yield ChatMessage(sent, None, action, "system", chat=chat, key=key)
+        return
+    text = _read_text(record)
+    yield ChatMessage(
+        sent=sent,
+        author=find_text(record, "from", "from_id"),
+        author_id=find_text(record, "from_id"),
+        text=text or None,
+        kind="media" if any(name in record for name in _MEDIA) or not text else "message",
+        chat=chat,
+        key=key,
+        reply_to=reply_to,
+        reactions=count_reactions(record, lambda one: find_text(one, "emoji") or f":{one.get('type')}:"),
+        edited=_read_time(record, "edited") if "edited" in record or "edited_unixtime" in record else None,
+    )
 
 
-def _read_time(record: Mapping[str, Any], field: str) -> datetime:
+def _read_time(record: Mapping[str, Any], name: str) -> datetime:
     """Read the exact time if there is one, else the time on the clock of the computer that exported the chat."""
-    exact = record.get(f"{field}_unixtime")
-    if exact is None:
-        return read_timestamp(record.get(field))
-    try:
-        return datetime.fromtimestamp(int(exact), UTC)
-    except (TypeError, ValueError, OverflowError, OSError) as error:
-        raise ValueError("the timestamp is not a number of seconds since 1970") from error
+    return read_timestamp(record.get(f"{name}_unixtime") or record.get(name))
 
 
 def _read_text(record: Mapping[str, Any]) -> str:
-    """Return the text, and what stands in the fields of a poll, a list of tasks, a place, a contact, or a game."""
+    """Return the text, and what stands in the fields of a poll, a list of tasks, a place, or a contact."""
     written = record.get("text", "")
-    lines = ["".join(map(_read_part, written if isinstance(written, list) else [written]))]
-    for place, title in (("poll", "question"), ("todo_list", "title")):
-        lines.append(_read_part(find(record, f"{place}/{title}") or ""))
-        points = list_objects(record, f"{place}/answers")
-        lines += [f"- {_read_part(point.get('text', ''))}" for point in points]
-    invoice = ("invoice_information/title", "invoice_information/description")
-    fields = [find_text(record, path) for path in ("place_name", "address", "game_title", *invoice)]
-    fields.insert(2, _name_contact(record))
-    return "\n".join(filter(None, [*lines, *fields]))
+    said = "".join(map(_read_part, written if isinstance(written, list) else [written]))
+    place = (find_text(record, "place_name"), find_text(record, "address"), _name_contact(record))
+    polls = (read_poll(record.get("poll")), read_poll(record.get("todo_list")))
+    return "\n".join(filter(None, [said, *polls, *place]))
 
 
 def _name_contact(record: Mapping[str, Any]) -> str:
@@ -167,9 +151,7 @@ def _read_part(part: Any) -> str:
     """Return a part of a text: text, or an object with a type and a text."""
     text = part.get("text") if isinstance(part, dict) else part
     if not isinstance(text, str):
-        raise ValueError(  # noqa: TRY004 - the value is data of the file
-            "a part of the text is neither text nor an object with a text"
-        )
+        raise ValueError("a part of the text is no text")  # noqa: TRY004 - the value is data of the file
     kind, link = find(part, "type"), find(part, "href")
     if kind == "mention_name":
         return f"@{text.removeprefix('@')}"
@@ -178,15 +160,14 @@ def _read_part(part: Any) -> str:
 
 def _list_people(record: Mapping[str, Any]) -> Iterator[str]:
     """List the names of people in a message beside its author's: mentioned, added, and forwarded from."""
-    mentions = (
-        part for part in list_objects(record, "text") if part.get("type") in ("mention", "mention_name")
-    )
+    parts = list_objects(record, "text")
+    mentioned = (part.get("text") for part in parts if part.get("type") in ("mention", "mention_name"))
     members = record.get("members")
     # The name of a channel is often the subject of its messages, which must stay in the texts.
     roles = (role for role in ("actor", "forwarded_from") if str(record.get(f"{role}_id")).startswith("user"))
-    names: list[Any] = [str(part.get("text")).removeprefix("@") for part in mentions]
-    names += [*(members if isinstance(members, list) else []), _name_contact(record), *map(record.get, roles)]
-    yield from (name for name in names if isinstance(name, str) and name.strip())
+    names = [*mentioned, *(members if isinstance(members, list) else []), *map(record.get, roles)]
+    said = (name.removeprefix("@") for name in (*names, _name_contact(record)) if isinstance(name, str))
+    yield from filter(str.strip, said)
 
 
 TELEGRAM: Final = make_json_format("telegram", _MARKS, _read, _FILE)
