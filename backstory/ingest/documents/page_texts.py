@@ -20,9 +20,7 @@ _BREAK_MARKS: Final = "\x02\ufffe"
 """What PDFium writes for a hyphen at the end of a line, in place of the hyphen and of the end of the line."""
 _UNWRITTEN: Final = re.compile(r"[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f\ufeff\uffff\ufdd0-\ufdef\ud800-\udfff]")
 """Control characters, what is no character, and halves of characters."""
-_FORMS: Final = re.compile(
-    r"[\ufb00-\ufb06\ufb13-\ufb17\ufb1d-\ufbb1\ufbd3-\ufd3d\ufd50-\ufdc7\ufdf0-\ufdfc\ufe70-\ufefc]"
-)
+_FORMS: Final = re.compile(r"[\ufb00-\ufdfc\ufe70-\ufefc]")
 """Ligatures (``ﬁ``) and letters by their shape in a word (Hebrew, Arabic), which no one types."""
 _BROKEN: Final = re.compile(r"(\S*?)(\w+)(?:[\x02\ufffe]\n?|([-\u2010\u00ad])[ ]*\n)[ ]*(\w+)")
 _COMPOUND: Final = re.compile(r"\w+-\w+")

@@ -41,6 +41,9 @@ _LITTLE_CONFIDENCE: Final = 0.6
 """Below this mean confidence a recognised page is named, because many of its words are wrong."""
 _MOST_PAGES: Final = 500
 """Pages that are recognised in one file; each takes seconds."""
+_UNTRIED: Final = (
+    f"at most {_MOST_PAGES} are recognised, and none after one that takes too long; split the file"
+)
 _BYTES_OF_PICTURE: Final = 10 << 20
 """What a page adds to the size of a file, by which its time is limited: the picture of it that is drawn."""
 _SCREEN_DPI, _SCREEN_PIXELS = 110, 4_000_000
@@ -61,13 +64,20 @@ _WORD: Final = "5"
 logger = logging.getLogger(__name__)
 
 
-@dataclass
+@dataclass(frozen=True)
+class RecognisedPage:
+    """The text of one page, blank if there is none, and the mean confidence of its words, 0 to 1."""
+
+    text: str
+    confidence: float | None
+
+
+@dataclass(frozen=True)
 class Recognition:
-    """The text of pages by their numbers, why others have none, and why no further page was tried."""
+    """The text of pages by their numbers, and why others have none."""
 
     pages: dict[int, list[RecognisedPage]] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
-    obstacle: str | None = None
 
 
 def read_pages(format_name: str, content: bytes) -> PagedFile:
@@ -85,7 +95,8 @@ def read_pages(format_name: str, content: bytes) -> PagedFile:
 
 
 def _read_typed(format_name: str, content: bytes, _: str) -> ParsedDocument:
-    return compose_document(read_pages(format_name, content), Recognition(obstacle=INSTALL))
+    paged = read_pages(format_name, content)
+    return compose_document(paged, Recognition(failures=dict.fromkeys(paged.pictures, INSTALL)), "needs_ocr")
 
 
 PDF: Final = DocumentFormat("pdf", "PDF", frozenset({".pdf"}), partial(_read_typed, "pdf"), None)
@@ -104,22 +115,22 @@ def read_paged(
 ) -> ParsedDocument:
     """Read a file of pages within the limits, which apply to its text, and then to all images in it."""
     paged = call_limited(read_pages, format_name, content, limits=limits)
-    found = Recognition()
-    if paged.pictures:
-        tesseract = choose_tesseract(settings)
-        if isinstance(tesseract, str):
-            return compose_document(paged, Recognition(obstacle=tesseract))
-        tried = paged.pictures[:_MOST_PAGES]
-        means = (tesseract.program, settings.ocr_languages, limits)
-        size = len(content) + len(tried) * _BYTES_OF_PICTURE
-        try:
-            found = call_limited(recognise, format_name, content, tried, *means, limits=limits, size=size)
-        except ReadError as error:
-            found.failures = dict.fromkeys(tried, str(error))
-        if len(paged.pictures) > _MOST_PAGES:
-            found.obstacle = f"{_MOST_PAGES} pages of one file are recognised; split the file"
-        log_event(logger, "recognised", pages=len(found.pages), failed=len(found.failures), uri=uri)
-    return compose_document(paged, found)
+    if not paged.pictures:
+        return compose_document(paged, Recognition())
+    tesseract = choose_tesseract(settings)
+    if isinstance(tesseract, str):
+        failures = dict.fromkeys(paged.pictures, tesseract)
+        return compose_document(paged, Recognition(failures=failures), "needs_ocr")
+    tried = paged.pictures[:_MOST_PAGES]
+    means = (tesseract.program, settings.ocr_languages, limits)
+    size = len(content) + len(tried) * _BYTES_OF_PICTURE
+    try:
+        found = call_limited(recognise, format_name, content, tried, *means, limits=limits, size=size)
+    except ReadError as error:
+        found = Recognition(failures=dict.fromkeys(tried, str(error)))
+    log_event(logger, "recognised", pages=len(found.pages), failed=len(found.failures), uri=uri)
+    untried = {page: _UNTRIED for page in paged.pictures if page not in found.pages}
+    return compose_document(paged, Recognition(found.pages, untried | found.failures))
 
 
 def recognise(
@@ -140,7 +151,6 @@ def recognise(
         except ReadError as error:
             found.failures[page] = str(error)
             if error.code == "too_slow":  # others may, too, each for a minute
-                found.obstacle = f"page {page} exceeds a limit, and Backstory did not try these"
                 break
     return found
 
@@ -158,23 +168,21 @@ def draw_picture(content: bytes, page: int, dpi: int, most_pixels: int, is_grey:
     return draw_pdf(content, page, dpi, most_pixels, is_grey=is_grey)
 
 
-def compose_document(paged: PagedFile, found: Recognition) -> ParsedDocument:
-    """Put the pages together; raise ``ReadError`` if none holds text that could be read or recognised here."""
+def compose_document(paged: PagedFile, found: Recognition, code: str = "damaged_file") -> ParsedDocument:
+    """Put the pages together; raise ``ReadError`` if none holds text that could be read or recognised here.
+
+    ``code``: that of the error if there is text that is not read.
+    """
     pages = [
         page
         for number, text in enumerate(paged.texts, 1)
         for page in found.pages.get(number, [RecognisedPage(text, None)])
     ]
     texts = [page.text for page in pages]
-    waiting = [page for page in paged.pictures if page not in found.pages and page not in found.failures]
     unread = list(paged.notes)
-    if waiting:
-        unread.append(
-            f"{list_pages(waiting)} {inflect(len(waiting), 'holds', 'hold')} only images; {found.obstacle}"
-        )
-    for reason in sorted(set(found.failures.values())):
+    for reason in dict.fromkeys(found.failures.values()):
         failed = [page for page, why in found.failures.items() if why == reason]
-        unread.append(f"the text of {list_pages(failed)} cannot be recognised: {reason}")
+        unread.append(f"{list_pages(failed)} {inflect(len(failed), 'holds', 'hold')} only images; {reason}")
     sure = [1 if page.confidence is None else page.confidence for page in pages]
     unsure = [place for place, confidence in enumerate(sure, 1) if confidence < _LITTLE_CONFIDENCE]
     if unsure:
@@ -183,7 +191,6 @@ def compose_document(paged: PagedFile, found: Recognition) -> ParsedDocument:
             "may be wrong; scan with 300 dpi, or name the languages in `documents.ocr_languages`"
         )
     if not "".join(texts).strip():
-        code = "needs_ocr" if waiting and not found.failures else "damaged_file"
         blank = (
             WORDLESS if paged.pictures else "all its pages are blank; put text into it, or remove the file"
         )
@@ -197,14 +204,6 @@ def compose_document(paged: PagedFile, found: Recognition) -> ParsedDocument:
         confidences=tuple(page.confidence for page in pages) if found.pages else (),
         unread="; ".join(unread) or None,
     )
-
-
-@dataclass(frozen=True)
-class RecognisedPage:
-    """The text of one page, blank if there is none, and the mean confidence of its words, 0 to 1."""
-
-    text: str
-    confidence: float | None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from backstory.ingest.documents.folder import DocumentRead
-from backstory.ingest.documents.pages import INSTALL, RecognisedPage, choose_tesseract, parse_pages
+from backstory.ingest.documents.pages import INSTALL, RecognisedPage, parse_pages
 from backstory.ingest.documents.reader import READERS, read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.document_files import Write, make_writer, read_documents, states
@@ -66,20 +66,35 @@ def test_scans_and_images_are_read(write: Write) -> None:
     assert states(read)["posts/blank.png"][0] == "empty"
 
 
-def test_without_tesseract_the_install_line_is_given(write: Write, no_tesseract: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "settings", "reason"),
+    [
+        (None, DEFAULTS, INSTALL),
+        ("exit 1", DEFAULTS, INSTALL),
+        ("exit 1", DocumentSettings(ocr="off"), "set `documents: {ocr: auto}`"),
+        (
+            LANGUAGES,
+            DocumentSettings(ocr_languages=("eng", "deu", "chi_sim")),
+            "Tesseract lacks deu, chi_sim (`documents.ocr_languages`); install it by `apt install tesseract-ocr-deu ",
+        ),
+    ],
+    ids=["absent", "broken", "off", "languages"],
+)
+def test_why_no_text_is_recognised_is_said(
+    write: Write, no_tesseract: Path, script: str | None, settings: DocumentSettings, reason: str
+) -> None:
+    if script is not None:
+        put_program(no_tesseract, script)
     files = {
         "scan.pdf": make_scan([None], *LINES),
         "photo.png": make_png("A"),
         "text.pdf": make_pdf([write_lines("A")]),
     }
-    told = states(read_documents(write(files), DEFAULTS))
-    line = (
-        "page 1 holds only images; install Tesseract to have their text recognised: `apt install tesseract-ocr` "
-        "(Debian, Ubuntu) or `brew install tesseract` (macOS)"
-    )
-    assert told["posts/scan.pdf"] == told["posts/photo.png"] == ("needs_ocr", line)
+    told = states(read_documents(write(files), settings))
+    assert told["posts/scan.pdf"] == told["posts/photo.png"]
+    assert told["posts/scan.pdf"][0] == "needs_ocr"
+    assert str(told["posts/scan.pdf"][1]).startswith(f"page 1 holds only images; {reason}")
     assert told["posts/text.pdf"][0] == "read"
-    assert not any(no_tesseract.iterdir())
 
 
 @needs_tesseract
@@ -111,24 +126,6 @@ def test_an_unchanged_image_that_is_not_recognised_any_more_is_not_said_to_be_se
     assert states(off) == states(read_documents(folder, DocumentSettings(ocr="off")))
 
 
-def test_recognition_can_be_switched_off(write: Write, no_tesseract: Path) -> None:
-    put_program(no_tesseract, "exit 1")
-    read = read_documents(write({"photo.png": make_png("A")}), DocumentSettings(ocr="off"))
-    assert states(read)["posts/photo.png"] == (
-        "needs_ocr",
-        "page 1 holds only images; set `documents: {ocr: auto}` to have their text recognised",
-    )
-
-
-def test_a_language_that_is_lacking_is_named(write: Write, no_tesseract: Path) -> None:
-    put_program(no_tesseract, LANGUAGES)
-    settings = DocumentSettings(ocr_languages=("eng", "deu", "chi_sim"))
-    status, reason = states(read_documents(write({"photo.png": make_png("A")}), settings))["posts/photo.png"]
-    assert status == "needs_ocr"
-    assert "Tesseract lacks deu, chi_sim (`documents.ocr_languages`)" in str(reason)
-    assert "`apt install tesseract-ocr-deu tesseract-ocr-chi-sim`" in str(reason)
-
-
 @pytest.mark.parametrize("name", ["--version", "../eng", "eng+deu", ""])
 def test_a_name_that_is_no_language_is_refused(name: str) -> None:
     with pytest.raises(ValidationError) as raised:
@@ -157,7 +154,7 @@ def test_whatever_ends_tesseract_costs_one_page(
     document = read_document(PDF, mixed, "mixed.pdf", settings)
     assert document is not None
     assert (document.text, document.confidences) == ("Typed\n\n", ())
-    assert re.match(f"the text of page 2 cannot be recognised: .*{reason}", document.unread or "")
+    assert re.match(f"page 2 holds only images; .*{reason}", document.unread or "")
     read = read_documents(write({"mixed.pdf": mixed, "photo.png": make_png("A")}), settings)
     assert states(read)["posts/photo.png"][0] == "failed"
     assert texts(read) == {"mixed.pdf": "Typed\n\n"}
@@ -180,19 +177,15 @@ def test_a_photograph_without_text_is_looked_at_once(
 def test_a_page_that_exceeded_a_limit_is_tried_again_with_another(write: Write, no_tesseract: Path) -> None:
     script = "echo x; while :; do :; done"
     put_program(no_tesseract, f"{LANGUAGES}\n{script}")
-    folder = write({"mixed.pdf": make_scan([write_lines("Typed"), None], "A")})
+    folder = write({"mixed.pdf": make_scan([write_lines("Typed"), None, None], "A")})
     first = read_documents(folder, DocumentSettings(read_seconds=1))
+    assert "page 3 holds only images; at most 500" in str(states(first)["posts/mixed.pdf"][1])
     # A shell that reads the picture itself takes it byte by byte, for seconds.
     put_program(no_tesseract, f"{LANGUAGES}\n/bin/cat >/dev/null\nprintf '{HEADER}\\n'")
     same = read_again(folder, DocumentSettings(read_seconds=1), first)
     more = read_again(folder, DocumentSettings(read_seconds=20), first)
-    assert "cannot be recognised" in str(states(same)["posts/mixed.pdf"][1])
-    assert "cannot be recognised" not in str(states(more)["posts/mixed.pdf"][1])
-
-
-def test_an_installed_tesseract_that_does_not_run_is_none(no_tesseract: Path) -> None:
-    put_program(no_tesseract, "exit 1")
-    assert choose_tesseract(DEFAULTS) == INSTALL
+    assert "page 2 holds only images" in str(states(same)["posts/mixed.pdf"][1])
+    assert "only images" not in str(states(more)["posts/mixed.pdf"][1])
 
 
 def test_the_table_of_tesseract_is_read() -> None:

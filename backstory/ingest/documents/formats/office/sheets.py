@@ -156,7 +156,9 @@ def show_number(number: float, code: str) -> str | None:
     if (elapsed := _ELAPSED.fullmatch(section)) is not None:
         return _write_elapsed(value, elapsed)
     if _CODE.fullmatch(section) and value >= 0 and value == int(value):
-        return _fill(int(value), section.replace("\\", ""))
+        digits = reversed(str(int(value)))  # they fill the code from its end; those beyond it stand in front
+        filled = re.sub("0", lambda _: next(digits, "0"), section.replace("\\", "")[::-1])
+        return (filled + "".join(digits))[::-1]
     if (found := _NUMBER.fullmatch(section)) is None:
         return None
     before, after = (_LITERAL.sub(r"\1\2", beside) for beside in (found[1], found[5]))
@@ -170,14 +172,6 @@ def _write_digits(value: float, whole: str, fraction: str) -> str:
     decimals = decimals[:least] + decimals[least:].rstrip("0")
     filled = integer if "," in whole else integer.zfill(whole.count("0"))
     return f"{'-' if value < 0 else ''}{filled}{'.' if decimals else ''}{decimals}"
-
-
-def _fill(value: int, pattern: str) -> str:
-    """Put the digits into a code such as ``000-00-0000``; digits beyond it stand in front."""
-    digits = str(value).zfill(pattern.count("0"))
-    extra = len(digits) - pattern.count("0")
-    remaining = iter(digits[extra:])
-    return digits[:extra] + "".join(next(remaining) if sign == "0" else sign for sign in pattern)
 
 
 def _write_elapsed(days: float, found: re.Match[str]) -> str:

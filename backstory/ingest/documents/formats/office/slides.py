@@ -12,12 +12,7 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from backstory.ingest.documents.formats.html import convert_html
-from backstory.ingest.documents.formats.office.package import (
-    Package,
-    compose_document,
-    damaged,
-    open_package,
-)
+from backstory.ingest.documents.formats.office.package import compose_document, damaged, open_package
 from backstory.ingest.documents.formats.properties import read_attribute
 from backstory.ingest.documents.formats.texts import keep_line
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
@@ -37,15 +32,12 @@ def read_slides(content: bytes, _: str) -> ParsedDocument:
         relation = read_attribute(entry, "id")
         if relation not in related:
             raise damaged("it names a slide that it does not hold")
-        slides.append(_read_slide(package, related[relation][1]))
+        name = related[relation][1]
+        notes = dict(package.list_related(name).values()).get("notesSlide", "")
+        spoken = _write_slide(package.parse(notes, is_optional=True))
+        blocks = [_write_slide(package.parse(name)), f"Notes:\n\n{spoken}" if spoken else ""]
+        slides.append("\n\n".join(filter(None, blocks)))
     return compose_document(package, slides, "page")
-
-
-def _read_slide(package: Package, name: str) -> str:
-    notes = dict(package.list_related(name).values()).get("notesSlide", "")
-    spoken = _write_slide(package.parse(notes, is_optional=True))
-    text = _write_slide(package.parse(name))
-    return "\n\n".join(filter(None, [text, f"Notes:\n\n{spoken}" if spoken else ""]))
 
 
 def _write_slide(slide: Element) -> str:
