@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -13,7 +13,6 @@ HEAD_BYTES: Final = 512
 """Number of bytes at the beginning of a file that are examined."""
 
 _ZIP: Final = b"PK\x03\x04"
-_OFFICE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _MAGIC: Final = (
     (b"%PDF-", "a PDF file"),
     (b"\x89PNG\r\n\x1a\n", "an image (PNG)"),
@@ -29,64 +28,36 @@ _MAGIC: Final = (
     (b"SQLite format 3\0", "a database (SQLite)"),
     (b"PAR1", "a data file (Parquet)"),
     (b"{\\rtf", "a rich text file (RTF)"),
-    (_OFFICE, "a file of an old Microsoft Office"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a file of an old Microsoft Office"),
     (_ZIP, "an archive (ZIP)"),
 )
-"""First bytes of file types; the last two belong to several types, which the file name suffix distinguishes."""
+"""First bytes of file types; the last two belong to several types."""
 
 _SENT_IN_CHATS: Final = {
     "a PDF file": ".pdf",
     "a contact card": ".vcf",
     "a program": ".apk .exe .dmg",
-    "a Word file": ".docx .docm .dotx",
-    "a file of Pages": ".pages",
-    "a Word file of before 2007 (save it as DOCX)": ".doc .dot",
-    "a spreadsheet": ".xlsx .xlsm .ods .numbers",
-    "a spreadsheet of before 2007 (save it as XLSX)": ".xls .xlt",
-    "a spreadsheet in Excel's binary format (save it as XLSX)": ".xlsb",
-    "a presentation": ".pptx .odp .key",
-    "a presentation of before 2007 (save it as PPTX)": ".ppt .pps",
-    "an OpenDocument text": ".odt",
-    "a rich text file (RTF)": ".rtf",
+    "a document of an office program": (
+        ".docx .docm .dotx .doc .dot .odt .pages .rtf .xlsx .xlsm .xlsb .xls .xlt .ods .numbers .pptx .ppt .pps .odp"
+        " .key"
+    ),
     "an e-book": ".epub .mobi .azw3",
     "an image": ".png .jpg .jpeg .gif .webp .svg .tif .tiff .bmp .heic .heif .avif .ico",
     "a sound file": ".mp3 .m4a .wav .ogg .oga .opus .flac .aac .amr .caf .wma",
     "a video": ".mp4 .m4v .mpg .mpeg .mov .mkv .webm .avi .3gp",
 }
 """Kinds that people send in chats; such a file is never opened as an export."""
-_NOT_READ: Final = {
-    "an archive": ".zip .tar .gz .tgz .7z .rar .bz2 .xz",
-    "a log": ".log",
-    "a text file (LaTeX)": ".tex",
-    "an MDX file": ".mdx",
-    "a canvas of Obsidian": ".canvas",
-    "a notebook": ".ipynb",
-    "a data file": ".yaml .yml .toml .xml .db .sqlite",
-    "an e-mail": ".eml .msg .mbox",
-    "program code": ".scss .cs .kt .php .swift .scala .lua .pl .r .sql",
-}
-"""Further kinds that no reader of documents reads."""
-
-
-def _by_suffix(kinds: Mapping[str, str]) -> dict[str, str]:
-    return {suffix: kind for kind, suffixes in kinds.items() for suffix in suffixes.split()}
-
-
-_SENT_KINDS: Final = _by_suffix(_SENT_IN_CHATS)
-_KINDS: Final = _SENT_KINDS | _by_suffix(_NOT_READ)
+_SENT_SUFFIXES: Final = {suffix: kind for kind, listed in _SENT_IN_CHATS.items() for suffix in listed.split()}
 
 
 def name_kind(uri: str, head: bytes) -> str:
-    """Return the kind of a file, by its first bytes, else by its suffix, such as ``a PDF file``."""
+    """Return the kind of a file by its first bytes, such as ``a PDF file``, else by the ending of its name."""
     suffix = PurePosixPath(uri).suffix.lower()
-    by_name = _KINDS.get(suffix)
-    by_content = name_binary_kind(head)
-    if by_content and not (by_name and head.startswith((_ZIP, _OFFICE))):
-        return by_content
-    unknown = (
-        f"a file of a kind that is not known ({suffix})" if suffix else "a file without an ending in its name"
+    kind = None if head.startswith(_ZIP) else name_binary_kind(head)
+    named = (
+        f"a file of a kind that is not read ({suffix})" if suffix else "a file without an ending in its name"
     )
-    return by_name or unknown
+    return kind or named
 
 
 def name_binary_kind(head: bytes) -> str | None:
@@ -100,7 +71,7 @@ def name_binary_kind(head: bytes) -> str | None:
 
 def kind_in_chats(name: str) -> str | None:
     """Return the kind of a file that people send in chats, by its name; None for any other file."""
-    return _SENT_KINDS.get(PurePosixPath(name).suffix.lower())
+    return _SENT_SUFFIXES.get(PurePosixPath(name).suffix.lower())
 
 
 _HEAD_OF_CHAT: Final = 65_536

@@ -40,6 +40,9 @@ _END: Final = struct.Struct("<4s8xII2x")
 _END_MARK: Final = b"PK\x05\x06"
 _MOST_COMMENT: Final = 1 << 16
 _ENCRYPTED: Final = 0x1
+_PROTECTED: Final = (
+    "this is protected by a password; unpack the archive with it, or save the file without one"
+)
 _reading: Final = threading.RLock()
 
 
@@ -58,7 +61,7 @@ def open_zip(file: IO[bytes], most_members: int, most_bytes: int) -> zipfile.Zip
         raise _name_damage("its end is missing")
     # The size of the listing decides how much memory it takes to read it.
     is_long = _END.unpack_from(tail, place)[1] > most_members * _BYTES_OF_MEMBER
-    with naming_damage():
+    with _naming_damage():
         archive = None if is_long else zipfile.ZipFile(file)
     if archive is None or len(archive.infolist()) > most_members:
         raise ReadError(f"the archive has more than {most_members:,} members; unpack it")
@@ -81,7 +84,7 @@ def _name_damage(problem: str) -> ReadError:
 
 
 @contextmanager
-def naming_damage() -> Iterator[None]:
+def _naming_damage() -> Iterator[None]:
     """Raise a ``ReadError`` in place of what the standard library raises for a damaged archive."""
     try:
         yield
@@ -113,21 +116,25 @@ def _find_problem(name: str, info: zipfile.ZipInfo) -> str | None:
         return "its name points outside the archive or cannot be displayed; rename it"
     if stat.S_ISLNK(info.external_attr >> 16):
         return "this is a link, and Backstory follows no links in archives; pack the file itself"
-    if is_encrypted(info):
-        return "this is protected by a password; unpack the archive with it, or save the file without one"
+    if info.flag_bits & _ENCRYPTED:
+        return _PROTECTED
     if info.file_size > 1 << 20 and info.file_size > MOST_RATIO * info.compress_size:
         return f"this would grow to more than {MOST_RATIO} times its packed size; unpack it if you trust it"
     return None
 
 
-def is_encrypted(info: zipfile.ZipInfo) -> bool:
-    """Return whether a member is protected by a password."""
-    return bool(info.flag_bits & _ENCRYPTED)
+@contextmanager
+def open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+    """Open a member; raise ``ReadError`` if it has a password, or is found to be damaged while it is read."""
+    if info.flag_bits & _ENCRYPTED:
+        raise ReadError(_PROTECTED, code="protected")
+    with _naming_damage(), archive.open(info) as member:
+        yield member
 
 
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, size: int = -1) -> bytes:
     """Read a member, or its first bytes; no more is unpacked than the archive says, whatever its data would give."""
-    with naming_damage(), archive.open(info) as member:
+    with open_member(archive, info) as member:
         content = member.read(size if size >= 0 else info.file_size)
     if size < 0 and len(content) < info.file_size:
         raise _name_damage("a member is cut off")

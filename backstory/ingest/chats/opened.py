@@ -20,7 +20,7 @@ from backstory.ingest.chats.items import Item
 from backstory.ingest.chats.json_stream import find_paths
 from backstory.ingest.chats.times import KNOWN_YEAR
 from backstory.ingest.text_lines import decode_head
-from backstory.ingest.zips import MAGIC, is_encrypted, naming_damage, open_zip
+from backstory.ingest.zips import MAGIC, open_member, open_zip
 from backstory.settings.inputs import ConversationSettings
 
 HEAD_BYTES: Final = 1 << 16
@@ -126,17 +126,14 @@ def open_parts(
             for info in archive.infolist()
             if _has_suffix(PurePosixPath(info.filename), (".json", ".mbox", ".txt"))
         }
-
-        @contextmanager
-        def unpack(part: str) -> Iterator[IO[bytes]]:
-            if is_encrypted(members[part]):
-                raise ReadError(
-                    "the archive has a password; unpack it and put its files here", code="protected"
-                )
-            with naming_damage(), archive.open(members[part]) as file:
-                yield file
-
-        yield Opened(sorted(members), unpack, source, settings, is_archive=True, latest_year=latest_year)
+        yield Opened(
+            sorted(members),
+            lambda part: open_member(archive, members[part]),
+            source,
+            settings,
+            is_archive=True,
+            latest_year=latest_year,
+        )
 
 
 def open_folder(folder: Path, source: str, settings: ConversationSettings, root: Path) -> Opened:

@@ -89,7 +89,7 @@ def read_listed_documents(
     files are parsed again. It raises ``ContractError`` if ``previous`` is not a table ``documents``.
     """
     started = time.perf_counter()
-    reading = name_reading(settings, readers, timezone)
+    reading = name_reading(settings, timezone)
     reader = _Reader(settings, readers, hashes, timezone)
     known = conform(previous, Documents) if previous is not None else pl.DataFrame(schema=Documents.schema)
     is_latest = pl.col("status").is_in(["ok", "error"])
@@ -130,11 +130,9 @@ def read_listed_documents(
     )
 
 
-def name_reading(
-    settings: DocumentSettings, readers: Sequence[DocumentFormat] = READERS, timezone: str = "UTC"
-) -> str:
+def name_reading(settings: DocumentSettings, timezone: str = "UTC") -> str:
     """Return an id of the settings, readers, extras and programs that affect parsing."""
-    formats = (reader.name for reader in readers)
+    formats = (reader.name for reader in READERS)
     of_sources = [f"{source.label} {source.kind} {source.tenant}" for source in settings.sources]
     stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources, *settings.secrets]
     extras = (f"{extra}={is_installed(extra)}" for extra in ("code", "office"))
@@ -157,19 +155,26 @@ class _Reader:
         ``latest``: the revision that an earlier reading of the same kind gave.
         """
         format_ = find_reader(file.uri, self.readers)
+        hashes = self.hashes if file.archive is None else None  # of a member, that of its archive counts
         draft = Outcome(file.uri, "ignored", DRAFT, format_)
         content: bytes | None = None
         try:
             if format_ is None:
                 return self._describe_foreign(file)
-            if latest is not None and _is_whole(latest) and self._is_unchanged(file, latest["content_hash"]):
-                self._use(file, latest["content_hash"])
+            if (
+                latest is not None
+                and _is_whole(latest)
+                and hashes is not None
+                and hashes.find(file.path) == latest["content_hash"]
+            ):
+                hashes.use(file, latest["content_hash"])
                 return describe_served(latest, format_)
             if "_drafts" in file.uri.split("/")[:-1] and not self.settings.drafts:  # as in Jekyll
                 return draft
             content = file.read(most_bytes=find_limits(self.settings).most_bytes)
             content_hash = hashlib.sha256(content).hexdigest()
-            self._use(file, content_hash)
+            if hashes is not None:
+                hashes.use(file, content_hash)
             same = latest if latest is not None and latest["content_hash"] == content_hash else None
             if same is not None and same["error"] == WORDLESS:
                 # Recognising nothing in a photograph again would take seconds.
@@ -195,16 +200,6 @@ class _Reader:
                 return draft
             return self._describe_failure(file, content, format_, error)
         return describe_served(same, format_)
-
-    def _use(self, file: ListedFile, content_hash: str) -> None:
-        """Note what was read of a file, so that its hash is that of no later content; a member has none of its own."""
-        if self.hashes is not None and file.archive is None:
-            self.hashes.use(file, content_hash)
-
-    def _is_unchanged(self, file: ListedFile, content_hash: str) -> bool:
-        return (
-            self.hashes is not None and file.archive is None and self.hashes.find(file.path) == content_hash
-        )
 
     def _describe_foreign(self, file: ListedFile) -> Outcome:
         kind, listed = name_kind(file.uri, file.read(HEAD_BYTES)), list_titles(self.readers)
@@ -243,11 +238,7 @@ class _Reader:
             published_at += JUST_AFTER
         if published_at is None:
             published_at, origin = stated.change
-        encoding = None
-        if content is not None and document is not None and format_.find_encoding is not None:
-            encoding = format_.find_encoding(content)
-        own_kind = self.settings.kind if file.kind is None else file.kind
-        own_tenant = self.settings.tenant if file.tenant is None else file.tenant
+        find_encoding = None if document is None else format_.find_encoding
         return {
             "document_id": document_id_of(file.uri),
             "revision": content_hash[:12] or _UNREADABLE,
@@ -257,12 +248,12 @@ class _Reader:
             "published_at": None if published_at is None else put_in_zone(published_at, self.timezone),
             "date_origin": None if published_at is None else origin,
             "tags": list(stated.tags),
-            "kind": stated.kind or own_kind,
-            "tenant": stated.tenant or own_tenant,
+            "kind": stated.kind or (self.settings.kind if file.kind is None else file.kind),
+            "tenant": stated.tenant or (self.settings.tenant if file.tenant is None else file.tenant),
             "conversation_id": stated.conversation if is_written(file.uri) else None,
             "format": format_.name,
             "size": None if content is None else len(content),
-            "encoding": encoding,
+            "encoding": None if find_encoding is None else find_encoding(content or b""),
             "page_starts": list(stated.page_starts),
             "confidences": list(stated.confidences),
             "chunker": None if document is None else stated.chunker,

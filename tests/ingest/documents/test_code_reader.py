@@ -7,7 +7,6 @@ import pytest
 from backstory.base import extras
 from backstory.ingest.documents.folder import name_reading
 from backstory.ingest.documents.formats.texts import CODE, MOST_CODE_CHARACTERS
-from backstory.ingest.documents.reader import READERS
 from backstory.settings.inputs import ChunkerName, DocumentSettings
 from backstory.text.chunking import code
 from backstory.text.chunking.code import CODE_LANGUAGES
@@ -29,7 +28,7 @@ def test_what_is_too_long_to_be_parsed_is_cut_as_text_and_said() -> None:
 def test_without_the_extra_code_is_cut_as_text_and_read_again_when_it_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with_extra = name_reading(DocumentSettings(), READERS)
+    with_extra = name_reading(DocumentSettings())
     monkeypatch.setattr(extras, "_can_be_found", extras._can_be_found.__wrapped__)
     monkeypatch.setattr(
         "backstory.base.extras.find_spec", lambda name: None if name == "tree_sitter_go" else name
@@ -41,4 +40,4 @@ def test_without_the_extra_code_is_cut_as_text_and_read_again_when_it_is_there(
     assert "tree_sitter_go, which is not installed; run `pip install 'backstory[code]'`" in (
         document.unread or ""
     )
-    assert name_reading(DocumentSettings(), READERS) != with_extra
+    assert name_reading(DocumentSettings()) != with_extra
