@@ -122,9 +122,7 @@ class Folder:
 
     def name(self, path: Path, end: str = "") -> str:
         """Return the uri of what lies below the folder, which itself has none."""
-        if path == self.root:
-            return ""
-        return f"{os.fsencode(path.relative_to(self.root)).decode('utf-8', 'backslashreplace')}{end}"
+        return "" if path == self.root else f"{escape(path.relative_to(self.root))}{end}"
 
     def list_all(self, apart: Collection[Path] = ()) -> Listing:
         """List the folder without the files and folders that are read apart; one that is absent has no files."""
@@ -179,6 +177,11 @@ class Folder:
             self.skipped.append(Skipped(uri, *rule))
 
 
+def escape(path: Path | str) -> str:
+    """Write a path with escapes for what is not UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def explain_hidden(uri: str) -> str | None:
     """Return why a hidden file or folder is left out; None for any other."""
     if not PurePosixPath(uri).name.startswith("."):
@@ -191,6 +194,6 @@ def require_size(size: int, most_bytes: int | None) -> None:
     if most_bytes is not None and size > most_bytes:
         raise ReadError(
             f"the file has more than {most_bytes:,} bytes, too many to read within the limit of memory "
-            "(`documents.read_megabytes`); split it, or raise the setting",
+            "(`read_megabytes`); split it, or raise the setting",
             code="too_large",
         )

@@ -15,8 +15,8 @@ from backstory.base.errors import InputError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import name_some
 from backstory.index.snapshot import current_version, prune
+from backstory.ingest.chats.export_files import conversation_of
 from backstory.ingest.chats.message_ids import NAMED_SCHEMA, read_archive, write_archive
-from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.documents.rows import list_foreign
 from backstory.ingest.documents.written import is_of_source, locate
 from backstory.ingest.privacy.erasure_list import (

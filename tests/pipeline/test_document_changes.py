@@ -18,7 +18,7 @@ MakeWorkspace = Callable[..., Workspace]
 @pytest.fixture(autouse=True)
 def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let files count as settled at once: the tests change the size of what they edit."""
-    monkeypatch.setattr("backstory.ingest.documents.file_hashes.SETTLED_SECONDS", -3600.0)
+    monkeypatch.setattr("backstory.ingest.documents.files.SETTLED_SECONDS", -3600.0)
 
 
 def make(root: Path) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from backstory.ingest.chats.export import (
 from backstory.ingest.chats.export_files import (
     MEDIA,
     ExportFile,
+    conversation_of,
     find_exports,
     hash_exports,
     is_media_name,
@@ -29,7 +30,6 @@ from backstory.ingest.chats.export_files import (
 from backstory.ingest.chats.file_reading import read_file
 from backstory.ingest.chats.merging import MergedExports, merge_exports
 from backstory.ingest.chats.message_ids import name_message
-from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.file_kinds import describe_sent_file
 from backstory.ingest.walk import Listing
 from backstory.settings.inputs import ConversationSettings

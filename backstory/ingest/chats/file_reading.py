@@ -13,9 +13,7 @@ from backstory.base.files.safe_open import open_inside, state_of
 from backstory.base.sandbox import ReadingLimits
 from backstory.base.wording import count
 from backstory.ingest.chats.export import Export, collect_items
-from backstory.ingest.chats.formats.registry import find_format
-from backstory.ingest.chats.formats.whatsapp import WHATSAPP
-from backstory.ingest.chats.opened import (
+from backstory.ingest.chats.export_files import (
     Opened,
     conversation_of,
     hash_folder,
@@ -23,6 +21,8 @@ from backstory.ingest.chats.opened import (
     open_folder,
     open_parts,
 )
+from backstory.ingest.chats.formats.registry import find_format
+from backstory.ingest.chats.formats.whatsapp import WHATSAPP
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
 from backstory.ingest.file_kinds import describe_unread_chat
 from backstory.ingest.limited_calls import call_limited

@@ -1,12 +1,17 @@
-"""The files of a folder of documents, and the rules that leave files out.
+"""The files of a folder of documents: the rules that leave some out, and the hashes of their contents.
 
 The rules are patterns of the settings, files ``.backstoryignore``, and signs of secrets.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import stat
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -15,15 +20,19 @@ from typing import Final
 from backstory.base.errors import ReadError
 from backstory.base.files.patterns import Patterns, compile_patterns, matches_glob
 from backstory.base.files.safe_open import GONE, open_inside
-from backstory.ingest.walk import Folder, ListedFile, Rule, Skipped, explain_hidden
+from backstory.ingest.walk import Folder, ListedFile, Rule, Skipped, escape, explain_hidden
 from backstory.ingest.zips import Archive, is_archive, leads_out
 from backstory.settings.inputs import DocumentSettings, SourceSettings
+from backstory.storage.tables.catalog import Catalog, Entry
 
 IGNORE_FILE: Final = ".backstoryignore"
 """File of patterns, in any folder, that leaves files out of the folder and those below it."""
 _MOST_PATTERN_BYTES: Final = 1 << 16
 """Maximum size of a file of patterns."""
 
+SETTLED_SECONDS: Final = 3.0
+"""Age of the last change from which the hash of a file is remembered. FAT keeps times of two seconds, the coarsest."""
+_FILES: Final = "document_files"
 _NO_PATTERNS: Final = Patterns()
 _SECRETS: Final = (
     *(".env", ".env.*", "*.env", ".envrc", ".netrc", "_netrc", ".pgpass", ".my.cnf", ".npmrc", ".pypirc"),
@@ -64,7 +73,7 @@ class FileRules:
         some, by its path, which is empty or ends with ``/``. ``is_member``: whether it lies in an archive.
         """
         if (found := self.secrets.find(path.lower())) and found[0]:
-            return describe_secret(f"its name is one of `{found[1]}`")
+            return _describe_secret(f"its name is one of `{found[1]}`")
         if (hidden := explain_hidden(path)) is not None:
             return hidden
         if (found := self.exclude.find(path)) and found[0]:
@@ -221,12 +230,83 @@ def explain_secret(content: bytes) -> str | None:
         return None
     start, what = min(found)
     line = content.count(b"\n", 0, start) + 1
-    return describe_secret(f"it holds {what} in line {line}")
+    return _describe_secret(f"it holds {what} in line {line}")
 
 
-def describe_secret(why: str) -> str:
+def _describe_secret(why: str) -> str:
     """Write the reason for which a file is not read."""
     return (
         f"looks like a secret: {why}; if it may be read, name it in `documents: {{secrets: ['!...']}}`, else keep it "
         "elsewhere"
     )
+
+
+class FileHashes:
+    """The hashes of files by their content, remembered for files that have not changed since they were hashed.
+
+    A file is taken for unchanged if its size, the times of its last change of content and of state, and its number on
+    the disk are those of the earlier reading. A program can set the first time, but the system alone sets the second. A
+    file that was changed within seconds of the reading is never remembered: a later change could leave the same times.
+    ``known`` are the files that earlier runs remembered; ``unchanged`` counts those of them that were asked for.
+    """
+
+    def __init__(self, catalog: Catalog, *, settled_seconds: float = SETTLED_SECONDS) -> None:
+        self._catalog = catalog
+        self._settled_seconds = settled_seconds
+        self.known = dict(catalog.read(_FILES))
+        self._found: dict[str, Entry] = {}
+        self._used: dict[str, str] = {}
+        self._seen: set[str] = set()
+        self.unchanged = 0
+
+    def find(self, path: Path | str) -> str | None:
+        """Return the hash of a file that has not changed; None for any other, and for a link."""
+        entry = self._found.get(escape(path)) or self.known.get(escape(path))
+        return None if entry is None or entry.inputs != _describe_state(path)[0] else entry.content
+
+    def use(self, file: ListedFile, content: str) -> None:
+        """Take what was read of a file for its content, whatever it held before or holds by now."""
+        self._used[escape(file.path)] = content
+
+    def hash(self, file: ListedFile) -> str:
+        """Return the SHA-256 of a file, in hexadecimal digits: of what was read of it, if anything was."""
+        name = escape(file.path)
+        self._seen.add(name)
+        if name in self._used:
+            return self._used[name]
+        known = self.find(file.path)
+        if known is not None:
+            self.unchanged += 1
+            return known
+        started = time.time()
+        state, changed = _describe_state(file.path)
+        with file.open() as opened:
+            content = hashlib.file_digest(opened, "sha256").hexdigest()
+        is_settled = changed < started - self._settled_seconds and state == _describe_state(file.path)[0]
+        if state is not None and is_settled:
+            self._found[name] = Entry(state, content, 0)
+        return content
+
+    def save(self) -> None:
+        """Store the new hashes, and drop those of files that were not asked for."""
+        self._catalog.forget(_FILES, self.known.keys() - self._seen)
+        self._catalog.record(_FILES, self._found)
+
+    def find_deviation(self) -> str | None:
+        """Hash the remembered files that have not changed, and return the first with another content; None without."""
+        for path in sorted(self.known):
+            # What cannot be read, the next run reports.
+            with suppress(OSError), Path(path).open("rb") as file:
+                if self.find(path) not in (None, hashlib.file_digest(file, "sha256").hexdigest()):
+                    return path
+        return None
+
+
+def _describe_state(path: Path | str) -> tuple[str | None, float]:
+    """Describe the state of a file, with the time of its last change; nothing of what is no regular file, as a link."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None, 0.0
+    state = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_dev} {found.st_ino}"
+    return (state if stat.S_ISREG(found.st_mode) else None), max(found.st_mtime, found.st_ctime)

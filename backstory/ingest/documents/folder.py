@@ -20,8 +20,7 @@ from backstory.base.local_times import put_in_zone
 from backstory.base.progress import announce_name
 from backstory.base.telemetry import log_event
 from backstory.ingest.documents.dates import split_dated_name
-from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.ingest.documents.files import explain_secret
+from backstory.ingest.documents.files import FileHashes, explain_secret
 from backstory.ingest.documents.formats.texts import UNREADABLE_DRAFT
 from backstory.ingest.documents.pages import WORDLESS, name_recognition
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument

@@ -15,8 +15,8 @@ import polars as pl
 from backstory.base.errors import WorkspaceError
 from backstory.base.files.atomic import write_file
 from backstory.base.ids import digest, digest_json
+from backstory.ingest.chats.export_files import conversation_of
 from backstory.ingest.chats.exports import ExportRead
-from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.documents.folder import DocumentRead
 from backstory.ingest.documents.written import name_source
 from backstory.ingest.privacy.names import normalize_name

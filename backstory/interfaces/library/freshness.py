@@ -15,7 +15,7 @@ import polars as pl
 from backstory.base.errors import BackstoryError, NoIndexError, ReadError
 from backstory.base.ids import digest
 from backstory.base.wording import count
-from backstory.ingest.documents.file_hashes import FileHashes
+from backstory.ingest.documents.files import FileHashes
 from backstory.ingest.documents.written import is_unlisted, name_source
 from backstory.ingest.walk import ListedFile
 from backstory.interfaces.library.results import IndexReport, State

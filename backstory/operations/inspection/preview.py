@@ -20,8 +20,7 @@ from backstory.ingest.chats.export_files import ExportFolder
 from backstory.ingest.chats.exports import RAW_SCHEMA, ExportRead, read_exports, read_listed_exports
 from backstory.ingest.chats.formats.registry import CHAT_FORMATS
 from backstory.ingest.chats.message_ids import assign_message_ids
-from backstory.ingest.documents.file_hashes import FileHashes
-from backstory.ingest.documents.files import DocumentFolder, make_rules
+from backstory.ingest.documents.files import DocumentFolder, FileHashes, make_rules
 from backstory.ingest.documents.folder import DocumentRead, read_listed_documents
 from backstory.ingest.documents.formats.texts import PLAIN_TEXT
 from backstory.ingest.documents.pages import IMAGE

@@ -12,7 +12,7 @@ from backstory.base.wording import count, name_some
 from backstory.index.graph import GOOD_RECALL, REMEDY
 from backstory.index.snapshot import current_version, find_damage, read_manifest
 from backstory.ingest.chats.message_ids import read_archive
-from backstory.ingest.documents.file_hashes import FileHashes
+from backstory.ingest.documents.files import FileHashes
 from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.pipeline.chats.copies import find_stale_copies
@@ -178,7 +178,7 @@ def _describe_documents(workspace: Workspace) -> str:
             f"{path} holds another content than a run read, though its size and times are the same; `touch` it, and "
             "run `backstory run`"
         )
-    return f"{hashes.count():,} recorded by size and times have the content that was read"
+    return f"{len(hashes.known):,} recorded by size and times have the content that was read"
 
 
 def _describe_index(workspace: Workspace) -> str:

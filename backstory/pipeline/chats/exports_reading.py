@@ -12,10 +12,9 @@ import polars as pl
 from backstory.base.errors import ContractError
 from backstory.base.ids import PSEUDONYM_PREFIX, digest
 from backstory.base.local_times import read_clocks
-from backstory.ingest.chats.export_files import ExportFile, find_exports
+from backstory.ingest.chats.export_files import ExportFile, conversation_of, find_exports
 from backstory.ingest.chats.exports import ExportRead, replace_sources
 from backstory.ingest.chats.message_ids import NAMED_SCHEMA, assign_message_ids, hash_archive
-from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.privacy.erasure_list import drop_members, hide_members, leave_out, read_forgotten
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.opt_outs import leave_out_people, name_opted_out, read_opt_outs

@@ -21,9 +21,8 @@ import polars as pl
 from backstory.base.errors import ContractError, RemovalError, WorkspaceError
 from backstory.base.ids import digest
 from backstory.base.wording import count, name_some
-from backstory.ingest.chats.export_files import ExportFile
+from backstory.ingest.chats.export_files import ExportFile, conversation_of
 from backstory.ingest.chats.message_ids import read_archive
-from backstory.ingest.chats.opened import conversation_of
 from backstory.ingest.privacy.erasure_list import read_forgotten
 from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.opt_outs import drop_opted_out

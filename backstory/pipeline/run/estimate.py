@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.index.chunks import embedding_texts
-from backstory.ingest.documents.file_hashes import FileHashes
+from backstory.ingest.documents.files import FileHashes
 from backstory.models.embeddings.embed import embedding_key
 from backstory.models.embeddings.protocol import Embedder, Task
 from backstory.models.llm_reranker import MAX_OUTPUT_TOKENS

@@ -8,7 +8,7 @@ from typing import Final
 
 from backstory.base.errors import BackstoryError, InputError
 from backstory.base.ids import digest, digest_json
-from backstory.ingest.documents.file_hashes import FileHashes
+from backstory.ingest.documents.files import FileHashes
 from backstory.ingest.sources.listing import hash_listing, list_documents, list_sources
 from backstory.pipeline.incremental.inputs import hash_dependencies
 from backstory.pipeline.sharing import require_keys

@@ -32,7 +32,7 @@ from backstory.index.chunks import cut_document_chunks, embedding_texts
 from backstory.index.milvus import is_served
 from backstory.index.posts import with_posts
 from backstory.index.snapshot import current_version, find_damage, prune, read_manifest
-from backstory.ingest.documents.file_hashes import FileHashes
+from backstory.ingest.documents.files import FileHashes
 from backstory.ingest.documents.folder import DocumentRead, name_reading, read_listed_documents
 from backstory.ingest.documents.reader import READERS
 from backstory.ingest.documents.rows import DRAFT

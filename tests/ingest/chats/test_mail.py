@@ -11,13 +11,12 @@ from typing import IO, cast
 import polars as pl
 import pytest
 
-from backstory.ingest.chats.export_files import find_exports
+from backstory.ingest.chats.export_files import find_exports, open_folder
 from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.file_reading import read_opened
 from backstory.ingest.chats.formats.mail import split_mailbox
 from backstory.ingest.chats.formats.mail_text import cut_quotes, read_html
 from backstory.ingest.chats.message_ids import assign_message_ids
-from backstory.ingest.chats.opened import open_folder
 from backstory.operations.inspection.preview import preview_run
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.inputs import ConversationSettings

@@ -130,7 +130,7 @@ def test_files_that_were_not_read_are_told_when_they_change_and_not_when_they_ar
 def test_a_status_reads_no_file_that_a_run_has_read(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backstory.ingest.documents.file_hashes.SETTLED_SECONDS", -3600.0)
+    monkeypatch.setattr("backstory.ingest.documents.files.SETTLED_SECONDS", -3600.0)
     library.index()
     monkeypatch.setattr(ListedFile, "read", lambda self: pytest.fail(f"{self.uri} is read"))
     assert library.status().pending == ()

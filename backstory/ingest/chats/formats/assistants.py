@@ -11,6 +11,7 @@ from functools import partial
 from typing import IO, Any, Final, TypeAlias
 
 from backstory.base.errors import InputError
+from backstory.ingest.chats.export_files import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import Chat, ChatMessage, Item, name_chat, read_each
 from backstory.ingest.chats.json_stream import (
@@ -22,7 +23,6 @@ from backstory.ingest.chats.json_stream import (
     require_text,
     stream_records,
 )
-from backstory.ingest.chats.opened import make_json_format
 
 _CHATGPT_AUTHORS: Final = {"user": "ChatGPT user", "assistant": "ChatGPT assistant"}
 _CLAUDE_AUTHORS: Final = {"human": "Claude user", "assistant": "Claude assistant"}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import IO, Any, Final
 
+from backstory.ingest.chats.export_files import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, name_chat, read_each
 from backstory.ingest.chats.json_stream import (
@@ -19,7 +20,6 @@ from backstory.ingest.chats.json_stream import (
     require_text,
     stream_json,
 )
-from backstory.ingest.chats.opened import make_json_format
 
 _RECORDS: Final = "messages.item"
 _MARKS: Final = (frozenset(["guild.id", "channel.id", "channel.type"]),)

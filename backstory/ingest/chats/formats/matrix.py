@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import IO, Any, Final, TypeAlias
 
+from backstory.ingest.chats.export_files import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import (
     Changed,
@@ -31,7 +32,6 @@ from backstory.ingest.chats.json_stream import (
     require_text,
     stream_json,
 )
-from backstory.ingest.chats.opened import make_json_format
 
 _RECORDS: Final = "messages.item"
 _MARKS: Final = (

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import IO, Any, Final
 
+from backstory.ingest.chats.export_files import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, name_chat, read_each
 from backstory.ingest.chats.json_stream import (
@@ -19,7 +20,6 @@ from backstory.ingest.chats.json_stream import (
     stream_json,
     stream_records,
 )
-from backstory.ingest.chats.opened import make_json_format
 
 _RECORDS: Final = "messages.item"
 _PEOPLE: Final = "participants.item.name"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from backstory.base.errors import ReadError
+from backstory.ingest.chats.export_files import ChatFormat, Opened
 from backstory.ingest.chats.formats.assistants import CHATGPT, CLAUDE
 from backstory.ingest.chats.formats.discord import DISCORD
 from backstory.ingest.chats.formats.irc import IRC
@@ -18,7 +19,6 @@ from backstory.ingest.chats.formats.slack import SLACK
 from backstory.ingest.chats.formats.tables import CSV, JSON_LINES, PARQUET
 from backstory.ingest.chats.formats.telegram import TELEGRAM
 from backstory.ingest.chats.formats.whatsapp import WHATSAPP, WHATSAPP_ZIP
-from backstory.ingest.chats.opened import ChatFormat, Opened
 from backstory.ingest.file_kinds import describe_foreign
 
 CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (

@@ -11,6 +11,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from backstory.base.ids import digest
+from backstory.ingest.chats.export_files import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import (
     Changed,
@@ -30,7 +31,6 @@ from backstory.ingest.chats.json_stream import (
     read_content,
     read_poll,
 )
-from backstory.ingest.chats.opened import make_json_format
 from backstory.ingest.text_lines import skip_line
 
 _MARKS: Final = (

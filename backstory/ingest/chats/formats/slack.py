@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from backstory.ingest.chats.export_files import ChatFormat, Opened, is_slack_folder
 from backstory.ingest.chats.items import (
     Chat,
     ChatMessage,
@@ -30,7 +31,6 @@ from backstory.ingest.chats.json_stream import (
     require_text,
     stream_json,
 )
-from backstory.ingest.chats.opened import ChatFormat, Opened, is_slack_folder
 
 _PEOPLE: Final = "users.json"
 _CHANNELS: Final = ("channels.json", "groups.json", "mpims.json", "dms.json")

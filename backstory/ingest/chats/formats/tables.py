@@ -15,9 +15,9 @@ import polars as pl
 from backstory.base.errors import ReadError
 from backstory.base.local_times import put_in_zone
 from backstory.ingest.chats.export import ROW_SCHEMA, Export, complete_rows, unread_frame
+from backstory.ingest.chats.export_files import ChatFormat, Opened
 from backstory.ingest.chats.formats.table_values import read_text, read_timestamp
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
-from backstory.ingest.chats.opened import ChatFormat, Opened
 from backstory.ingest.tables import (
     PARQUET_MAGIC,
     Table,

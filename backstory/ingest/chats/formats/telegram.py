@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import IO, Any, Final
 
+from backstory.ingest.chats.export_files import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, name_chat, read_each
 from backstory.ingest.chats.json_stream import (
@@ -22,7 +23,6 @@ from backstory.ingest.chats.json_stream import (
     read_poll,
     stream_json,
 )
-from backstory.ingest.chats.opened import make_json_format
 
 _LISTS: Final = ("chats.list.item", "left_chats.list.item")
 _RECORDS: Final = frozenset(["messages.item", *(f"{chat}.messages.item" for chat in _LISTS)])

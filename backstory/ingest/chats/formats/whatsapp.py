@@ -10,8 +10,8 @@ import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.export import Export, complete_rows, unread_frame
+from backstory.ingest.chats.export_files import ChatFormat, Opened
 from backstory.ingest.chats.formats.whatsapp_phrases import ANY_MARK, BIDI_MARKS, classify_messages, find_told
-from backstory.ingest.chats.opened import ChatFormat, Opened
 from backstory.ingest.chats.times import (
     FIRST_YEAR,
     KNOWN_YEAR,
