@@ -250,9 +250,8 @@ class FileHashes:
     ``known`` are the files that earlier runs remembered; ``unchanged`` counts those of them that were asked for.
     """
 
-    def __init__(self, catalog: Catalog, *, settled_seconds: float = SETTLED_SECONDS) -> None:
+    def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._settled_seconds = settled_seconds
         self.known = dict(catalog.read(_FILES))
         self._found: dict[str, Entry] = {}
         self._used: dict[str, str] = {}
@@ -282,7 +281,7 @@ class FileHashes:
         state, changed = _describe_state(file.path)
         with file.open() as opened:
             content = hashlib.file_digest(opened, "sha256").hexdigest()
-        is_settled = changed < started - self._settled_seconds and state == _describe_state(file.path)[0]
+        is_settled = changed < started - SETTLED_SECONDS and state == _describe_state(file.path)[0]
         if state is not None and is_settled:
             self._found[name] = Entry(state, content, 0)
         return content

@@ -52,7 +52,7 @@ def test_several_chats_in_one_archive_are_refused(read_text: ReadText) -> None:
 
 
 def test_archive_without_a_chat_is_no_export(read_text: ReadText) -> None:
-    with raises(ReadError, "unsupported"):
+    with raises(ReadError, "foreign"):
         read_text(archive_of({"channels.json": "[]"}), name="slack.zip")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from backstory.ingest.documents import files
 from backstory.ingest.documents.files import FileHashes
 from backstory.ingest.walk import ListedFile
 from backstory.storage.tables.catalog import Catalog
@@ -25,8 +26,14 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def remember(catalog: Catalog, *paths: Path, settled_seconds: float = -3600) -> None:
-    hashes = FileHashes(catalog, settled_seconds=settled_seconds)
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take files for settled that were just written."""
+    monkeypatch.setattr(files, "SETTLED_SECONDS", -3600.0)
+
+
+def remember(catalog: Catalog, *paths: Path) -> None:
+    hashes = FileHashes(catalog)
     for path in paths:
         hashes.hash(list_file(path))
     hashes.save()
@@ -47,8 +54,11 @@ def test_an_unchanged_file_is_not_read_again(path: Path, catalog: Catalog) -> No
     assert hash_again(catalog, path) == (hashlib.sha256(b"text").hexdigest(), 0)
 
 
-def test_a_file_that_was_just_written_is_read_each_time(path: Path, catalog: Catalog) -> None:
-    remember(catalog, path, settled_seconds=60)
+def test_a_file_that_was_just_written_is_read_each_time(
+    path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "SETTLED_SECONDS", 60.0)
+    remember(catalog, path)
     assert hash_again(catalog, path)[1] == 1
 
 
