@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeAlias
+
+from backstory.ingest.chats.json_stream import Record
 
 _UNFIT: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
 _LONGEST_NAME: Final = 80
@@ -115,12 +117,12 @@ def name_chat(name: str | None, identifier: str) -> str:
 
 
 def read_each(
-    records: Iterable[Any], read: Callable[[Mapping[str, Any]], Iterable[Item]], *, place: str = ""
+    records: Iterable[Any], read: Callable[[Record], Iterable[Item]], *, place: str = ""
 ) -> Iterator[Item]:
     """Read records one by one; one for which ``read`` raises ``ValueError`` is unread for that reason."""
     for number, record in enumerate(records, start=1):
         try:
-            if not isinstance(record, dict):
+            if not isinstance(record, Record):
                 raise ValueError("the record is no object")  # noqa: TRY004 - the value is data of the file
             yield from read(record)
         except ValueError as error:

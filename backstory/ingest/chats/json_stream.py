@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from typing import IO, Any, Final, TypeAlias
 
 import ijson
@@ -30,6 +30,76 @@ _BEGINNINGS: Final = ("start_map", "start_array")
 
 class BrokenJsonError(ReadError):
     """A file is not JSON from some place on; everything before it was yielded."""
+
+
+class Record(dict[str, Any]):
+    """An object of JSON, whose values are found by paths: keys that are joined by slashes."""
+
+    __slots__ = ()
+
+    def find(self, path: str) -> Any:
+        """Return the value at a path; None if there is none."""
+        if "/" not in path:
+            return self.get(path)
+        value: Any = self
+        for key in path.split("/"):
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def object(self, path: str) -> Record:
+        """Return the object at a path; an empty one if there is none."""
+        value = self.find(path)
+        return value if isinstance(value, Record) else Record()
+
+    def objects(self, path: str) -> list[Record]:
+        """List the objects of the list at a path; none if there is no list."""
+        value = self.find(path)
+        return [part for part in value if isinstance(part, Record)] if isinstance(value, list) else []
+
+    def text(self, *paths: str) -> str | None:
+        """Return the first text at the paths that is not blank."""
+        for path in paths:
+            value = self.find(path)
+            if isinstance(value, str) and value and not value.isspace():
+                return value
+        return None
+
+    def require(self, *paths: str) -> str:
+        """Return the first text at the paths that is not blank; raise ``ValueError`` if there is none."""
+        text = self.text(*paths)
+        if text is None:
+            raise ValueError(f"the record has no {paths[0]}")
+        return text
+
+    def content(self, path: str) -> str:
+        """Return the text at a path; an empty one if there is none. Any other value is a ``ValueError``."""
+        text = self.find(path)
+        if text is not None and not isinstance(text, str):
+            raise ValueError("the text is not text")
+        return text or ""
+
+    def reactions(
+        self, name: Callable[[Record], str | None], path: str = "reactions"
+    ) -> tuple[tuple[str, int], ...]:
+        """List the emoji, as ``name`` gives them, and the counts of the reactions at a path."""
+        found = ((name(reaction), reaction.get("count")) for reaction in self.objects(path))
+        return tuple((emoji, count) for emoji, count in found if emoji and isinstance(count, int))
+
+    def poll(self, path: str) -> str:
+        """Return the question of a poll, or the title of a list, and a line for each of its answers."""
+        return "\n- ".join(_find_asked(self.find(path), ""))
+
+
+def _find_asked(value: Any, name: str) -> Iterator[str]:
+    """Yield the texts of questions and answers, wherever they stand."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _find_asked(part, key)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _find_asked(part, name)
+    elif isinstance(value, str) and name in _ASKED:
+        yield value
 
 
 def stream_json(file: IO[bytes], records: Collection[str] = ()) -> Iterator[tuple[str, Any]]:
@@ -98,7 +168,7 @@ def _build(events: Events, event: str, value: Any, depth: int = 0) -> Any:
                 break
             listed.append(_build(events, event, value, depth + 1) if event in _BEGINNINGS else value)
         return listed
-    built = {}
+    built = Record()
     for event, key in events:
         if event == "end_map":
             break
@@ -110,74 +180,3 @@ def _build(events: Events, event: str, value: Any, depth: int = 0) -> Any:
 def stream_records(file: IO[bytes], path: str) -> Iterator[Any]:
     """Yield the values at one path; see :func:`stream_json`."""
     return (value for found, value in stream_json(file, {path}) if found == path)
-
-
-def find(value: Any, path: str) -> Any:
-    """Return the value at a path of keys, joined by slashes; None if there is none."""
-    if "/" not in path:
-        return value.get(path) if isinstance(value, dict) else None
-    for key in path.split("/"):
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def find_object(record: Any, path: str) -> Mapping[str, Any]:
-    """Return the object at a path; an empty one if there is none."""
-    value = find(record, path)
-    return value if isinstance(value, dict) else {}
-
-
-def list_objects(record: Any, path: str) -> list[Mapping[str, Any]]:
-    """List the objects of the list at a path; none if there is no list."""
-    value = find(record, path)
-    return [part for part in value if isinstance(part, dict)] if value and isinstance(value, list) else []
-
-
-def find_text(record: Any, *paths: str) -> str | None:
-    """Return the first text at the paths that is not blank."""
-    for path in paths:
-        value = find(record, path)
-        if isinstance(value, str) and value and not value.isspace():
-            return value
-    return None
-
-
-def require_text(record: Any, *paths: str) -> str:
-    """Return the first text at the paths that is not blank; raise ``ValueError`` if there is none."""
-    text = find_text(record, *paths)
-    if text is None:
-        raise ValueError(f"the record has no {paths[0]}")
-    return text
-
-
-def read_content(record: Any, path: str) -> str:
-    """Return the text at a path; an empty one if there is none. Any other value is a ``ValueError``."""
-    text = find(record, path)
-    if text is not None and not isinstance(text, str):
-        raise ValueError("the text is not text")
-    return text or ""
-
-
-def count_reactions(
-    record: Any, name: Callable[[Mapping[str, Any]], str | None], path: str = "reactions"
-) -> tuple[tuple[str, int], ...]:
-    """List the emoji, as ``name`` gives them, and the counts of the reactions at a path."""
-    found = ((name(reaction), reaction.get("count")) for reaction in list_objects(record, path))
-    return tuple((emoji, count) for emoji, count in found if emoji and isinstance(count, int))
-
-
-def read_poll(poll: Any) -> str:
-    """Return the question of a poll, or the title of a list, and a line for each of its answers."""
-    return "\n- ".join(_find_asked(poll, ""))
-
-
-def _find_asked(value: Any, name: str) -> Iterator[str]:
-    """Yield the texts of questions and answers, wherever they stand."""
-    if isinstance(value, dict):
-        for key, part in value.items():
-            yield from _find_asked(part, key)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _find_asked(part, name)
-    elif isinstance(value, str) and name in _ASKED:
-        yield value

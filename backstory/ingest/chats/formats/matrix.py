@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
-from typing import IO, Any, Final, TypeAlias
+from typing import IO, Any, Final
 
 from backstory.ingest.chats.export_files import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
@@ -22,16 +22,7 @@ from backstory.ingest.chats.items import (
     name_chat,
     read_each,
 )
-from backstory.ingest.chats.json_stream import (
-    count_reactions,
-    find,
-    find_object,
-    find_text,
-    list_objects,
-    read_content,
-    require_text,
-    stream_json,
-)
+from backstory.ingest.chats.json_stream import Record, stream_json
 
 _RECORDS: Final = "messages.item"
 _MARKS: Final = (
@@ -48,7 +39,6 @@ _TEXTS: Final = ("body", "m.text", "org.matrix.msc1767.text", "description")
 _BY_CLIENT: Final = ("m.call.", "m.key.", "m.room.")
 _MEDIA: Final = frozenset(["m.image", "m.file", "m.audio", "m.video"])
 _LEAST_GROUP: Final = 3
-_Object: TypeAlias = Mapping[str, Any]
 _QUOTE: Final = re.compile(r"(?:> [^\n]*\n)+\n?")
 """The message that is answered, as old clients repeat it before an answer."""
 
@@ -62,7 +52,7 @@ def _read(files: Iterator[IO[bytes]]) -> Iterator[Item]:
             known = len(people), len(rooms)
             if path == _RECORDS:
                 yield from read_each([value], partial(_read_event, people=people, rooms=rooms))
-            elif name := find_text({path: value}, path):
+            elif isinstance(value, str) and (name := value.strip()):
                 head[path] = name
                 if path in ("room_creator", "exported_by"):
                     yield Person(name)
@@ -74,89 +64,87 @@ def _read(files: Iterator[IO[bytes]]) -> Iterator[Item]:
                 yield from (Chat(f"matrix/{place}", name_chat(shown, place)) for place in rooms)
 
 
-def _read_event(event: _Object, people: set[str], rooms: set[str]) -> Iterator[Item]:
+def _read_event(event: Record, people: set[str], rooms: set[str]) -> Iterator[Item]:
     """Read an event: whoever sent it or became a member by it, and what it says or does to a message."""
-    kind, place = require_text(event, "type"), find_text(event, "room_id")
-    member = find_text(event, "state_key") if kind == "m.room.member" else None
-    ids = [name for name in (find_text(event, "sender"), member) if name]
+    kind, place = event.require("type"), event.text("room_id")
+    member = event.text("state_key") if kind == "m.room.member" else None
+    ids = [name for name in (event.text("sender"), member) if name]
     people.update(ids)
     chat = place and f"matrix/{place}"
     rooms.update(filter(None, [place]))
-    shown = find_text(event, "content/displayname") if kind == "m.room.member" else None
+    shown = event.text("content/displayname") if kind == "m.room.member" else None
     yield from (Person(name, (shown,) if shown and name is ids[-1] else ()) for name in ids)
-    key = require_text(event, "event_id")
-    content, is_deleted = find_object(event, "content"), "redacted_because" in find_object(event, "unsigned")
-    relation = find_object(content, "m.relates_to")
-    target, emoji = find_text(relation, "event_id"), find_text(relation, "key")
+    key = event.require("event_id")
+    content, is_deleted = event.object("content"), "redacted_because" in event.object("unsigned")
+    relation = content.object("m.relates_to")
+    target, emoji = relation.text("event_id"), relation.text("key")
     if kind == "m.room.redaction":
-        yield Deleted(chat, require_text(event, "redacts", "content/redacts"))
+        yield Deleted(chat, event.require("redacts", "content/redacts"))
     elif kind == "m.reaction":
         yield from [Reacted(target, emoji, key)] if target and emoji else []
     elif relation.get("rel_type") == "m.replace":
         if target:
-            changed = find_object(content, "m.new_content")
+            changed = content.object("m.new_content")
             yield Changed(_read_said(event, changed, relation, chat, target))
     elif kind == "m.room.encrypted" and not is_deleted:
         raise ValueError("the message is encrypted; export the room in a session of Element that can read it")
     elif kind not in _SAID and (is_deleted or "state_key" in event or kind.startswith(_BY_CLIENT)):
-        done = (find_text(content, "membership") or kind.rpartition(".")[2]).replace("_", " ")
+        done = (content.text("membership") or kind.rpartition(".")[2]).replace("_", " ")
         yield ChatMessage(_read_time(event), None, done, "system", chat=chat, key=key)
     elif is_deleted:
-        yield ChatMessage(_read_time(event), find_text(event, "sender"), None, "system", chat=chat, key=key)
+        yield ChatMessage(_read_time(event), event.text("sender"), None, "system", chat=chat, key=key)
     elif kind not in _SAID and not _read_text(content):
         yield Wordless(kind)
     else:
         yield _read_said(event, content, relation, chat, key)
 
 
-def _read_time(event: _Object) -> datetime:
+def _read_time(event: Record) -> datetime:
     return read_timestamp(event.get("origin_server_ts"))
 
 
-def _read_said(
-    event: _Object, content: _Object, relation: _Object, chat: str | None, key: str
-) -> ChatMessage:
+def _read_said(event: Record, content: Record, relation: Record, chat: str | None, key: str) -> ChatMessage:
     """Read what somebody said."""
-    bundled = find_object(event, "unsigned/m.relations")
-    edited = find(bundled, "m.replace/origin_server_ts")
-    answered, text = find_text(relation, "m.in_reply_to/event_id"), _read_text(content)
+    bundled = event.object("unsigned/m.relations")
+    edited = bundled.find("m.replace/origin_server_ts")
+    answered, text = relation.text("m.in_reply_to/event_id"), _read_text(content)
     if "m.in_reply_to" in relation and text.startswith("> "):
         text = _QUOTE.sub("", text, count=1)
-    has_file = event.get("type") == "m.sticker" or find_text(content, "msgtype") in {*_MEDIA, "m.location"}
+    has_file = event.get("type") == "m.sticker" or content.text("msgtype") in {*_MEDIA, "m.location"}
     # Within a thread, an answer is to the message that began it, unless another one is meant.
     falls_back = answered is None or relation.get("is_falling_back") is True
     is_thread = relation.get("rel_type") == "m.thread" and falls_back
     return ChatMessage(
         sent=_read_time(event),
-        author=find_text(event, "sender"),
+        author=event.text("sender"),
         text=text or None,
         kind="media" if has_file or not text else "message",
         chat=chat,
         key=key,
-        reply_to=find_text(relation, "event_id") if is_thread else answered,
-        reactions=count_reactions(bundled, lambda one: find_text(one, "key"), "m.annotation/chunk"),
+        reply_to=relation.text("event_id") if is_thread else answered,
+        reactions=bundled.reactions(lambda one: one.text("key"), "m.annotation/chunk"),
         edited=None if edited is None else read_timestamp(edited),
     )
 
 
-def _read_text(content: _Object) -> str:
+def _read_text(content: Record) -> str:
     """Return the text, or the question of a poll; of a file its caption, which it has if its name stands elsewhere."""
     for name in _POLLS:
-        if poll := find_object(content, name):
-            answers = (f"- {_find_words(answer)}" for answer in list_objects(poll, "answers"))
-            return "\n".join([_find_words(find_object(poll, "question")), *answers])
+        if poll := content.object(name):
+            answers = (f"- {_find_words(answer)}" for answer in poll.objects("answers"))
+            return "\n".join([_find_words(poll.object("question")), *answers])
     if "msgtype" not in content:
         return _find_words(content) if "url" not in content and "file" not in content else ""
-    body, name = read_content(content, "body") or _find_words(content), read_content(content, "filename")
-    return "" if find_text(content, "msgtype") in _MEDIA and name in ("", body) else body
+    body, name = content.content("body") or _find_words(content), content.content("filename")
+    return "" if content.text("msgtype") in _MEDIA and name in ("", body) else body
 
 
-def _find_words(content: _Object) -> str:
+def _find_words(content: Record) -> str:
     """Return the text of an event, or of a part of one."""
     for name in _TEXTS:
         listed = content.get(name)
         for part in listed if isinstance(listed, list) else [listed]:
-            if text := find_text({"body": part}, "body/body", "body"):
+            if text := Record(body=part).text("body/body", "body"):
                 return text
     return ""
 

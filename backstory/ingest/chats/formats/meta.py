@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from backstory.ingest.chats.export_files import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, name_chat, read_each
-from backstory.ingest.chats.json_stream import (
-    BrokenJsonError,
-    find_text,
-    list_objects,
-    read_content,
-    stream_json,
-    stream_records,
-)
+from backstory.ingest.chats.json_stream import BrokenJsonError, Record, stream_json, stream_records
 
 _RECORDS: Final = "messages.item"
 _PEOPLE: Final = "participants.item.name"
@@ -67,15 +60,15 @@ def repair_text(text: str) -> str:
 
 
 def _read_message(
-    record: Mapping[str, Any], chat: str | None, counts: Counter[tuple[str | None, str]]
+    record: Record, chat: str | None, counts: Counter[tuple[str | None, str]]
 ) -> Iterator[Item]:
-    yield from map(Person, filter(None, (_find_text(user, "name") for user in list_objects(record, "users"))))
+    yield from map(Person, filter(None, (_find_text(user, "name") for user in record.objects("users"))))
     moment, author = record.get("timestamp_ms"), _find_text(record, "sender_name")
     is_unsent = record.get("is_unsent") is True
-    by_app = is_unsent or "call_duration" in record or find_text(record, "type") in _BY_APP
+    by_app = is_unsent or "call_duration" in record or record.text("type") in _BY_APP
     text = "" if is_unsent else _read_text(record)
     has_files = any(record.get(field) for field in _MEDIA)
-    reactions = (_find_text(reaction, "reaction") for reaction in list_objects(record, "reactions"))
+    reactions = (_find_text(reaction, "reaction") for reaction in record.objects("reactions"))
     # Meta gives messages no ids, but a time to the millisecond.
     counts[chat, str(moment)] += 1
     yield ChatMessage(
@@ -89,14 +82,14 @@ def _read_message(
     )
 
 
-def _find_text(record: Mapping[str, Any], path: str) -> str | None:
-    text = find_text(record, path)
+def _find_text(record: Record, path: str) -> str | None:
+    text = record.text(path)
     return None if text is None else repair_text(text)
 
 
-def _read_text(record: Mapping[str, Any]) -> str:
+def _read_text(record: Record) -> str:
     """Return what was written, and the address of what was shared with it."""
-    text, link = repair_text(read_content(record, "content")), _find_text(record, "share/link")
+    text, link = repair_text(record.content("content")), _find_text(record, "share/link")
     if record.get("share") and _PLACEHOLDER.fullmatch(text):
         text = ""
     return text if link is None or link in text else f"{text}\n{link}".lstrip()

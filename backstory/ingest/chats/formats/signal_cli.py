@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import IO, Any, Final
-
-import msgspec
+from typing import IO, Final
 
 from backstory.base.ids import digest
 from backstory.ingest.chats.export_files import make_json_format
@@ -24,13 +23,7 @@ from backstory.ingest.chats.items import (
     name_chat,
     read_each,
 )
-from backstory.ingest.chats.json_stream import (
-    find_object,
-    find_text,
-    list_objects,
-    read_content,
-    read_poll,
-)
+from backstory.ingest.chats.json_stream import Record
 from backstory.ingest.text_lines import skip_line
 
 _MARKS: Final = (
@@ -38,6 +31,7 @@ _MARKS: Final = (
     frozenset(["params.envelope.timestamp", "params.envelope.sourceDevice"]),
 )
 _MOST_LINE_BYTES: Final = 16 << 20
+_decode: Final = json.JSONDecoder(object_hook=Record).decode
 _MENTION: Final = "\ufffc"
 """Stands for a mentioned person in a text."""
 
@@ -63,84 +57,84 @@ class _Log:
 def _read(files: Iterator[IO[bytes]]) -> Iterator[Item]:
     for file in files:
         log = _Log()
-        for line in _read_lines(file):
-            envelope = find_object(line, "params/envelope") or find_object(line, "envelope")
-            sender, name = _identify(envelope, "source"), find_text(envelope, "sourceName", "sourceNumber")
+        for line in filter(None, _read_lines(file)):
+            envelope = line.object("params/envelope") or line.object("envelope")
+            sender, name = _identify(envelope, "source"), envelope.text("sourceName", "sourceNumber")
             if sender and name:
                 log.names[sender] = name
         file.seek(0)
         yield from read_each(_read_lines(file), partial(_read_line, log=log), place="the lines")
 
 
-def _read_lines(file: IO[bytes]) -> Iterator[Any]:
-    """Yield the value of each line; none for a line that is no JSON, or longer than 16 MiB."""
+def _read_lines(file: IO[bytes]) -> Iterator[Record | None]:
+    """Yield the object of each line, an empty one for a blank line; none if it holds none, or is over 16 MiB long."""
     while line := file.readline(_MOST_LINE_BYTES):
         value = None
         if len(line) == _MOST_LINE_BYTES and not line.endswith(b"\n"):
             skip_line(file)
         else:
             with suppress(ValueError, RecursionError):
-                value = msgspec.json.decode(line) if line.strip() else {}
-        yield value
+                value = _decode(line.decode()) if line.strip() else Record()
+                if b"\\u" in line:  # half of a surrogate pair, which is no text
+                    json.dumps(value, ensure_ascii=False).encode()
+        yield value if isinstance(value, Record) else None
 
 
-def _identify(record: Mapping[str, Any], role: str) -> str | None:
+def _identify(record: Record, role: str) -> str | None:
     """Return the id of a person: that of the account, or its number in old versions."""
-    return find_text(record, *(f"{role}{suffix}" for suffix in ("Uuid", "Number", "")))
+    return record.text(*(f"{role}{suffix}" for suffix in ("Uuid", "Number", "")))
 
 
-def _read_line(line: Mapping[str, Any], log: _Log) -> Iterator[Item]:
+def _read_line(line: Record, log: _Log) -> Iterator[Item]:
     """Read an envelope, unless it tells of reading, typing or a call."""
     if not line:
         return
-    outer = find_object(line, "params") or line
-    envelope, sent = find_object(outer, "envelope"), find_object(outer, "envelope/syncMessage/sentMessage")
+    outer = line.object("params") or line
+    envelope, sent = outer.object("envelope"), outer.object("envelope/syncMessage/sentMessage")
     if not envelope:
         raise ValueError("the line holds no envelope")
-    change = find_object(sent, "editMessage") or find_object(envelope, "editMessage")
-    content = find_object(change, "dataMessage") if change else sent or find_object(envelope, "dataMessage")
+    change = sent.object("editMessage") or envelope.object("editMessage")
+    content = change.object("dataMessage") if change else sent or envelope.object("dataMessage")
     if not content:
         return
     sender = _identify(envelope, "source")
     partner = _identify(sent, "destination") if sent else sender
-    group = find_object(content, "groupInfo") or find_object(sent, "groupInfo")
-    identifier = find_text(group, "groupId")
+    group = content.object("groupInfo") or sent.object("groupInfo")
+    identifier = group.text("groupId")
     if sender is None or not (partner or identifier):
         raise ValueError("the envelope does not say who wrote to whom")
     if identifier is not None:
         place = identifier.translate(str.maketrans("/+", "_-", "="))
-        chat = Chat(f"signal/{identifier}", name_chat(find_text(group, "groupName"), place))
+        chat = Chat(f"signal/{identifier}", name_chat(group.text("groupName"), place))
     else:
-        account = find_text(outer, "account") or ""
+        account = outer.text("account") or ""
         place = digest([account, partner or ""])[:12]
         chat = Chat(f"signal/{account}/{partner}", name_chat("direct", place))
-    numbers = (sender, find_text(envelope, "sourceNumber"))
+    numbers = (sender, envelope.text("sourceNumber"))
     yield from (chat, Person(log.name(sender), tuple(filter(None, numbers)), sender))
     yield from _read_message(content, chat.key, sender, change.get("targetSentTimestamp"), log)
 
 
-def _read_message(
-    content: Mapping[str, Any], chat: str, sender: str, changes: object, log: _Log
-) -> Iterator[Item]:
+def _read_message(content: Record, chat: str, sender: str, changes: object, log: _Log) -> Iterator[Item]:
     """Read a message, a change of one, a reaction, or a deletion; no vote and no pin."""
     key = log.find_key(sender, content.get("timestamp"))
-    if deleted := find_object(content, "remoteDelete"):
+    if deleted := content.object("remoteDelete"):
         yield Deleted(chat, log.find_key(sender, deleted.get("timestamp")))
         return
-    if reaction := find_object(content, "reaction"):
+    if reaction := content.object("reaction"):
         if author := _identify(reaction, "targetAuthor"):
-            emoji = "" if reaction.get("isRemove") is True else find_text(reaction, "emoji") or ""
+            emoji = "" if reaction.get("isRemove") is True else reaction.text("emoji") or ""
             target = log.find_key(author, reaction.get("targetSentTimestamp"))
             yield Reacted(target, emoji, f"{target}/{sender}")
         return
     if isinstance(changes, int):
         log.originals[key] = log.find_key(sender, changes)
         key = log.originals[key]
-    text, quoted = _read_text(content, log), _identify(find_object(content, "quote"), "author")
+    text, quoted = _read_text(content, log), _identify(content.object("quote"), "author")
     has_files = any(content.get(name) for name in ("attachments", "sticker", "contacts", "viewOnce"))
     moment = read_timestamp(content.get("timestamp"))
     if not text and not has_files:
-        if find_object(content, "groupInfo").get("type") == "UPDATE":
+        if content.object("groupInfo").get("type") == "UPDATE":
             yield ChatMessage(moment, None, "group update", "system", chat=chat, key=key)
         return
     message = ChatMessage(
@@ -151,16 +145,16 @@ def _read_message(
         kind="media" if has_files else "message",
         chat=chat,
         key=key,
-        reply_to=log.find_key(quoted, find_object(content, "quote").get("id")) if quoted else None,
+        reply_to=log.find_key(quoted, content.object("quote").get("id")) if quoted else None,
     )
     yield Changed(message) if isinstance(changes, int) else message
 
 
-def _read_text(content: Mapping[str, Any], log: _Log) -> str:
+def _read_text(content: Record, log: _Log) -> str:
     """Return the text with mentions by name, or the question of a poll with its answers."""
-    text = read_content(content, "message") or read_poll(content.get("pollCreate"))
-    for mention in list_objects(content, "mentions"):
-        if identifier := find_text(mention, "uuid", "number", "name"):
+    text = content.content("message") or content.poll("pollCreate")
+    for mention in content.objects("mentions"):
+        if identifier := mention.text("uuid", "number", "name"):
             text = text.replace(_MENTION, f"@{log.name(identifier)}", 1)
     return text
 

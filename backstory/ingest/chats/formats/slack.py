@@ -21,16 +21,7 @@ from backstory.ingest.chats.items import (
     name_chat,
     read_each,
 )
-from backstory.ingest.chats.json_stream import (
-    BrokenJsonError,
-    count_reactions,
-    find_object,
-    find_text,
-    list_objects,
-    read_content,
-    require_text,
-    stream_json,
-)
+from backstory.ingest.chats.json_stream import BrokenJsonError, Record, stream_json
 
 _PEOPLE: Final = "users.json"
 _CHANNELS: Final = ("channels.json", "groups.json", "mpims.json", "dms.json")
@@ -102,11 +93,11 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
             yield Unread(f"{channel}{path.name}: {error}; the rest of this file was not read")
 
 
-def _read_entry(record: Mapping[str, Any], kind: str, directory: _Directory) -> Iterator[Item]:
+def _read_entry(record: Record, kind: str, directory: _Directory) -> Iterator[Item]:
     """Read an entry of a list of people or chats into the directory."""
-    identifier, name = require_text(record, "id"), find_text(record, "name")
+    identifier, name = record.require("id"), record.text("name")
     if kind == _PEOPLE:
-        names = [*dict.fromkeys(name.strip() for path in _NAMES if (name := find_text(record, path)))]
+        names = [*dict.fromkeys(name.strip() for path in _NAMES if (name := record.text(path)))]
         directory.people[identifier] = names[0] if names else identifier
         yield Person(directory.people[identifier], tuple(names[1:]), identifier)
         return
@@ -116,33 +107,33 @@ def _read_entry(record: Mapping[str, Any], kind: str, directory: _Directory) -> 
     directory.chats[name or identifier] = Chat(f"slack/{identifier}", name_chat(title, identifier))
 
 
-def _read_record(record: Mapping[str, Any], chat: str, directory: _Directory) -> Iterator[Item]:
+def _read_record(record: Record, chat: str, directory: _Directory) -> Iterator[Item]:
     if record.get("type") != "message":
         raise ValueError("the record is no message")
     if record.get("subtype") in ("message_changed", "message_replied"):
-        record = find_object(record, "message") or record
+        record = record.object("message") or record
     subtype, key, edited = (
-        find_text(record, "subtype"),
-        find_text(record, "ts"),
-        find_text(record, "edited/ts"),
+        record.text("subtype"),
+        record.text("ts"),
+        record.text("edited/ts"),
     )
     if subtype == "message_deleted":
-        key = find_text(record, "deleted_ts")
+        key = record.text("deleted_ts")
         _read_time(key)
         yield Deleted(chat, str(key))
         return
-    by_person, thread = subtype in _BY_PEOPLE, find_text(record, "thread_ts")
+    by_person, thread = subtype in _BY_PEOPLE, record.text("thread_ts")
     text = read_markup(read_words(record), directory.people, directory.channels)
     yield ChatMessage(
         sent=_read_time(key),
         author=_read_author(record, directory) if by_person or subtype == "tombstone" else None,
-        author_id=find_text(record, "user"),
+        author_id=record.text("user"),
         text=text or None,
         kind="system" if not by_person else "media" if record.get("files") or not text else "message",
         chat=chat,
         key=key,
         reply_to=thread if thread != key else None,
-        reactions=count_reactions(record, lambda one: (name := find_text(one, "name")) and f":{name}:"),
+        reactions=record.reactions(lambda one: (name := one.text("name")) and f":{name}:"),
         edited=_read_time(edited) if edited else None,
     )
 
@@ -155,10 +146,10 @@ def _read_time(key: str | None) -> datetime:
     return _EPOCH + timedelta(seconds=int(found[1]), microseconds=int(found[2].ljust(6, "0")))
 
 
-def _read_author(record: Mapping[str, Any], directory: _Directory) -> str:
+def _read_author(record: Record, directory: _Directory) -> str:
     """Return the name of the person or bot; an id that no list names is the name."""
-    user = find_text(record, "user") or ""
-    return directory.people.get(user) or require_text(record, *_SHOWN, "username", "user", "bot_id")
+    user = record.text("user") or ""
+    return directory.people.get(user) or record.require(*_SHOWN, "username", "user", "bot_id")
 
 
 _MARKUP: Final = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
@@ -201,7 +192,7 @@ def read_markup(text: str, people: Mapping[str, str], channels: Mapping[str, str
     return written
 
 
-def read_words(record: Mapping[str, Any]) -> str:
+def read_words(record: Record) -> str:
     """Return what a message says, in the markup of Slack: its text, or its blocks, and the messages that it forwards.
 
     What a bot writes stands in headers and sections, of which the text is a summary. What is attached by a person is
@@ -209,10 +200,10 @@ def read_words(record: Mapping[str, Any]) -> str:
 
     It raises ``ValueError`` if the text is not text.
     """
-    text, blocks = read_content(record, "text"), list_objects(record, "blocks")
+    text, blocks = record.content("text"), record.objects("blocks")
     if not text or text == _NOTHING or any(block.get("type") != "rich_text" for block in blocks):
         text = _join(map(_read_block, blocks)) or ("" if text == _NOTHING else text)
-    attached = list_objects(record, "attachments")
+    attached = record.objects("attachments")
     shared = (part for part in attached if not text or part.get("is_share") or part.get("is_msg_unfurl"))
     return _join([text, *map(_read_attachment, shared)])
 
@@ -221,28 +212,28 @@ def _join(lines: Iterable[str], by: str = "\n") -> str:
     return by.join(filter(None, lines))
 
 
-def _read_attachment(attachment: Mapping[str, Any]) -> str:
+def _read_attachment(attachment: Record) -> str:
     """Return what is attached: its fields, its blocks, or the blocks of the message that it forwards."""
     said = [_read_plain(attachment.get(name)) for name in ("pretext", "title", "text")]
-    pairs = ((pair.get("title"), pair.get("value")) for pair in list_objects(attachment, "fields"))
+    pairs = ((pair.get("title"), pair.get("value")) for pair in attachment.objects("fields"))
     said += [_join(map(_read_plain, pair), ": ") for pair in pairs]
     if not any(said):
-        said = [_read_block(block) for block in list_objects(attachment, "blocks")]
-        for forwarded in list_objects(attachment, "message_blocks"):
-            said += map(_read_block, list_objects(forwarded, "message/blocks"))
+        said = [_read_block(block) for block in attachment.objects("blocks")]
+        for forwarded in attachment.objects("message_blocks"):
+            said += map(_read_block, forwarded.objects("message/blocks"))
     return _join(said) or _read_plain(attachment.get("fallback"))
 
 
-def _read_block(block: Mapping[str, Any]) -> str:
+def _read_block(block: Record) -> str:
     """Return the words of a block, a line for each of its parts."""
     if block.get("type") == "rich_text":
-        return _join(map(_read_rich, list_objects(block, "elements")))
+        return _join(map(_read_rich, block.objects("elements")))
     if block.get("type") == "actions":  # names of buttons
         return ""
     if isinstance(rows := block.get("rows"), list):
-        return _join(" | ".join(map(_read_block, list_objects({"row": row}, "row"))) for row in rows)
-    words = [block.get("text"), block.get("title"), *list_objects(block, "fields")]
-    return _join(map(_read_plain, [*words, *list_objects(block, "elements")]))
+        return _join(" | ".join(map(_read_block, Record(row=row).objects("row"))) for row in rows)
+    words = [block.get("text"), block.get("title"), *block.objects("fields")]
+    return _join(map(_read_plain, [*words, *block.objects("elements")]))
 
 
 def _read_plain(value: Any) -> str:
@@ -251,9 +242,9 @@ def _read_plain(value: Any) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _read_rich(element: Mapping[str, Any]) -> str:
+def _read_rich(element: Record) -> str:
     """Write a part of a rich text in the markup of Slack's texts: a section, a list, a quote, code, or a piece."""
-    kind, parts = str(element.get("type")), list_objects(element, "elements")
+    kind, parts = str(element.get("type")), element.objects("elements")
     if kind == "rich_text_list":
         indent = element.get("indent")
         begin = f"{'  ' * indent if isinstance(indent, int) else ''}- "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -13,16 +13,7 @@ from typing import IO, Any, Final
 from backstory.ingest.chats.export_files import make_json_format
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, name_chat, read_each
-from backstory.ingest.chats.json_stream import (
-    OPENED,
-    count_reactions,
-    find,
-    find_object,
-    find_text,
-    list_objects,
-    read_poll,
-    stream_json,
-)
+from backstory.ingest.chats.json_stream import OPENED, Record, stream_json
 
 _LISTS: Final = ("chats.list.item", "left_chats.list.item")
 _RECORDS: Final = frozenset(["messages.item", *(f"{chat}.messages.item" for chat in _LISTS)])
@@ -64,7 +55,7 @@ class _ChatState:
         has_both = isinstance(name, str) and name != str(found)
         return Chat(f"telegram/{found}", name_chat(name if has_both else None, str(found)))
 
-    def number(self, record: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    def number(self, record: Record) -> tuple[str | None, str | None]:
         """Return the keys of a message and of the one that it answers.
 
         In a group without a public history and in a chat of two, each account numbers the messages in its own way. So
@@ -102,7 +93,7 @@ def _read(files: Iterator[IO[bytes]]) -> Iterator[Item]:
                 state.head[name] = value
 
 
-def _read_message(record: Mapping[str, Any], state: _ChatState, chat: str | None) -> Iterator[Item]:
+def _read_message(record: Record, state: _ChatState, chat: str | None) -> Iterator[Item]:
     if record.get("type") not in ("message", "service"):
         raise ValueError("the record is neither a message nor a service message")
     sent = _read_time(record, "date")
@@ -115,52 +106,52 @@ def _read_message(record: Mapping[str, Any], state: _ChatState, chat: str | None
     text = _read_text(record)
     yield ChatMessage(
         sent=sent,
-        author=find_text(record, "from", "from_id"),
-        author_id=find_text(record, "from_id"),
+        author=record.text("from", "from_id"),
+        author_id=record.text("from_id"),
         text=text or None,
         kind="media" if any(name in record for name in _MEDIA) or not text else "message",
         chat=chat,
         key=key,
         reply_to=reply_to,
-        reactions=count_reactions(record, lambda one: find_text(one, "emoji") or f":{one.get('type')}:"),
+        reactions=record.reactions(lambda one: one.text("emoji") or f":{one.get('type')}:"),
         edited=_read_time(record, "edited") if "edited" in record or "edited_unixtime" in record else None,
     )
 
 
-def _read_time(record: Mapping[str, Any], name: str) -> datetime:
+def _read_time(record: Record, name: str) -> datetime:
     """Read the exact time if there is one, else the time on the clock of the computer that exported the chat."""
     return read_timestamp(record.get(f"{name}_unixtime") or record.get(name))
 
 
-def _read_text(record: Mapping[str, Any]) -> str:
+def _read_text(record: Record) -> str:
     """Return the text, and what stands in the fields of a poll, a list of tasks, a place, or a contact."""
     written = record.get("text", "")
     said = "".join(map(_read_part, written if isinstance(written, list) else [written]))
-    place = (find_text(record, "place_name"), find_text(record, "address"), _name_contact(record))
-    polls = (read_poll(record.get("poll")), read_poll(record.get("todo_list")))
+    place = (record.text("place_name"), record.text("address"), _name_contact(record))
+    polls = (record.poll("poll"), record.poll("todo_list"))
     return "\n".join(filter(None, [said, *polls, *place]))
 
 
-def _name_contact(record: Mapping[str, Any]) -> str:
+def _name_contact(record: Record) -> str:
     """Return the name of the person whose contact was sent."""
-    contact = find_object(record, "contact_information")
-    return " ".join(filter(None, (find_text(contact, "first_name"), find_text(contact, "last_name"))))
+    contact = record.object("contact_information")
+    return " ".join(filter(None, (contact.text("first_name"), contact.text("last_name"))))
 
 
 def _read_part(part: Any) -> str:
     """Return a part of a text: text, or an object with a type and a text."""
-    text = part.get("text") if isinstance(part, dict) else part
+    text = part.get("text") if isinstance(part, Record) else part
     if not isinstance(text, str):
         raise ValueError("a part of the text is no text")  # noqa: TRY004 - the value is data of the file
-    kind, link = find(part, "type"), find(part, "href")
+    kind, link = (part.get("type"), part.text("href")) if isinstance(part, Record) else (None, None)
     if kind == "mention_name":
         return f"@{text.removeprefix('@')}"
-    return f"{text} ({link})" if kind == "text_link" and isinstance(link, str) else text
+    return f"{text} ({link})" if kind == "text_link" and link else text
 
 
-def _list_people(record: Mapping[str, Any]) -> Iterator[str]:
+def _list_people(record: Record) -> Iterator[str]:
     """List the names of people in a message beside its author's: mentioned, added, and forwarded from."""
-    parts = list_objects(record, "text")
+    parts = record.objects("text")
     mentioned = (part.get("text") for part in parts if part.get("type") in ("mention", "mention_name"))
     members = record.get("members")
     # The name of a channel is often the subject of its messages, which must stay in the texts.
