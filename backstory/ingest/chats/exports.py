@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
@@ -42,9 +42,6 @@ RAW_SCHEMA = pl.Schema({"conversation_id": pl.String(), **ROW_SCHEMA, "source": 
 OPTED_OUT_SCHEMA = pl.Schema(
     {"conversation_id": pl.String(), "author": pl.String(), "is_out": pl.Boolean(), "messages": pl.Int64()}
 )
-
-FOLDER: Final = "conversations"
-"""What the table ``sources`` calls the folder of exports."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +193,7 @@ def _make_sources(read: Sequence[Export], merged: MergedExports, folder: str) ->
     rows = [
         {
             "source": _name(folder, row.source),
-            "folder": FOLDER,
+            "folder": "conversations",
             "status": row.status,
             "format": row.format,
             "reason": "; ".join(filter(None, [notes.get(row.source), row.reason])) or None,

@@ -32,27 +32,36 @@ from backstory.settings.inputs import ConversationSettings
 from backstory.text.encoding import describe_encoding
 
 _SMALL_BYTES: Final = 1 << 20
-"""Maximum size of a WhatsApp text that is read in this process: reading time grows only with its length."""
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 
 
 def read_file(file: ListedFile, settings: ConversationSettings) -> Export:
-    """Read one file.
+    """Read one file in the process with limits, unless it is a small text of WhatsApp.
 
-    Only a small text of WhatsApp is read in this process. Anything else may need time and memory out of proportion to
-    its size, or crash the library that reads it: its status is ``failed`` if the process with limits fails.
+    Anything else may need time and memory out of proportion to its size, or crash the library that reads it: its status
+    is ``failed`` if the process fails.
     """
     limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
     settings = settings.override(file.uri, conversation_of(file.uri))
     request = (file.path, file.root, file.uri, settings)
     try:
-        is_folder = file.path.is_dir()
-        if not is_folder and _is_small_text(file, settings):
+        if _is_small_text(file, settings):
             return read_export(*request)
-        parts = list_parts(file.path) if is_folder else [file.path]
+        parts = list_parts(file.path) if file.path.is_dir() else [file.path]
         return call_limited(read_export, *request, limits=limits, size=sum(map(_size_of, parts)))
     except ReadError as error:
         return _refuse(file.uri, error)
+
+
+def _is_small_text(file: ListedFile, settings: ConversationSettings) -> bool:
+    if file.path.is_dir():
+        return False
+    with file.open() as content, suppress(ReadError):
+        if os.fstat(content.fileno()).st_size <= _SMALL_BYTES and content.read(len(MAGIC)) != MAGIC:
+            with open_parts(content, file.uri, settings) as opened:
+                found = find_format(opened) if WHATSAPP.find(opened) else None
+                return found is not None and found[0] is WHATSAPP
+    return False
 
 
 def read_export(path: Path, root: Path, source: str, settings: ConversationSettings) -> Export:
@@ -129,15 +138,6 @@ def _describe_unsupported(opened: Opened) -> str:
         "a folder like a Slack export, but its users.json is not a list of users. "
         "Put the folder here as Slack exported it, or move it out"
     )
-
-
-def _is_small_text(file: ListedFile, settings: ConversationSettings) -> bool:
-    with file.open() as content, suppress(ReadError):
-        if os.fstat(content.fileno()).st_size <= _SMALL_BYTES and content.read(len(MAGIC)) != MAGIC:
-            with open_parts(content, file.uri, settings) as opened:
-                found = find_format(opened) if WHATSAPP.find(opened) else None
-                return found is not None and found[0] is WHATSAPP
-    return False
 
 
 def _describe(export: Export) -> None:

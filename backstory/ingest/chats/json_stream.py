@@ -6,6 +6,7 @@ import codecs
 import io
 import sys
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from typing import IO, Any, Final, TypeAlias
 
 import ijson
@@ -146,13 +147,10 @@ def find_paths(head: bytes) -> frozenset[str]:
     """Return the paths of all values in the beginning of a JSON file; none for any other file."""
     if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] not in (b"{", b"["):
         return frozenset()
-    paths = set()
-    try:
-        for path, _ in stream_json(io.BytesIO(head)):
-            paths.add(path)
-    except BrokenJsonError:  # the head ends in the middle of a value
-        pass
-    return frozenset(map(sys.intern, paths))
+    paths = set[str]()
+    with suppress(BrokenJsonError):  # the head ends in the middle of a value
+        paths.update(sys.intern(path) for path, _ in stream_json(io.BytesIO(head)))
+    return frozenset(paths)
 
 
 def _build(events: Events, event: str, value: Any, depth: int = 0) -> Any:
