@@ -19,7 +19,7 @@ from ruamel.yaml.error import YAMLError
 
 from backstory.base.errors import ReadError
 from backstory.base.wording import shorten
-from backstory.ingest.documents.dates import LastChange, parse_date
+from backstory.ingest.documents.dates import parse_date
 
 MOST_CHARACTERS: Final = 1 << 15
 """Maximum length of front matter, which takes far longer to parse than text."""
@@ -87,10 +87,6 @@ class Fields:
             with suppress(ValueError):
                 stated = parse_date(self.text("published") or "")
         return stated or self.date(*CREATION_FIELDS)
-
-    def find_change(self) -> LastChange:
-        """Return the date of the last change, an upper bound for a document that states no other date."""
-        return LastChange(self.date(*UPDATE_FIELDS))
 
     def is_draft(self) -> bool:
         """Return whether the document is a draft: ``draft: true``, ``published: false``, ``status: draft`` and such."""

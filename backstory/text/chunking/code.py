@@ -32,16 +32,8 @@ _CLOSING: Final = re.compile(r"(?:\W|_|\bend(?:if)?\b)+")
 _COMMENTS: Final = frozenset({"comment", "line_comment", "block_comment", "attribute_item", "decorator"})
 """Nodes before a definition that belong to it."""
 
-_WRAPPERS: Final = frozenset(
-    {
-        "ambient_declaration", "decorated_definition", "export_statement", "expression_statement",
-        "lexical_declaration", "template_declaration", "type_declaration", "variable_declaration",
-    }
-)  # fmt: skip
-"""Nodes that hold one definition, and little else."""
-
 _BESIDE: Final = _COMMENTS | {"template_parameter_list"}
-"""Nodes in a wrapper next to its definition."""
+"""Nodes beside a definition in the node that holds it, such as an export."""
 
 _TRANSPARENT: Final = frozenset(
     {"linkage_specification", "preproc_elif", "preproc_else", "preproc_if", "preproc_ifdef"}
@@ -165,20 +157,19 @@ def _list_children(parent: Node, depth: int) -> Iterator[Node]:
 
 
 def _find_definition(node: Node) -> tuple[str, Node] | None:
-    """Return the name and the body of a definition; None for any other node."""
+    """Return the name and the body of a definition, also of one that a node holds alone; None for any other node."""
     for _ in range(_MOST_WRAPPERS):
-        if node.type not in _WRAPPERS:
-            break
+        name, body = _name(node), node.child_by_field_name("body")
+        holder = node.child_by_field_name("value") or node.child_by_field_name("type")
+        if body is None and holder is not None:
+            body = holder if holder.type in _TYPES_WITHOUT_BODY else holder.child_by_field_name("body")
+        if name and body is not None:
+            return name, body
         inner = [child for child in node.named_children if child.type not in _BESIDE]
         if len(inner) != 1:
-            return None
+            break
         node = inner[0]
-    holder = node.child_by_field_name("value") or node.child_by_field_name("type")
-    body = node.child_by_field_name("body")
-    if body is None and holder is not None:
-        body = holder if holder.type in _TYPES_WITHOUT_BODY else holder.child_by_field_name("body")
-    name = _name(node)
-    return (name, body) if name and body is not None else None
+    return None
 
 
 def _name(node: Node) -> str:

@@ -122,14 +122,11 @@ def introduce(title: str, heading: str, text: str) -> str:
     A heading that repeats the title is omitted. The last heading is omitted if the text begins with it.
     """
     folded = " ".join(title.split())
-    headings = heading.split(_HEADING_SEPARATOR) if heading else []
-    if headings and headings[0] == folded:
+    headings = heading.split(_HEADING_SEPARATOR)
+    if headings[0] == folded:
         headings = headings[1:]
-    first_line = text.lstrip("# ").split("\n", 1)[0].rstrip("# \r") if text.lstrip().startswith("#") else ""
-    if headings and headings[-1] == first_line:
+    if headings[-1:] == [text.lstrip("# ").split("\n", 1)[0].rstrip("# \r")]:
         headings = headings[:-1]
-    if heading and heading == text.split("\n", 1)[0]:
-        headings = []
     name = _shorten(folded, _TITLE_BYTES, " ")
     lines = [line for line in (name, _HEADING_SEPARATOR.join(headings)) if line]
     return "\n".join(lines) + "\n\n" if lines else ""
@@ -206,8 +203,8 @@ class _Cutter:
         return introduce(self.source.title or "", self.outline.heading_at(draft.start), text) + text
 
     def halve(self, draft: _Draft) -> Iterator[_Draft]:
-        """Cut a chunk that is over the ceiling again, into chunks of half of its tokens that repeat nothing."""
-        room = self._count(draft.body, draft.end) // 2 or _NO_ROOM
+        """Cut a chunk that is over the ceiling again, into chunks of at most half of its tokens that repeat nothing."""
+        room = self._count(draft.start, draft.end) // 2 or _NO_ROOM
         return self._pack([Part(draft.body, draft.end)], self.ends, room, 0)
 
     def list_spans(self) -> list[Span]:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from backstory.text.chunking.outline import Outline, outline_markdown
-from backstory.text.chunking.units import Range, join_wrapped, split_graphemes, split_sentences
+from backstory.text.chunking.units import Range, join_wrapped, split_sentences
 
 Form = Literal["sentence", "item", "row", "table_head", "code", "heading"]
 _LONGEST_CODE: Final = 1500
 """Characters; a longer block of code, or one that a chunk cuts, is divided at its lines."""
 _LONGEST_SENTENCE: Final = 800
 """Characters; a longer sentence is divided at its clauses."""
-_LONGEST_PART: Final = 400
 _ITEM = re.compile(r"(?:[-+*•]|\d{1,9}[.)])\s")
 _TABLE_RULE = re.compile(r"[ \t]*\n[ \t]*\|[ \t:|-]*-[ \t:|-]*(?=\n|\Z)")
 _CODE = re.compile(r"(`{3,}|~{3,})[^\n]*\n.*\n[ \t]*\1[`~]*", re.DOTALL)
-_CLAUSE_END = re.compile(r"(?:[;,:—–](?=\s)|[、，；：])\s*")
+_PART = re.compile(
+    r"\S(?:.{0,399}\Z|.{199,398}(?:[;,:—–](?=\s)|[、，；：])|.{0,398}\S(?=\s)|.{399})", re.DOTALL
+)
+"""A part of a very long sentence: up to the end of a clause, else to a space, else as many characters."""
 _MARKUP = re.compile(r"^[#\s]+|[#\s]+$|[*_`]")
 
 
@@ -77,27 +79,9 @@ def _shape(text: str, start: int, end: int, before: Sequence[Piece]) -> Iterator
         return
     goes_with_item = before and before[-1].form == "item" and "\n" not in text[before[-1].end : start]
     form: Form = "item" if goes_with_item or _ITEM.match(text, start) else "sentence"
-    parts = [Piece(*part, form, goes_on=True) for part in _divide_long(text, start, end)]
-    yield from parts[:-1]
-    yield replace(parts[-1], goes_on=False)
-
-
-def _divide_long(text: str, start: int, end: int) -> Iterator[Range]:
-    """Divide a very long sentence after its clauses, or else at spaces or between characters."""
-    if end - start <= _LONGEST_SENTENCE:
-        yield start, end
-        return
-    while end - start > _LONGEST_PART:
-        least, most = start + _LONGEST_PART // 2, start + _LONGEST_PART
-        clauses = [match.end() for match in _CLAUSE_END.finditer(text, least, most)]
-        space = max(text.rfind(" ", least, most), text.rfind("\n", least, most)) + 1
-        cut = clauses[-1] if clauses else space
-        if not cut:
-            (_, cut), *_ = split_graphemes(text, start, min(end, start + 2 * _LONGEST_PART), 2)
-        yield start, start + len(text[start:cut].rstrip())
-        # Stripping the remainder would copy all of it for each part.
-        start = next((place for place in range(cut, end) if not text[place].isspace()), end)
-    yield start, end
+    is_long = end - start > _LONGEST_SENTENCE
+    parts = [match.span() for match in _PART.finditer(text, start, end)] if is_long else [(start, end)]
+    yield from (Piece(*part, form, goes_on=part[1] < end) for part in parts)
 
 
 def _bare(line: str) -> str:

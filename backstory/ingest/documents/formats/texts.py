@@ -16,8 +16,8 @@ from textwrap import dedent
 from typing import Final, TypeAlias
 
 from backstory.base.errors import MissingExtraError, ReadError
-from backstory.ingest.documents.dates import NO_CHANGE
-from backstory.ingest.documents.front_matter import Fields, split_front_matter
+from backstory.ingest.documents.dates import LastChange
+from backstory.ingest.documents.front_matter import UPDATE_FIELDS, Fields, split_front_matter
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
 from backstory.text.chunking.code import CodeLanguage, find_definitions
@@ -96,7 +96,7 @@ def _compose(fields: Fields, text: str, problem: str) -> ParsedDocument:
             title=fields.text("title") or find_title(text),
             slug=fields.text("slug"),
             published_at=published_at,
-            change=NO_CHANGE if published_at else fields.find_change(),
+            change=LastChange(None if published_at else fields.date(*UPDATE_FIELDS)),
             tags=fields.list_tags(),
             kind=fields.text("kind"),
             tenant=fields.text("tenant"),
