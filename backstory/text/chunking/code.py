@@ -11,11 +11,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, get_args
 
-import numpy as np
-
 from backstory.base.extras import require_extra
 from backstory.text.chunking.outline import Outline, Part, outline_paragraphs
-from backstory.text.chunking.tokens import Offsets
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
@@ -40,6 +37,8 @@ _TRANSPARENT: Final = frozenset(
 )
 """Nodes whose content counts as content of the node around them."""
 
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
+"""Characters for which the parser gets one letter or space, so that it counts as Python does."""
 _NAME_CHARACTERS: Final = 100
 _TYPES_WITHOUT_BODY: Final = frozenset({"struct_type", "interface_type"})
 _MOST_DEPTH: Final = 20
@@ -101,8 +100,8 @@ def find_definitions(text: str, language: CodeLanguage) -> Sequence[Definition]:
     grammar = _load_grammar(language)
     from tree_sitter import Parser
 
-    content = text.encode("utf-8", "surrogatepass")
-    return _find_in_tree(Parser(grammar).parse(content).root_node, text, _number_characters(content), 0)
+    content = _NOT_ASCII.sub(lambda found: " " if found[0].isspace() else "a", text).encode()
+    return _find_in_tree(Parser(grammar).parse(content).root_node, text, 0)
 
 
 @cache
@@ -115,20 +114,14 @@ def _load_grammar(language: CodeLanguage) -> Language:
     return Language(import_module(f"tree_sitter_{language}").language())
 
 
-def _number_characters(content: bytes) -> Offsets:
-    """Return the number of characters that begin before each byte of a text in UTF-8, and before its end."""
-    begins = (np.frombuffer(content, np.uint8) & 0xC0) != 0x80
-    return np.concatenate([[0], np.cumsum(begins)]).astype(np.int64)
-
-
-def _find_in_tree(parent: Node, text: str, characters: Offsets, depth: int) -> list[Definition]:
+def _find_in_tree(parent: Node, text: str, depth: int) -> list[Definition]:
     """List the definitions directly in a node."""
     found: list[Definition] = []
     above: int | None = None
-    position = int(characters[parent.start_byte])
+    position = parent.start_byte
     for node in _list_children(parent, 0):
-        start, is_first = _begin_of_line(text, int(characters[node.start_byte]))
-        end = position + len(text[position : int(characters[node.end_byte])].rstrip())
+        start, is_first = _begin_of_line(text, node.start_byte)
+        end = position + len(text[position : node.end_byte].rstrip())
         if above is not None and text.count("\n", position, start) > 1:
             above = None  # a blank line is between
         if node.type in _COMMENTS:
@@ -137,10 +130,10 @@ def _find_in_tree(parent: Node, text: str, characters: Offsets, depth: int) -> l
             elif found and found[-1].end == position:
                 found[-1] = found[-1]._replace(end=end)
         else:
-            definition = _find_definition(node) if depth < _MOST_DEPTH else None
+            definition = _find_definition(node, text) if depth < _MOST_DEPTH else None
             if definition is not None:
                 name, body = definition
-                parts = _find_in_tree(body, text, characters, depth + 1)
+                parts = _find_in_tree(body, text, depth + 1)
                 found.append(Definition(start if above is None else above, end, name, parts))
             above = None
         position = max(position, end)
@@ -156,10 +149,10 @@ def _list_children(parent: Node, depth: int) -> Iterator[Node]:
             yield node
 
 
-def _find_definition(node: Node) -> tuple[str, Node] | None:
+def _find_definition(node: Node, text: str) -> tuple[str, Node] | None:
     """Return the name and the body of a definition, also of one that a node holds alone; None for any other node."""
     for _ in range(_MOST_WRAPPERS):
-        name, body = _name(node), node.child_by_field_name("body")
+        name, body = _name(node, text), node.child_by_field_name("body")
         holder = node.child_by_field_name("value") or node.child_by_field_name("type")
         if body is None and holder is not None:
             body = holder if holder.type in _TYPES_WITHOUT_BODY else holder.child_by_field_name("body")
@@ -172,22 +165,18 @@ def _find_definition(node: Node) -> tuple[str, Node] | None:
     return None
 
 
-def _name(node: Node) -> str:
-    if node.type == "impl_item":
-        parts = [node.child_by_field_name("trait"), node.child_by_field_name("type")]
-        return " for ".join(_read(part) for part in parts if part is not None)
-    named = node.child_by_field_name("name")
+def _name(node: Node, text: str) -> str:
+    named = [node.child_by_field_name("name")]
     declarator = node.child_by_field_name("declarator")
-    while named is None and declarator is not None:
+    if node.type == "impl_item":
+        named = [node.child_by_field_name("trait"), node.child_by_field_name("type")]
+    while named == [None] and declarator is not None:
         is_reference = declarator.type == "reference_declarator"
         inner = declarator.named_child(0) if is_reference else declarator.child_by_field_name("declarator")
-        named = declarator if inner is None else None
+        named = [declarator if inner is None else None]
         declarator = inner
-    return "" if named is None else _read(named)
-
-
-def _read(node: Node) -> str:
-    return " ".join((node.text or b"").decode("utf-8", "replace").split())[:_NAME_CHARACTERS]
+    names = (" ".join(text[each.start_byte : each.end_byte].split()) for each in named if each is not None)
+    return " for ".join(name[:_NAME_CHARACTERS] for name in names)
 
 
 def _begin_of_line(text: str, start: int) -> tuple[int, bool]:
