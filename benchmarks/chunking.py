@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from backstory.models.embeddings.packs import read_granite_pack
 from backstory.models.onnx_text import TextTokenizer
 from backstory.settings.inputs import ChunkerName, ChunkSettings
-from backstory.text.chunking.chunkers import choose_chunker
-from backstory.text.chunking.cut import Span, TitledText, cut_chunks, cut_titled_texts
+from backstory.text.chunking.cut import Span, TitledText, choose_chunker, cut_chunks, cut_titled_texts
 from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter
 from backstory.text.chunking.units import Pages
 

@@ -17,8 +17,7 @@ from backstory.base.ids import digest, document_chunk_id
 from backstory.settings.inputs import ChunkSettings
 from backstory.storage.tables.contracts import conform, empty
 from backstory.storage.tables.schemas import DocumentChunks
-from backstory.text.chunking.chunkers import Chunker, choose_chunker
-from backstory.text.chunking.cut import Span, TitledText, cut_titled_texts, introduce
+from backstory.text.chunking.cut import Chunker, Span, TitledText, choose_chunker, cut_titled_texts, introduce
 from backstory.text.chunking.tokens import TokenCounter
 from backstory.text.chunking.units import Pages
 

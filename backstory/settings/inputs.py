@@ -31,7 +31,7 @@ ChunkerName: TypeAlias = Literal[
     "bash", "c", "cpp", "go", "java", "javascript", "ruby", "rust", "tsx", "typescript",
 ]  # fmt: skip
 """Chunkers: by Markdown, by sentences, by characters, by rows, by pages (no chunk holds text of two pages),
-or by the definitions of a programming language; see :mod:`backstory.text.chunking.chunkers`."""
+or by the definitions of a programming language; see :mod:`backstory.text.chunking.cut`."""
 RemovalSetting: TypeAlias = Literal["ask", "mirror", "keep"]
 
 

@@ -8,8 +8,9 @@ counted as it is embedded, and the rare one over the ceiling is cut again.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, chain, groupby, islice, repeat
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -17,8 +18,18 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from backstory.base.errors import InputError
-from backstory.text.chunking.chunkers import Chunker
-from backstory.text.chunking.outline import Outline, Part
+from backstory.base.ids import digest
+from backstory.settings.inputs import ChunkerName, ChunkSettings
+from backstory.text.chunking.code import CODE_LANGUAGES, outline_code
+from backstory.text.chunking.outline import (
+    Outline,
+    Part,
+    outline_markdown,
+    outline_pages,
+    outline_rows,
+    outline_sections,
+    outline_sentences,
+)
 from backstory.text.chunking.tokens import Offsets, TokenCounter
 from backstory.text.chunking.units import (
     Pages,
@@ -50,6 +61,48 @@ class Span(NamedTuple):
     end: int
     token_count: int
     heading: str
+
+
+_OUTLINES: Final[dict[ChunkerName, Callable[[str], Outline]]] = {
+    "markdown": outline_sections,
+    "page": outline_sections,
+    "sentence": outline_sentences,
+    "character": outline_markdown,
+    "rows": outline_rows,
+    **{language: partial(outline_code, language=language) for language in CODE_LANGUAGES},
+}
+
+
+@dataclass(frozen=True)
+class Chunker:
+    """A chunker with its sizes: the ceiling of its chunks, title and headings included, and what they may repeat.
+
+    ``characters`` are the most characters of a chunk and of what it repeats, if they say where to cut.
+    """
+
+    name: ChunkerName
+    max_tokens: int
+    overlap_tokens: int
+    characters: tuple[int, int] | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything that decides its chunks besides texts and tokenizer."""
+        sizes = (self.max_tokens, self.overlap_tokens, *(self.characters or ()))
+        return digest([self.name, *map(str, sizes)])
+
+
+def choose_chunker(name: ChunkerName, settings: ChunkSettings, *, max_tokens: int) -> Chunker:
+    """Make a chunker of its name, for an embedder that takes ``max_tokens``."""
+    wanted, repeated = settings.max_tokens, settings.overlap_tokens
+    if name in ("sentence", "rows"):  # of few rows in a chunk each is found much better than of many
+        wanted, repeated = settings.sentence_max_tokens, settings.sentence_overlap_tokens
+    if name == "rows" or name in CODE_LANGUAGES:
+        repeated = 0
+    ceiling = min(wanted, max_tokens)
+    overlap = min(repeated, ceiling - 1)
+    characters = (settings.max_characters, settings.overlap_characters) if name == "character" else None
+    return Chunker(name, ceiling, overlap, characters)
 
 
 @dataclass(frozen=True)
@@ -161,7 +214,12 @@ def _plan(texts: Sequence[TitledText], counter: TokenCounter) -> Iterator[_Cutte
 
 def _outline(text: TitledText) -> Outline:
     """Outline a text, with headings that are short enough to be embedded."""
-    outline = text.chunker.outline(text.text, text.pages.split(len(text.text)))
+    outline_text = _OUTLINES[text.chunker.name]
+    if text.chunker.name in ("page", "rows"):
+        outline_text = partial(
+            outline_pages, pages=text.pages.split(len(text.text)), outline_page=outline_text
+        )
+    outline = outline_text(text.text)
     if text.title is None:
         return Outline(outline.units, outline.parts)
     if text.chunker.name == "rows":  # the names of columns lose their use when they are shortened

@@ -6,8 +6,14 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from backstory.settings.inputs import ChunkerName, ChunkSettings
-from backstory.text.chunking.chunkers import choose_chunker
-from backstory.text.chunking.cut import Span, TitledText, cut_chunks, cut_titled_texts, introduce
+from backstory.text.chunking.cut import (
+    Span,
+    TitledText,
+    choose_chunker,
+    cut_chunks,
+    cut_titled_texts,
+    introduce,
+)
 from backstory.text.chunking.tokens import TokenCounter
 from backstory.text.chunking.units import Pages
 from tests.token_counters import WORDS
