@@ -28,7 +28,7 @@ from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.chunking.tokens import CountTokens
-from backstory.text.layout import are_messages, join_wrapped, list_lines, list_sentences
+from backstory.text.layout import are_messages, list_lines, list_sentences, unwrap
 
 _LONGEST_QUESTION: Final = 300
 """Characters of the longest paragraph that is one part."""
@@ -125,7 +125,7 @@ def divide(
 
 def _list_paragraphs(text: str, count_tokens: CountTokens) -> list[list[str]]:
     """List the lines of each paragraph of prose, or the sentences of its only line; a few words go with the next."""
-    written = join_wrapped(list_lines(text))
+    written = unwrap(list_lines(text))
     if len(written) == 1 and len(whole := " ".join(written[0])) <= _LONGEST_QUESTION:
         return [[whole]]
     paragraphs: list[list[str]] = [[]]
@@ -226,7 +226,7 @@ def _read_lines(text: str) -> list[_Row]:
     heads = [_NAMED.match(line) for line in lines]
     authors = Counter(head["name"].casefold() for head in heads if head)
     if heads[0] is None or authors.most_common(1)[0][1] == 1:
-        units = list(chain.from_iterable(join_wrapped(paragraphs)))
+        units = list(chain.from_iterable(unwrap(paragraphs)))
         return [(_ANYBODY, unit) for unit in units] if are_messages(units) else []
     # A word in small letters before a colon may go on from the line before, as in a wrapped message.
     is_small = heads[0]["name"][0].islower()

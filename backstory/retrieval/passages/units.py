@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from backstory.text.chunking.division import Piece, divide_text
 from backstory.text.chunking.units import Range
+from backstory.text.layout import Piece, divide_text
 
 Kind = Literal["text", "heading", "lead"]
 

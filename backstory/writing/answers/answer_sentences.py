@@ -9,7 +9,7 @@ from typing import Final
 
 from backstory.base.ids import is_written
 from backstory.retrieval.found import Hit
-from backstory.text.chunking.division import Piece, divide_text
+from backstory.text.layout import Piece, divide_text
 from backstory.text.words import find_terms
 
 _FORMS: Final = ("sentence", "item", "row")

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.retrieval.selection.strategies import cover_evidence
-from backstory.text.chunking.division import Form, divide_text
 from backstory.text.languages import detect_language
+from backstory.text.layout import Form, divide_text
 from backstory.text.words import Words
 from backstory.writing.sentences import choose_words, weigh_terms
 from backstory.writing.summaries.request import SectionRequest, Source, Style, UnwrittenError
