@@ -16,8 +16,7 @@ from backstory.base.files.patterns import compose
 from backstory.base.files.safe_open import open_inside
 from backstory.base.ids import digest
 from backstory.base.sandbox import ReadingLimits
-from backstory.ingest.chats.export import Export
-from backstory.ingest.chats.items import Item
+from backstory.ingest.chats.export import Export, Item
 from backstory.ingest.chats.json_stream import find_paths
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
 from backstory.ingest.file_kinds import kind_in_chats

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from backstory.ingest.chats import export
-from backstory.ingest.chats.export import Export, collect_items
+from backstory.ingest.chats.export import ChatMessage, Deleted, Export, Item, collect_items
 from backstory.ingest.chats.export_files import open_parts
 from backstory.ingest.chats.formats.registry import CHAT_FORMATS, find_format
-from backstory.ingest.chats.items import ChatMessage, Deleted, Item
 from backstory.ingest.chats.json_stream import BrokenJsonError
 from backstory.settings.inputs import ConversationSettings
 from tests.ingest.chats.chat_samples import SAMPLES, TEXT_SAMPLES, write_sample

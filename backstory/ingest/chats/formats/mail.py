@@ -17,10 +17,10 @@ from itertools import chain, pairwise
 from typing import IO, Final, cast
 
 from backstory.base.errors import InputError, ReadError
+from backstory.ingest.chats.export import Chat, ChatMessage, Item, Person, Unread, name_chat
 from backstory.ingest.chats.export_files import ChatFormat, Opened
 from backstory.ingest.chats.formats.mail_text import cut_quotes, read_html
 from backstory.ingest.chats.formats.table_values import read_timestamp
-from backstory.ingest.chats.items import Chat, ChatMessage, Item, Person, Unread, name_chat
 from backstory.ingest.text_lines import decode_line
 
 _LIST: Final = re.compile(r"<([^<>\s]{1,255})>\s*$")

@@ -8,10 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import IO, Any, Final
 
-from backstory.ingest.chats.export_files import make_json_format
-from backstory.ingest.chats.formats.table_values import read_timestamp
-from backstory.ingest.chats.items import (
-    Changed,
+from backstory.ingest.chats.export import (
     Chat,
     ChatMessage,
     Deleted,
@@ -22,6 +19,8 @@ from backstory.ingest.chats.items import (
     name_chat,
     read_each,
 )
+from backstory.ingest.chats.export_files import make_json_format
+from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.json_stream import Record, stream_json
 
 _RECORDS: Final = "messages.item"
@@ -85,7 +84,7 @@ def _read_event(event: Record, people: set[str], rooms: set[str]) -> Iterator[It
     elif relation.get("rel_type") == "m.replace":
         if target:
             changed = content.object("m.new_content")
-            yield Changed(_read_said(event, changed, relation, chat, target))
+            yield _read_said(event, changed, relation, chat, target)
     elif kind == "m.room.encrypted" and not is_deleted:
         raise ValueError("the message is encrypted; export the room in a session of Element that can read it")
     elif kind not in _SAID and (is_deleted or "state_key" in event or kind.startswith(_BY_CLIENT)):
@@ -124,6 +123,7 @@ def _read_said(event: Record, content: Record, relation: Record, chat: str | Non
         reply_to=relation.text("event_id") if is_thread else answered,
         reactions=bundled.reactions(lambda one: one.text("key"), "m.annotation/chunk"),
         edited=None if edited is None else read_timestamp(edited),
+        is_change=relation.get("rel_type") == "m.replace",
     )
 
 

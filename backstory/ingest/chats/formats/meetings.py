@@ -13,9 +13,9 @@ from itertools import pairwise, takewhile
 from typing import IO, Final, TypeAlias
 
 from backstory.base.errors import ReadError
+from backstory.ingest.chats.export import ChatMessage, Item, Person, Unread
 from backstory.ingest.chats.export_files import ChatFormat, Opened
 from backstory.ingest.chats.formats.table_values import read_timestamp
-from backstory.ingest.chats.items import ChatMessage, Item, Person, Unread
 from backstory.ingest.chats.times import find_day, find_moment, is_recording
 from backstory.ingest.text_lines import read_lines
 

@@ -10,10 +10,7 @@ from functools import partial
 from typing import IO, Final
 
 from backstory.base.ids import digest
-from backstory.ingest.chats.export_files import make_json_format
-from backstory.ingest.chats.formats.table_values import read_timestamp
-from backstory.ingest.chats.items import (
-    Changed,
+from backstory.ingest.chats.export import (
     Chat,
     ChatMessage,
     Deleted,
@@ -23,6 +20,8 @@ from backstory.ingest.chats.items import (
     name_chat,
     read_each,
 )
+from backstory.ingest.chats.export_files import make_json_format
+from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.chats.json_stream import Record
 from backstory.ingest.text_lines import skip_line
 
@@ -137,7 +136,7 @@ def _read_message(content: Record, chat: str, sender: str, changes: object, log:
         if content.object("groupInfo").get("type") == "UPDATE":
             yield ChatMessage(moment, None, "group update", "system", chat=chat, key=key)
         return
-    message = ChatMessage(
+    yield ChatMessage(
         sent=moment,
         author=log.name(sender),
         author_id=sender,
@@ -146,8 +145,8 @@ def _read_message(content: Record, chat: str, sender: str, changes: object, log:
         chat=chat,
         key=key,
         reply_to=log.find_key(quoted, content.object("quote").get("id")) if quoted else None,
+        is_change=isinstance(changes, int),
     )
-    yield Changed(message) if isinstance(changes, int) else message
 
 
 def _read_text(content: Record, log: _Log) -> str:

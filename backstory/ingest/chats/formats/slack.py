@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from backstory.ingest.chats.export_files import ChatFormat, Opened, is_slack_folder
-from backstory.ingest.chats.items import (
+from backstory.ingest.chats.export import (
     Chat,
     ChatMessage,
     Deleted,
@@ -21,6 +20,7 @@ from backstory.ingest.chats.items import (
     name_chat,
     read_each,
 )
+from backstory.ingest.chats.export_files import ChatFormat, Opened, is_slack_folder
 from backstory.ingest.chats.json_stream import BrokenJsonError, Record, stream_json
 
 _PEOPLE: Final = "users.json"
