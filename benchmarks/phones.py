@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import phonenumbers
 import polars as pl
 
-from backstory.ingest.privacy.phones import find_phone_shapes
+from backstory.ingest.privacy.personal_data import find_phone_shapes
 
 _KINDS = (phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE)
 _NUMBERS = 2_000

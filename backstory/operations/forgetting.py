@@ -19,13 +19,7 @@ from backstory.ingest.chats.export_files import conversation_of
 from backstory.ingest.chats.message_ids import NAMED_SCHEMA, read_archive, write_archive
 from backstory.ingest.documents.rows import list_foreign
 from backstory.ingest.documents.written import is_of_source, locate
-from backstory.ingest.privacy.erasure_list import (
-    Forgotten,
-    Kind,
-    hide_members,
-    read_forgotten,
-    write_forgotten,
-)
+from backstory.ingest.privacy.exclusions import Forgotten, Kind, hide_members
 from backstory.ingest.privacy.names import normalize_name
 from backstory.ingest.privacy.pseudonyms import make_finder, make_pseudonym
 from backstory.ingest.sources.listing import make_locator
@@ -105,13 +99,12 @@ def _forget(workspace: Workspace, kind: Kind, name: str) -> Forgetting:
     rows = table.filter(pl.col(column).is_in(list(target.ids)))
     wanted = _choose_wanted(workspace, kind, target, rows)
     windows = set(workspace.tables.read("windows")["window_id"])
-    forgotten = read_forgotten(workspace.forgotten).add(kind, target.names)
-    forgotten = forgotten.add("content", _list_contents(workspace, kind, target, rows))
+    forgotten = Forgotten.read(workspace.forgotten).add(kind, target.names)
     posts = find_holding_posts(workspace, lambda text: any(part in text for part in wanted))
     # A post that a person has edited is theirs: it stays, and is no document any more.
     of_people = [path for path, state in posts.items() if state == "edited"]
     forgotten = forgotten.add("document", [f"{WRITTEN_PREFIX}{name_of(path)}" for path in of_people])
-    write_forgotten(workspace.forgotten, forgotten)
+    forgotten.write(workspace.forgotten)
     if kind != "document":
         _clean_archive(workspace, column, target, forgotten)
     for path in posts.keys() - of_people:
@@ -246,21 +239,6 @@ def _find_document(workspace: Workspace, name: str) -> _Target:
 def _read_messages(workspace: Workspace) -> pl.DataFrame:
     tables = (workspace.tables.read("messages"), read_archive(workspace.archive))
     return pl.concat(table.select(NAMED_SCHEMA.names()) for table in tables).unique("message_id")
-
-
-def _list_contents(workspace: Workspace, kind: Kind, target: _Target, rows: pl.DataFrame) -> frozenset[str]:
-    """List the hashes of forgotten files, by which a copy is recognised, but those that another file has, too."""
-    if kind == "document":
-        kept = workspace.tables.read("documents").join(rows, on="document_id", how="anti").filter(status="ok")
-        return frozenset(rows["content_hash"]) - {*kept["content_hash"]}
-    if kind == "member":
-        return frozenset()
-    whole = workspace.last_reading.read()
-    is_gone = pl.col("conversation_id").is_in(list(target.names))
-    others = set(whole.messages.filter(~is_gone)["source"])
-    files = set(whole.messages.filter(is_gone)["source"]) - others
-    held = {file.sha256 for file in whole.files if file.source in others}
-    return frozenset(file.sha256 for file in whole.files if file.source in files) - {*held, ""}
 
 
 def _choose_wanted(workspace: Workspace, kind: Kind, target: _Target, rows: pl.DataFrame) -> frozenset[str]:

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from backstory.ingest.chats.message_ids import read_archive
-from backstory.ingest.privacy.erasure_list import Forgotten, write_forgotten
+from backstory.ingest.privacy.exclusions import Forgotten
 from backstory.pipeline.chats.leaks import find_leaks
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -70,7 +70,7 @@ def test_an_archive_that_holds_only_an_excluded_person_is_emptied(kept: Workspac
 def test_the_name_of_a_forgotten_person_in_a_chat_does_not_hide_who_opted_out(kept: Workspace) -> None:
     write(kept, [*LINES, "15/03/2025, 18:30 - Dora Quill: hello\n"], "Chat with Dora Quill.txt")
     (kept.chats_dir / "garden.txt").unlink()
-    write_forgotten(kept.forgotten, Forgotten().add("member", ["Dora Quill"]))
+    Forgotten().add("member", ["Dora Quill"]).write(kept.forgotten)
     ada = read(kept).filter(pl.col("text").str.contains("irrigation"))["author"][0]
 
     cut = [line for line in LINES if "irrigation" not in line]

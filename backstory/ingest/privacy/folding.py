@@ -38,6 +38,13 @@ _WORD: Final = regex.compile(
 _WHOLLY_UNSPACED: Final = regex.compile(rf"[{UNSPACED}]+")
 DIGRAPH: Final = "([aou])e|(a)a"
 """Pattern of two letters that may stand for one with an umlaut or a ring, of which the first one counts."""
+_UMLAUTS: Final = str.maketrans({
+    "ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "Å": "Aa", "Ø": "Oe",
+})  # fmt: skip
+# Vowel signs of Indic and Thai scripts are letters, accents are not.
+_SIGNIFICANT: Final = regex.compile(
+    r"[[@\p{L}\p{N}\p{So}[[\p{Mn}\p{Mc}]&&\p{ccc=0}]]--\p{Default_Ignorable_Code_Point}]", regex.VERSION1
+)
 _OTHER_ASCII: Final = bytes(point for point in range(128) if not chr(point).isalnum() and chr(point) != "@")
 _SMALL_ASCII: Final = bytes(range(256)).lower()
 
@@ -60,6 +67,12 @@ def fold(text: str) -> str:
 def contract(letters: str) -> str:
     """Return folded letters with one for each that may stand for an umlaut or a ring: ``a`` for ``ae`` and ``aa``."""
     return re.sub(DIGRAPH, r"\1\2", letters)
+
+
+def spell(name: str) -> frozenset[str]:
+    """Return the folded letters of a name, with umlauts stripped and written out."""
+    composed = unicodedata.normalize("NFC", name)
+    return frozenset({fold(composed), fold(composed.translate(_UMLAUTS))})
 
 
 @lru_cache(maxsize=1 << 16)
@@ -86,32 +99,15 @@ class _Letters(dict[int, str]):
     """The folded form of each character, for ``str.translate``; filled on demand."""
 
     def __missing__(self, point: int) -> str:
-        self[point] = self._spell(chr(point))
-        return self[point]
-
-    def _spell(self, character: str) -> str:
-        if ord(character) in _MODIFIERS or character == _UNDECODABLE:
-            return ""
+        character = chr(point)
         spelled = PLAIN_LETTERS.get(character) or unicodedata.normalize("NFKD", character)
-        if unicodedata.category(character) == "So" and len(spelled) > 1:
-            return character
-        small = map(_digit, unicodedata.normalize("NFKD", spelled.casefold()))
-        return "".join(PLAIN_LETTERS.get(part, part) for part in small if _is_significant(part))
-
-
-def _digit(character: str) -> str:
-    return str(unicodedata.decimal(character, character))
-
-
-def _is_significant(character: str) -> bool:
-    category = unicodedata.category(character)
-    if category in ("Mn", "Mc"):  # vowel signs of Indic and Thai scripts are letters, accents are not
-        return not unicodedata.combining(character) and not _is_invisible(character)
-    return character == "@" or category == "So" or (category[0] in "LN" and not _is_invisible(character))
-
-
-def _is_invisible(character: str) -> bool:
-    return regex.match(r"\p{Default_Ignorable_Code_Point}", character) is not None
+        small = _SIGNIFICANT.findall(unicodedata.normalize("NFKD", spelled.casefold()))
+        self[point] = "".join(PLAIN_LETTERS.get(one) or str(unicodedata.decimal(one, one)) for one in small)
+        if point in _MODIFIERS or character == _UNDECODABLE:
+            self[point] = ""
+        elif unicodedata.category(character) == "So" and len(spelled) > 1:
+            self[point] = character
+        return self[point]
 
 
 _LETTERS: Final = _Letters()

@@ -8,16 +8,14 @@ name (``Anna M. Lind``) is passed over.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import regex
 
-from backstory.ingest.privacy.folding import Word, contract, find_words, fold, fold_word, is_unspaced
+from backstory.ingest.privacy.folding import Word, contract, find_words, fold, fold_word, is_unspaced, spell
 
 _LEAST_HANDLE_LETTERS: Final = 8
 """Shorter joined forms with an initial or in another order are often ordinary words (``Amy Cross``: ``across``), and
@@ -27,15 +25,13 @@ _LEAST_JOINED_LETTERS: Final = 6
 """Shorter names of several words are often an ordinary word when written as one (``Al So``)."""
 _LEAST_UNDOTTED_LETTERS: Final = 6
 """Shorter surnames are often ordinary words behind an initial that is one (``A Long Way``)."""
+LEAST_PHONE_DIGITS: Final = 7
 _COMPARED_LETTERS: Final = 128
 
 _BETWEEN_PARTS: Final = re.compile(r"[\s_.\u00b7\u2022\u30fb]+")
 _FULL_NAME: Final = regex.compile(r"[\p{Han}\p{Hangul}]{3,}")
-_UMLAUTS: Final = str.maketrans({
-    "ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "Å": "Aa", "Ø": "Oe",
-})  # fmt: skip
 _SIBILANT: Final = ("s", "x", "z", "ch", "sh")
-PARTICLES: Final = frozenset(
+_PARTICLES: Final = frozenset(
     re.findall(
         r"\w+",
         "af al av bin da das de degli dei del della den der des di do dos du el ibn la las le lo los ten ter van vom "
@@ -50,71 +46,66 @@ INITIAL: Final = (
     rf"[\p{{L}}\p{{M}}]{_GAP}{{1,2}}(?:\p{{L}}[._-]|\p{{Lu}}[ \u00a0]\p{{Lu}}|{_CONSONANT}[ \u00a0]\p{{L}})"
 )
 """Pattern of texts that may hold an initial between two words."""
-_PASSED: Final = regex.compile(
-    rf"(?<=[\p{{L}}\p{{M}}]{_GAP}{{1,2}})"
+_PASSED: Final = (
     rf"(?:\p{{L}}[._-]{{1,2}}[ \u00a0]?|\p{{Lu}}[ \u00a0](?=\p{{Lu}})|{_CONSONANT}[ \u00a0])(?=\p{{L}})"
 )
-"""An initial between two words: with a dot or the like, a capital before another one, or a consonant."""
-_MOST_PASSED: Final = 3
+"""An initial before a word: with a dot or the like, a capital before another one, or a consonant."""
+_BEHIND_WORD: Final = regex.compile(rf"(?<=[\p{{L}}\p{{M}}]{_GAP}{{1,2}}){_PASSED}")
+_BEHIND_INITIAL: Final = regex.compile(rf"(?<=(?<![\p{{L}}\p{{M}}])\p{{L}}\p{{M}}*{_GAP}{{1,2}}){_PASSED}")
+_PART: Final = regex.compile(r"[\p{L}\p{M}\p{N}\p{Cf}'’\-]+")
+"""Pattern of a part of a name: a word, with its hyphens and apostrophes."""
 _APART: Final = regex.compile(r"[\s<>]")
 _MENTION: Final = regex.compile(r"[@＠﹫~][\p{Cf}\p{Mn}]*$")
 _HANDLE: Final = regex.compile(r"[\p{Cf}\p{Mn}]*[@＠﹫]")
 
 
-class Condition(NamedTuple):
-    """Conditions for a match, beyond equal letters.
+class Form(NamedTuple):
+    """Contracted letters of a name, and the conditions under which they are the name.
 
     Attributes:
-        joints: Numbers of letters after which a word must end.
-        capitals: Numbers of letters after which a word must begin with a capital.
-        dot: Number of letters after which a dot must follow.
+        letters: The letters of all words.
+        person: Whose name it is; empty if nobody's pseudonym follows from it.
+        words: The fewest words that have the letters.
+        is_capital: Whether every word but a particle begins with a capital, if its script has any.
+        dot: The place of the word that a dot must follow: 0 for the first, -1 for the last one.
         ending: Length of an ending such as the s of a genitive, which must not be a word by itself.
         is_joined: Whether no space and no tag may be inside.
         is_handle: Whether it must stand in a mention or an address (``@alind``, ``alind@example.org``).
         spellings: The folded spellings that need no accent; empty for any.
     """
 
-    joints: frozenset[int] = frozenset()
-    capitals: frozenset[int] = frozenset()
-    dot: int | None = None
+    letters: str
+    person: str = ""
+    words: int = 1
+    is_capital: bool = False
+    dot: Literal[0, -1] | None = None
     ending: int = 0
     is_joined: bool = False
     is_handle: bool = False
     spellings: frozenset[str] = frozenset()
 
     def is_met(self, text: str, words: Sequence[Word]) -> bool:
-        """Return whether some words of a text meet the conditions."""
+        """Return whether some words of a text, which have the letters, meet the conditions."""
         start, end = words[0][0], words[-1][1]
         written = text[start:end]
-        ends = list(accumulate(len(fold_word(word)) for _, _, word in words))
-        begins = {at: word for at, (_, _, word) in zip([0, *ends], words, strict=False)}
-        if not self.joints.issubset(ends) or (self.ending and ends[-1] - self.ending in ends):
+        if len(words) < self.words or len(fold_word(words[-1][2])) <= self.ending:
             return False
-        if not all(at in begins and begins[at][0].isupper() for at in self.capitals):
+        if (self.is_capital and not _is_capital(written)) or (self.is_joined and _APART.search(written)):
             return False
-        if self.dot is not None and not _is_followed_by_dot(text, words, ends, self.dot):
-            return False
-        if (self.is_joined and _APART.search(written)) or (
-            self.is_handle and not _is_handle(text, start, end)
+        if self.is_handle and not (
+            _HANDLE.match(text, end) or _MENTION.search(text[max(start - 4, 0) : start])
         ):
             return False
-        return not self.spellings or fold(written).removeprefix("@") in self.spellings or _has_accent(written)
+        if self.dot is not None:
+            behind = text[words[0][1] : words[1][0]] if self.dot == 0 else text[end : end + 1]
+            if "." not in behind:
+                return False
+        return not (self.spellings and written.isascii()) or fold(written).removeprefix("@") in self.spellings
 
 
-def _is_followed_by_dot(text: str, words: Sequence[Word], ends: Sequence[int], count: int) -> bool:
-    end = words[ends.index(count)][1]
-    behind = (word[0] for word, letters in zip(words, ends, strict=True) if letters > count)
-    return "." in text[end : next(behind, end + 1)]
-
-
-Form = tuple[str, Condition]
-"""Contracted letters of a name, and when they are the name."""
-
-
-def spell(name: str) -> frozenset[str]:
-    """Return the folded letters of a name, without the ``@`` of a mention, with umlauts stripped and written out."""
-    composed = unicodedata.normalize("NFC", name.removeprefix("@"))
-    return frozenset({fold(composed), fold(composed.translate(_UMLAUTS))})
+def _is_capital(written: str) -> bool:
+    parts = _PART.findall(written)
+    return not any(part[0].islower() for part in parts if fold(part) not in _PARTICLES)
 
 
 def fold_name(name: str) -> str:
@@ -122,31 +113,29 @@ def fold_name(name: str) -> str:
     return "".join(fold_word(word) for _, _, word in find_words(name))
 
 
-def form_of_word(name: str, *, keep_capitals: bool = False) -> Form:
+def form_of_word(name: str, person: str = "", *, keep_capitals: bool = False) -> Form:
     """Return the form of a name that is found where a name must stand, as in a mention.
 
     `Mueller` may be written `Müller`; without an accent it would be another name (`Michael`, `Michal`).
     """
     name = name.removeprefix("@")
-    words = [word for _, _, word in find_words(name)]
-    begins = zip([0, *accumulate(len(fold_word(word)) for word in words)], words, strict=False)
-    capitals = frozenset(at for at, word in begins if keep_capitals and word[0].isupper())
-    return fold_name(name), Condition(capitals=capitals, spellings=spell(name))
+    return Form(
+        fold_name(name), person, is_capital=keep_capitals and _is_capital(name), spellings=spell(name)
+    )
 
 
 @lru_cache(maxsize=1 << 12)
 def list_forms(name: str) -> tuple[Form, ...]:
-    """List the forms of a name of several words, in which it is found in any text."""
+    """List the forms of a name of several words, or of a phone number, in which it is found in any text."""
+    if is_phone(name):
+        return tuple(map(Form, _list_numbers(name[1:])))
     words = [word for word in _BETWEEN_PARTS.split(name) if fold(word)]
-    is_cased = all(word[0].lower() != word[0].upper() for word in words)
-    forms = dict[Form, None]()
-    for spell_word in (fold_name, fold_word):  # `JoEllen` as two words, and as one
-        letters = list(map(spell_word, words))
-        forms |= dict.fromkeys(_with_endings(_full(letters), is_cased=is_cased))
-        if is_cased and len(words) > 1:
-            forms |= dict.fromkeys(_in_other_order(words, letters))
-            forms |= dict.fromkeys(_with_initials(words, letters))
-    return tuple(forms)
+    letters = list(map(fold_name, words))
+    forms = list(_with_endings(_full(letters)))
+    if len(words) > 1 and all(word[0].lower() != word[0].upper() for word in words):
+        forms += _in_other_order(letters)
+        forms += _with_initials(letters, find_surname_start([word.lower() for word in words]))
+    return tuple(dict.fromkeys(forms))
 
 
 def is_full_name(name: str) -> bool:
@@ -164,41 +153,40 @@ def is_phone(name: str) -> bool:
     return name.startswith("+") and name[1:].isdigit()
 
 
+def _list_numbers(digits: str) -> Iterator[str]:
+    """Yield a phone number in international and in national form: without its country code, of one to three digits."""
+    yield from (digits, f"00{digits}")
+    for end in (1, 2, 3):
+        country, rest = digits[:end], digits[end:]
+        if len(rest) >= LEAST_PHONE_DIGITS:
+            yield from (rest, f"0{rest}", f"8{rest}", f"{country}0{rest}")  # +44 (0) 7700 900123
+
+
 def _full(letters: Sequence[str]) -> Form:
     joined = "".join(letters)
     is_short = len(joined) < _LEAST_JOINED_LETTERS and not is_unspaced(joined)
-    return joined, Condition(joints=frozenset(accumulate(map(len, letters))) if is_short else frozenset())
+    return Form(joined, words=len(letters) if is_short else 1)
 
 
-def _with_endings(form: Form, *, is_cased: bool = True) -> Iterator[Form]:
-    letters, condition = form
+def _with_endings(form: Form) -> Iterator[Form]:
     yield form
-    if is_cased:
-        for ending in ("s", "es") if letters.endswith(_SIBILANT) else ("s",):
-            joints = condition.joints - {len(letters)}
-            yield letters + ending, condition._replace(joints=joints, ending=len(ending))
+    for ending in ("s", "es") if form.letters.endswith(_SIBILANT) else ("s",):
+        yield form._replace(letters=form.letters + ending, ending=len(ending))
 
 
-def _in_other_order(words: Sequence[str], letters: Sequence[str]) -> Iterator[Form]:
-    for cut in range(1, len(words)):
-        turned = [*letters[cut:], *letters[:cut]]
-        begins = zip([0, *accumulate(map(len, turned))], [*words[cut:], *words[:cut]], strict=False)
-        capitals = frozenset(at for at, word in begins if word.lower() not in PARTICLES)
-        yield "".join(turned), Condition(joints=frozenset(accumulate(map(len, turned))), capitals=capitals)
-        yield _joined("".join(turned))
+def _in_other_order(letters: Sequence[str]) -> Iterator[Form]:
+    for cut in range(1, len(letters)):
+        turned = "".join([*letters[cut:], *letters[:cut]])
+        yield Form(turned, words=len(letters), is_capital=True)
+        yield _joined(turned)
 
 
-def _with_initials(words: Sequence[str], letters: Sequence[str]) -> Iterator[Form]:
-    cut = len(words) - 1
-    while cut > 1 and words[cut - 1].lower() in PARTICLES:
-        cut -= 1
-    surname, main = "".join(letters[cut:]), sum(map(len, letters[cut:-1]))
-    first, end = letters[0][:1], len(surname)
-    spaced = Condition(joints=frozenset([1]), capitals=frozenset([0, 1 + main]))
-    yield from _with_endings(
-        (first + surname, spaced if end >= _LEAST_UNDOTTED_LETTERS else spaced._replace(dot=1))
-    )
-    yield surname + first, Condition(frozenset([end]), frozenset([main, end]), dot=end + 1)
+def _with_initials(letters: Sequence[str], cut: int) -> Iterator[Form]:
+    """Yield the forms with initials of the words before the surname, which begins at ``cut``."""
+    surname, first = "".join(letters[cut:]), letters[0][:1]
+    dot: Literal[0] | None = None if len(surname) >= _LEAST_UNDOTTED_LETTERS else 0
+    yield from _with_endings(Form(first + surname, words=2, is_capital=True, dot=dot))
+    yield Form(surname + first, words=2, is_capital=True, dot=-1)
     for initials in {first, "".join(word[:1] for word in letters[:cut])}:
         yield _joined(initials + surname)
         yield _joined(surname + initials, is_handle=initials == "s")  # `carpenters`
@@ -206,73 +194,69 @@ def _with_initials(words: Sequence[str], letters: Sequence[str]) -> Iterator[For
         yield from _with_endings(_full([letters[0], surname]))
 
 
+def find_surname_start(words: Sequence[str]) -> int:
+    """Return at which of the words of a name its surname begins, with its particles (``van gogh``)."""
+    start = len(words) - 1
+    while start > 1 and words[start - 1] in _PARTICLES:
+        start -= 1
+    return start
+
+
 def _joined(letters: str, *, is_handle: bool = False) -> Form:
-    return letters, Condition(is_joined=True, is_handle=is_handle or len(letters) < _LEAST_HANDLE_LETTERS)
+    return Form(letters, is_joined=True, is_handle=is_handle or len(letters) < _LEAST_HANDLE_LETTERS)
 
 
-def _is_handle(text: str, start: int, end: int) -> bool:
-    return bool(_HANDLE.match(text, end) or _MENTION.search(text[max(start - 4, 0) : start]))
+def list_views(text: str) -> list[str]:
+    """Return a text as it is, without the initials behind words, and without those behind another initial."""
+    if not _BEHIND_WORD.search(text):
+        return [text]
+    views = (
+        pattern.sub(lambda found: "-" + found[0][1:], text) for pattern in (_BEHIND_WORD, _BEHIND_INITIAL)
+    )
+    return list(dict.fromkeys((text, *views)))
 
 
-def _has_accent(written: str) -> bool:
-    return any(not letter.isascii() and unicodedata.category(letter)[0] in "LM" for letter in written)
-
-
-class Match(NamedTuple):
-    """A name in words of a text: the first and the last of them, and the folded letters."""
-
-    first: int
-    last: int
-    letters: str
+Match: TypeAlias = tuple[int, int, frozenset[str]]
+"""Start and end of a name in a text, and the people who may be meant."""
 
 
 class Vocabulary:
-    """The forms of names to find in one kind of text, by their letters, each with its conditions."""
+    """The forms of names to find in one kind of text, by their letters."""
 
     def __init__(self, forms: Iterable[Form]) -> None:
-        self.names: dict[str, set[Condition]] = defaultdict(set)
-        for letters, condition in forms:
-            if letters:
-                self.names[letters].add(condition)
-                self.names[contract(letters)].add(condition)  # as one word (`lindaek`)
+        self.forms: dict[str, set[Form]] = defaultdict(set)
+        for form in forms:
+            if form.letters:
+                self.forms[form.letters].add(form)
+                self.forms[contract(form.letters)].add(form)  # as one word (`lindaek`)
         self._beginnings = {
             letters[:end]
-            for letters in self.names
+            for letters in self.forms
             for end in range(1, min(len(letters), _COMPARED_LETTERS) + 1)
         }
+
+    def list_people(self, letters: str) -> frozenset[str]:
+        """Return the people of whom some letters are a form."""
+        return frozenset(form.person for form in self.forms.get(letters, ()))
 
     def find(self, text: str, words: Sequence[Word]) -> Iterator[Match]:
         """Find the names in the words of a text: the longest at each position."""
         letters = [fold_word(word) for _, _, word in words]
-        passed = {match.start() for match in _PASSED.finditer(text)}
         next_free = 0
         for first, beginning in enumerate(letters):
             if first < next_free or not beginning or beginning[:_COMPARED_LETTERS] not in self._beginnings:
                 continue
-            longest = self._find_longest(text, words, letters, passed, first)
+            joined = ""
+            longest: Match | None = None
+            for last in range(first, len(words)):
+                joined += letters[last]
+                is_apart = beginning == "@" and last == first + 1 and words[last][0] != words[first][1]
+                if is_apart or joined[:_COMPARED_LETTERS] not in self._beginnings:
+                    break
+                used = words[first : last + 1]
+                forms = self.forms.get(joined, ()) if letters[last] else ()
+                if people := frozenset(form.person for form in forms if form.is_met(text, used)):
+                    longest = (words[first][0], words[last][1], people)
+                    next_free = last + 1
             if longest is not None:
                 yield longest
-                next_free = longest.last + 1
-
-    def _find_longest(
-        self, text: str, words: Sequence[Word], letters: Sequence[str], passed: set[int], first: int
-    ) -> Match | None:
-        longest = None
-        # The letters so far, with the words that they are of: with each initial, or without.
-        paths: dict[str, tuple[int, ...]] = {"": ()}
-        for at in range(first, len(words)):
-            if letters[first] == "@" and at == first + 1 and words[at][0] != words[first][1]:
-                break
-            grown = {joined + letters[at]: (*used, at) for joined, used in paths.items()}
-            grown = {one: used for one, used in grown.items() if one[:_COMPARED_LETTERS] in self._beginnings}
-            for joined, used in grown.items():
-                conditions = self.names.get(joined, ()) if letters[at] else ()
-                if any(condition.is_met(text, [words[place] for place in used]) for condition in conditions):
-                    longest = Match(first, at, joined)
-            if at > first and words[at][0] in passed:
-                short = {one: used for one, used in paths.items() if at - first - len(used) < _MOST_PASSED}
-                grown = short | grown
-            if not grown:
-                break
-            paths = grown
-        return longest

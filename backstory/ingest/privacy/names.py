@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
@@ -22,10 +21,10 @@ from urllib.parse import unquote
 import polars as pl
 import regex
 
-from backstory.ingest.privacy.folding import DIGRAPH, contract, find_words, fold, fold_word
+from backstory.ingest.privacy.folding import DIGRAPH, find_words, fold, spell
 from backstory.ingest.privacy.forms import (
     INITIAL,
-    Condition,
+    LEAST_PHONE_DIGITS,
     Form,
     Vocabulary,
     fold_name,
@@ -33,29 +32,28 @@ from backstory.ingest.privacy.forms import (
     is_full_name,
     is_phone,
     list_forms,
-    spell,
+    list_views,
 )
-from backstory.ingest.privacy.phones import NUMBER, PhoneFinder
 
 Place = Literal["message", "app line", "identifier"]
 """The kind of a text: written by a person, written by the app, or the name of a file or conversation."""
 
 BLANK: Final = "\ufffc"
 """An object that a chat shows; so it is in no name."""
-_MARKS = f"\u200b\u200e\u200f\u061c\u202a-\u202e\u2060\u2066-\u2069\ufeff{BLANK}"
-_MARK: Final = re.compile(f"[{_MARKS}]")
+_INVISIBLE: Final = "\u200b\u200e\u200f\u061c\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+_MARK: Final = re.compile(f"[{_INVISIBLE}{BLANK}]")
 _PHONE: Final = re.compile(r"\+?[\d\s().\-\u2010\u2011]{7,}")
-_PHONE_GAP = r"[\s().\-\u2010\u2011/]{0,3}"
-_LEAST_PHONE_DIGITS = 7
 
-_MENTION: Final = r"@\u2068[^\u2069\n]{1,100}\u2069|@\+?\d{7,15}(?!\d)"
+_MENTION: Final = re.compile(r"@\u2068[^\u2069\n]{1,100}\u2069|@\+?\d{7,15}(?!\d)")
 """Pattern of what is a name or a number by its marks, whoever is known."""
-_ANY_PHONE: Final = rf"\+\d(?:{_PHONE_GAP}\d){{6,14}}(?!\d)"
+_IN_APP_LINE: Final = re.compile(
+    rf"{_MENTION.pattern}|\+\d(?:[\s().\-\u2010-\u2015/{_INVISIBLE}]{{0,3}}\d){{6,14}}(?!\d)"
+)
 _GRAPHEME: Final = regex.compile(r"\X")
 _LEAST_BURIED_LETTERS: Final = 8
 """Shorter names are often a part of other words in file names."""
-_NOTHING: Final = "\0"
-"""No letters hold it; Polars refuses an empty list of texts to search for."""
+NOTHING: Final = "\0"
+"""In no text; Polars refuses an empty list of texts to search for."""
 
 
 def normalize_name(name: str) -> str:
@@ -64,14 +62,18 @@ def normalize_name(name: str) -> str:
     It returns the name composed (NFC), in folded case, with single spaces, without invisible marks and without the
     tilde before an unsaved contact; of a phone number, a plus sign and its digits.
     """
-    return unicodedata.normalize("NFC", plain_name(name).casefold())
+    return _normalize(plain_name(name))
+
+
+def _normalize(plain: str) -> str:
+    return unicodedata.normalize("NFC", plain.casefold())
 
 
 def plain_name(name: str) -> str:
     """Normalize like :func:`normalize_name`, but keep the case."""
     plain = unicodedata.normalize("NFC", _MARK.sub("", name)).strip().removeprefix("~").strip()
     digits = "".join(character for character in plain if character.isdigit())
-    if len(digits) >= _LEAST_PHONE_DIGITS and _PHONE.fullmatch(plain):
+    if len(digits) >= LEAST_PHONE_DIGITS and _PHONE.fullmatch(plain):
         return f"+{digits if plain.startswith('+') else digits.removeprefix('00')}"
     return " ".join(plain.split())
 
@@ -94,30 +96,26 @@ class NameFinder:
         aliases: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._people: dict[str, str] = {}
-        self._names: set[str] = set()
-        for name in sorted(names):
-            self._add(name)
-        self._members = set(filter(None, map(plain_name, members))) - self._names
-        self._phones = PhoneFinder(filter(is_phone, self._names))
+        """People by their names as they are written."""
+        for name in sorted(filter(None, map(plain_name, names))):
+            self._people[name] = _normalize(name)
+            words = [word for word in name.split(" ") if any(map(str.isalnum, word))]
+            if 1 < len(words) < len(name.split(" ")):  # a name with an emoji is also found without it
+                self._people.setdefault(" ".join(words), _normalize(name))
+        self._normalized = {_normalize(name): person for name, person in self._people.items()}
+        # Nobody's pseudonym follows from the name of a member who never wrote.
+        self._with_members = dict.fromkeys(filter(None, map(plain_name, members)), "") | self._people
         self._vocabularies: dict[Place, Vocabulary] = {}
         self._aliases: Mapping[str, str] = {}
         self._aliases = {self.person(alias): self.person(name) for alias, name in aliases.items()}
 
-    def person(self, written: str, letters: str = "") -> str:
+    def person(self, written: str) -> str:
         """Return the person of a name or an alias: the person's normalized name.
 
-        A name that several people could have is returned as it is. ``letters``: those of the form that was found, if it
-        was found in a text.
+        A name that several people could have is returned as it is.
         """
-        name = normalize_name(written.removeprefix("@"))
-        person = self._people.get(name)
-        if person is None and is_phone(name):
-            person = self._phones.owner(name)
-        elif person is None:
-            keys = (fold(name), fold_name(name), letters.removeprefix("@"))
-            owners = (known[key] for known in self._owners for key in keys if key in known)
-            person = next((min(people) for people in owners if len(people) == 1), None)
-        return self._aliases.get(person or name, person or name)
+        letters, known = fold_name(written.removeprefix("@")), self._vocabulary("message")
+        return self._choose(written, known.list_people(f"@{letters}") | known.list_people(letters))
 
     def list_names(self) -> list[str]:
         """List the normalized names of all people."""
@@ -126,25 +124,23 @@ class NameFinder:
     @cached_property
     def full_names(self) -> list[str]:
         """The names of several words, in folded case."""
-        return sorted({name.casefold() for name in self._names if is_full_name(name)})
+        return sorted({name.casefold() for name in self._people if is_full_name(name)})
 
     def may_hold(self, texts: pl.Series, place: Place) -> pl.Series:
         """Select quickly the texts in which :meth:`find` can find something."""
         selected = texts.str.contains("[@＠﹫]")
-        if self._phones.is_any or place == "app line":
-            selected |= texts.str.contains(NUMBER)
-        if place != "identifier" and self._unspeakable:
-            selected |= texts.str.contains_any(self._unspeakable)
-        elif place == "identifier":
+        if place == "app line":
+            selected |= texts.str.contains(r"\+\d")
+        if place == "identifier":
             texts = pl.Series([text and unquote(text) for text in texts], dtype=pl.String)
+        views = (
+            "".join(list_views(text)) if has_initial else text
+            for text, has_initial in zip(texts, texts.str.contains(INITIAL), strict=True)
+        )
+        letters = pl.Series([text and fold(text) for text in views], dtype=pl.String)
         # The first letter of a name may end what stands for an umlaut (`so Erik`).
-        forms = {name[name[0] in "ae" :] or name for name in self._vocabulary(place).names}
-        surnames = {fold_word(find_words(name)[-1][2])[1:] for name in self.full_names}
-        letters = pl.Series([text and fold(text) for text in texts], dtype=pl.String)
-        letters = letters.str.replace_all(DIGRAPH, "${1}${2}")
-        selected |= letters.str.contains_any([_NOTHING, *forms])
-        with_initials = letters.str.contains_any([_NOTHING, *surnames])
-        selected |= with_initials & texts.str.contains(INITIAL)
+        forms = {name[name[0] in "ae" :] or name for name in self._vocabulary(place).forms}
+        selected |= letters.str.replace_all(DIGRAPH, "${1}${2}").str.contains_any([NOTHING, *forms])
         return selected.fill_null(value=False)
 
     def find(self, text: str, place: Place) -> list[Found]:
@@ -159,31 +155,41 @@ class NameFinder:
         """Replace every name in texts; the name of a file that holds one loses its escapes."""
         replaced = list[str | None]()
         for text, may_hold in zip(texts, self.may_hold(texts, place), strict=True):
-            if may_hold and place == "identifier" and self.find(text, place):
-                text = unquote(text)
-            replaced.append(
-                replace_found(text, partial(self._find, place=place), write) if may_hold else text
-            )
+            read = unquote(text) if may_hold and place == "identifier" else text
+            written = replace_found(read, partial(self._find, place=place), write) if may_hold else read
+            replaced.append(text if written == read else written)
         return pl.Series(texts.name, replaced, dtype=pl.String)
 
     def _find(self, text: str, place: Place) -> list[Found]:
-        words = find_words(text)
-        found = [Found(*span) for span in self._phones.find(text)]
-        for match in self._vocabulary(place).find(text, words):
-            start, end = words[match.first][0], words[match.last][1]
-            found.append(self._make_found(text, start, end, match.letters))
-        if pattern := self._patterns.get(place):
-            found += (self._make_found(text, *match.span()) for match in pattern.finditer(text))
+        matches = [
+            match
+            for view in list_views(text)
+            for match in self._vocabulary(place).find(view, find_words(view))
+        ]
         if place == "identifier":
             letters = [(*match.span(), match.group()) for match in _GRAPHEME.finditer(text)]
-            for match in self._long_names.find(text, letters):
-                start, end = letters[match.first][0], letters[match.last][1]
-                found.append(self._make_found(text, start, end, match.letters))
+            matches += self._long_names.find(text, letters)
+        else:
+            pattern = _MENTION if place == "message" else _IN_APP_LINE
+            matches += ((*match.span(), frozenset()) for match in pattern.finditer(text))
+        found = list[Found]()
+        for start, end, people in matches:
+            is_mention = text[start] in "@＠﹫" and end > start + 1  # `@@` is a name, too
+            person = self._choose(text[start:end], people)
+            is_international = is_phone(person) and text[start - 1 : start] == "+"
+            found.append(Found(start + is_mention - is_international, end, person))
         return take_apart(found)
 
-    def _make_found(self, text: str, start: int, end: int, letters: str = "") -> Found:
-        is_mention = text[start] in "@＠﹫" and end > start + 1  # `@@` is a name, too
-        return Found(start + is_mention, end, self.person(text[start:end], letters))
+    def _choose(self, written: str, people: Collection[str]) -> str:
+        """Return whom a name means: one of the people whose name it may be, or nobody else than the name says."""
+        name = normalize_name(written.removeprefix("@") or written)
+        person = self._normalized.get(normalize_name(written)) or self._normalized.get(name)
+        if person is None:
+            letters = fold(written).removeprefix("@")
+            known = [one for one in people if one]
+            meant = [one for one in known if fold(one) == letters] or known
+            person = meant[0] if len(meant) == 1 else None
+        return self._aliases.get(person or name, person or name)
 
     def _vocabulary(self, place: Place) -> Vocabulary:
         if place not in self._vocabularies:
@@ -193,76 +199,30 @@ class NameFinder:
     def _list_forms(self, place: Place) -> Iterator[Form]:
         """List the forms of names to find in a kind of text."""
         if place == "identifier":
-            yield from map(form_of_word, self._names)
+            yield from (form_of_word(name, person) for name, person in self._people.items())
         else:
-            for name in {*self._names, *self._members, *self._first_names}:
-                letters, condition = form_of_word(name)
-                if letters:
-                    yield "@" + letters, condition
-        full = self._names
-        if place == "app line":
-            full = self._names | self._members
-            yield from (form_of_word(name, keep_capitals=True) for name in full if not is_full_name(name))
-        for name in filter(is_full_name, full):
-            yield from list_forms(name)
+            firsts = ((person.partition(" ")[0], person) for person in self.list_names() if " " in person)
+            first_names = ((first, person) for first, person in firsts if first.isalpha() and len(first) > 1)
+            for name, person in (*self._with_members.items(), *first_names):
+                form = form_of_word(name, person)
+                if form.letters.strip("@"):
+                    yield form._replace(letters="@" + form.letters)
+        for name, person in (self._with_members if place == "app line" else self._people).items():
+            if is_full_name(name) or is_phone(name):
+                yield from (form._replace(person=person) for form in list_forms(name))
+            elif place == "app line":
+                yield form_of_word(name, person, keep_capitals=True)
 
     @cached_property
     def _long_names(self) -> Vocabulary:
         """Names that are long enough to be found inside longer words of the names of files, letter by letter."""
-        spelled = (letters for name in self.full_names for letters in spell(name))
-        return Vocabulary(
-            (letters, Condition()) for letters in spelled if len(letters) >= _LEAST_BURIED_LETTERS
+        spelled = (
+            Form(letters, person)
+            for name, person in self._people.items()
+            if is_full_name(name)
+            for letters in spell(name)
         )
-
-    @cached_property
-    def _unspeakable(self) -> list[str]:
-        """Names without a letter, digit or emoji."""
-        names = (name for name in {*self._names, *self._members} if not fold(name).strip("@"))
-        return sorted(names, key=len, reverse=True)
-
-    @cached_property
-    def _patterns(self) -> dict[Place, re.Pattern[str]]:
-        """The patterns of what is a name by its marks, and of names without letters."""
-        written = "|".join(map(re.escape, self._unspeakable)) or "(?!)"
-        mention = rf"{_MENTION}|@[{_MARKS}]*(?:~\s*)?(?:{written})(?!\S)"
-        in_app_line = rf"{_ANY_PHONE}|(?<!\S)(?:{written})(?!\S)"
-        return {"message": re.compile(mention), "app line": re.compile(f"{mention}|{in_app_line}")}
-
-    @cached_property
-    def _first_names(self) -> dict[str, set[str]]:
-        """People by the first word of their name."""
-        people = defaultdict[str, set[str]](set)
-        for person in self._people.values():
-            first, _, others = person.partition(" ")
-            if others and first.isalpha() and len(first) > 1:
-                people[first].add(person)
-        return people
-
-    @cached_property
-    def _owners(self) -> list[dict[str, set[str]]]:
-        """The people of letters: of their whole names, of their first names, and of all forms; the first counts."""
-        by_name, by_first, by_form = (defaultdict[str, set[str]](set) for _ in range(3))
-        for first, people in self._first_names.items():
-            by_first[fold(first)] |= people
-            by_form[fold_name(first)] |= people
-        for name, person in self._people.items():
-            by_name[fold(name)].add(person)
-            for letters, _ in (form_of_word(name), *(list_forms(name) if is_full_name(name) else ())):
-                by_form[letters].add(person)
-                by_form[contract(letters)].add(person)
-        return [by_name, by_first, by_form]
-
-    def _add(self, written: str) -> None:
-        name = plain_name(written)
-        if not name:
-            return
-        person = normalize_name(written)
-        self._names.add(name)
-        self._people[person] = person
-        words = [word for word in name.split(" ") if any(map(str.isalnum, word))]
-        if 1 < len(words) < len(name.split(" ")):  # a name with an emoji is also found without it
-            self._names.add(" ".join(words))
-            self._people.setdefault(normalize_name(" ".join(words)), person)
+        return Vocabulary(form for form in spelled if len(form.letters) >= _LEAST_BURIED_LETTERS)
 
 
 def take_apart(found: Iterable[Found]) -> list[Found]:

@@ -25,15 +25,10 @@ IDENTIFIERS: Final = ("conversation_id", "source")
 UNNAMED_EMOJI: Final = ":emoji:"
 """Stands for a custom emoji whose name holds that of a person."""
 
-_PSEUDONYM_DIGITS = 10
-
 
 def make_pseudonym(person: str, secret: bytes) -> str:
-    """Make a person's pseudonym by a keyed hash.
-
-    It returns ``member-`` and the first ten hexadecimal digits of HMAC-SHA256 (RFC 2104).
-    """
-    return PSEUDONYM_PREFIX + hmac.digest(secret, person.encode(), hashlib.sha256).hex()[:_PSEUDONYM_DIGITS]
+    """Make a person's pseudonym: ``member-`` and the first ten hexadecimal digits of HMAC-SHA256 (RFC 2104)."""
+    return PSEUDONYM_PREFIX + hmac.digest(secret, person.encode(), hashlib.sha256).hex()[:10]
 
 
 def make_finder(messages: pl.DataFrame, aliases: Mapping[str, str], other_names: Iterable[str]) -> NameFinder:
@@ -55,10 +50,8 @@ def pseudonymize_messages(
 ) -> pl.DataFrame:
     """Replace names by pseudonyms: authors, mentions, and names in texts, conversations and sources.
 
-    :mod:`backstory.ingest.privacy.names` defines what counts as a name in a text. Names are those of all authors of the
-    frame, so pass all conversations together. In lines of the app, names of members who never wrote are replaced if the
-    line says what they did. The name of someone who neither writes nor is mentioned with ``@`` cannot be recognized,
-    and stays.
+    Names are those of all authors of the frame, so pass all conversations together. In lines of the app, names of
+    members who never wrote are replaced if the line says what they did.
 
     ``frame``: messages with ``author``, ``text``, ``kind``, ``conversation_id`` and ``source``; also ``reactions`` if
     the messages have any.
@@ -72,15 +65,7 @@ def pseudonymize_messages(
     in_app_lines = finder.replace(texts.set(~by_app, None), "app line", write)
     written = frame.with_columns(author, in_app_lines.zip_with(by_app, in_messages))
     # Two merged exports are one conversation, but each keeps its own file name.
-    return _replace_in_identifiers(_hide_in_reactions(written, finder), finder, secret)
-
-
-def pseudonymize_sources(frame: pl.DataFrame, names: Iterable[str], secret: bytes) -> pl.DataFrame:
-    """Replace names in the conversations and sources of a table, as :func:`pseudonymize_messages` does.
-
-    ``frame``: a table with ``source``, ``conversation_id`` or both, for example the quarantine.
-    """
-    return _replace_in_identifiers(frame, NameFinder(names), secret)
+    return replace_in_identifiers(_hide_in_reactions(written, finder), finder, secret)
 
 
 def _hide_in_reactions(frame: pl.DataFrame, finder: NameFinder) -> pl.DataFrame:
@@ -101,34 +86,31 @@ def list_emoji(frame: pl.DataFrame) -> pl.Series:
     return reactions.struct.field("emoji").drop_nulls().unique().sort()
 
 
-def _replace_in_identifiers(frame: pl.DataFrame, finder: NameFinder, secret: bytes) -> pl.DataFrame:
-    for column in IDENTIFIERS:
-        if column in frame.columns:
-            values = frame[column].drop_nulls().unique()
-            written = finder.replace(values, "identifier", partial(make_pseudonym, secret=secret))
-            frame = frame.with_columns(pl.col(column).replace(values, written))
+def replace_in_identifiers(frame: pl.DataFrame, finder: NameFinder, secret: bytes) -> pl.DataFrame:
+    """Replace names in the conversations and sources of a table that has any."""
+    for column in set(IDENTIFIERS).intersection(frame.columns):
+        values = frame[column].drop_nulls().unique()
+        written = finder.replace(values, "identifier", partial(make_pseudonym, secret=secret))
+        frame = frame.with_columns(pl.col(column).replace(values, written))
     return frame
 
 
-# `…` stands for further names, `*` for any text. Searched as plain texts, since regular expressions with two open parts
-# take quadratic time on a long line.
-_PHRASES: Final = tuple(
-    f" {phrase.strip()}"
-    for phrase in """
-    added … | removed … | left | was added | was removed | is now an admin | pinned a message | joined using *
-    created this group* | created group* | changed the * | changed this * | changed their * | changed to *
-    turned on * | turned off * | hat … hinzugefügt | hat … entfernt | hat die Gruppe * | hat den * geändert
-    ist * beigetreten | wurde hinzugefügt | wurde entfernt | adicionou … | removeu … | saiu | criou o grupo*
-    criou este grupo* | mudou * | alterou * | entrou usando * | añadió a … | agregó a … | eliminó a … | salió
-    fue añadido | fue añadida | creó el grupo* | creó este grupo* | cambió * | se unió * | a ajouté … | a retiré …
-    a supprimé … | est parti | est partie | a été ajouté | a été ajoutée | a quitté * | a créé * | a changé *
-    a rejoint * | ha aggiunto … | ha rimosso … | è stato aggiunto | è stata aggiunta | è stato aggiunta
-    è stata aggiunto | ha abbandonato* | ha creato * | ha cambiato *
-    """.replace("\n", "|").split("|")
-    if phrase.strip()
+_VERBS: Final = r"""
+added … | removed … | left | was added | was removed | is now an admin | pinned a message | joined using *
+turned o(?:n|ff) * | created group* | created this group* | changed t(?:he|his|heir|o) * | wurde hinzugefügt
+wurde entfernt | hat … hinzugefügt | hat … entfernt | hat die Gruppe * | hat den * geändert | ist * beigetreten
+adicionou … | removeu … | saiu | criou (?:este|o) grupo* | mudou * | alterou * | entrou usando * | añadió a …
+agregó a … | eliminó a … | salió | fue añadid[ao] | creó (?:este|el) grupo* | cambió * | se unió * | a ajouté …
+a retiré … | a supprimé … | est partie? | a été ajoutée? | a quitté * | a créé * | a changé * | a rejoint *
+ha aggiunto … | ha rimosso … | ha abbandonato* | è stat[ao] aggiunt[ao] | ha creato * | ha cambiato *
+"""
+"""What the app writes after the name of a person; `…` stands for further names, `*` for any text."""
+_PHRASES: Final = (
+    _VERBS.strip().replace("\n", "|").replace(" | ", "|").replace("*", ".*").replace("…", "(.+)")
 )
-"""What the app writes after the name of a person."""
-_OPEN: Final = re.compile("([…*])")
+_LINE: Final = re.compile(f"(.+?) (?:{_PHRASES})")
+_READ_OF_LINE: Final = 2_000
+"""Characters of a line; on a long one, a pattern with two open parts takes quadratic time."""
 _BETWEEN_NAMES: Final = re.compile(r",\s+|\s(?:and|und|e|y|et)\s")
 _NO_NAMES: Final = frozenset(
     ["", *re.findall(r"\w+", "you your du dich sie você tú tu te ti vous hai someone admin")]
@@ -143,26 +125,9 @@ def find_members(app_lines: Iterable[str]) -> list[str]:
     members = set[str]()
     for text in app_lines:
         line = text.strip().partition("\n")[0].removesuffix(".")
-        if not line.casefold().startswith(_NO_NAME_BEGINNINGS):
-            names = min(
-                filter(None, (_match(line, phrase) for phrase in _PHRASES)), default=[], key=_length_of_first
-            )
+        match = _LINE.fullmatch(line[:_READ_OF_LINE])
+        if match and not line.casefold().startswith(_NO_NAME_BEGINNINGS):
+            person, *others = filter(None, match.groups())
+            names = [person, *(name for other in others for name in _BETWEEN_NAMES.split(other))]
             members.update(name.strip() for name in names if name.strip().casefold() not in _NO_NAMES)
     return sorted(members)
-
-
-def _match(line: str, phrase: str) -> list[str]:
-    """Return the names of a line of the form of a phrase; none if it has another form."""
-    verb, *open_end = _OPEN.split(phrase)
-    ending = open_end[-1] if open_end else verb
-    if not line.endswith(ending):
-        return []
-    rest = line.removesuffix(ending)
-    place = rest.find(verb, 1) if open_end else len(rest)
-    if place < 1:
-        return []
-    return [rest[:place], *(_BETWEEN_NAMES.split(rest[place + len(verb) :]) if "…" in open_end else [])]
-
-
-def _length_of_first(names: list[str]) -> int:
-    return len(names[0])

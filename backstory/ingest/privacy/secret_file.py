@@ -15,8 +15,7 @@ from backstory.base.files.atomic import exclusive_temporary, publish, temporary_
 from backstory.storage.tables.catalog import Entry
 from backstory.storage.tables.tables import Tables
 
-_SECRET_BYTES = 32
-_FINGERPRINT_DIGITS = 16
+_SECRET_BYTES: Final = 32
 _FINGERPRINT_OF: Final = b"\0fingerprint of the secret"  # no name holds a NUL, so it equals no pseudonym
 _CATALOG_TABLE: Final = "secret"
 _CATALOG_KEY: Final = "fingerprint"
@@ -25,31 +24,34 @@ _logger = logging.getLogger(__name__)
 
 
 def load_secret(path: Path, tables: Tables) -> bytes:
-    """Read the secret of a workspace, and create it in the first run.
+    """Read the secret of a workspace, and create it in the first run, the same for processes that do so together.
 
-    The file is created atomically, and only its owner can read it. Processes that call this at the same time get the
-    same secret. The catalog stores a fingerprint, from which the secret cannot be computed, so that the tables never
-    mix pseudonyms of two secrets.
-
-    It raises ``WorkspaceError`` if the file is not a valid secret, or the tables hold pseudonyms of another secret or
-    of a lost one.
+    The catalog stores a fingerprint, so that the tables never mix pseudonyms of two secrets: it raises
+    ``WorkspaceError`` if the file is no secret, or the tables hold pseudonyms of another secret or of a lost one.
     """
     recorded = read_fingerprint(tables)
-    try:
-        secret = _read_secret(path)
-    except FileNotFoundError:
+    remedy = (
+        f"the tables hold pseudonyms of the former secret. Restore {path.name} from a backup or another worker. To "
+        f"give everyone another pseudonym instead, remove everything in {tables.store.locate('')} except cache.sqlite, "
+        "and run `backstory run`: it then rebuilds every table"
+    )
+    if not path.is_file():
         if recorded:
-            raise WorkspaceError(f"{path} is lost, but {_remedy(path, tables)}", code="lost_secret") from None
+            raise WorkspaceError(f"{path} is lost, but {remedy}", code="lost_secret")
         _create_secret(path)
-        secret = _read_secret(path)
+    secret = parse_key(path.read_text(encoding="ascii", errors="replace"))
+    if secret is None:
+        raise WorkspaceError(
+            f"{path} is not a secret of {2 * _SECRET_BYTES} hexadecimal digits; restore it from a backup",
+            code="no_secret",
+        )
+    if path.stat().st_mode & 0o077:
+        _logger.warning("%s is readable by other users; run `chmod 600 %s`", path, path)
     fingerprint = fingerprint_key(secret)
     if not recorded:
         tables.catalog.record(_CATALOG_TABLE, {_CATALOG_KEY: Entry("", fingerprint, 0)})
     elif not hmac.compare_digest(recorded, fingerprint):
-        raise WorkspaceError(
-            f"{path} is not the secret of the last run, but {_remedy(path, tables)}",
-            code="other_secret",
-        )
+        raise WorkspaceError(f"{path} is not the secret of the last run, but {remedy}", code="other_secret")
     return secret
 
 
@@ -66,7 +68,7 @@ def read_fingerprint(tables: Tables) -> str:
 
 def fingerprint_key(key: bytes) -> str:
     """Return a text by which a key is known again, and from which it cannot be computed."""
-    return hmac.digest(key, _FINGERPRINT_OF, hashlib.sha256).hex()[:_FINGERPRINT_DIGITS]
+    return hmac.digest(key, _FINGERPRINT_OF, hashlib.sha256).hex()[:16]
 
 
 def parse_key(text: str) -> bytes | None:
@@ -76,26 +78,6 @@ def parse_key(text: str) -> bytes | None:
     except ValueError:
         return None
     return key if len(key) == _SECRET_BYTES else None
-
-
-def _remedy(path: Path, tables: Tables) -> str:
-    return (
-        f"the tables hold pseudonyms of the former secret. Restore {path.name} from a backup or another worker. To "
-        f"give everyone another pseudonym instead, remove everything in {tables.store.locate('')} except cache.sqlite, "
-        "and run `backstory run`: it then rebuilds every table"
-    )
-
-
-def _read_secret(path: Path) -> bytes:
-    secret = parse_key(path.read_text(encoding="ascii", errors="replace"))
-    if secret is None:
-        raise WorkspaceError(
-            f"{path} is not a secret of {2 * _SECRET_BYTES} hexadecimal digits; restore it from a backup",
-            code="no_secret",
-        )
-    if path.stat().st_mode & 0o077:
-        _logger.warning("%s is readable by other users; run `chmod 600 %s`", path, path)
-    return secret
 
 
 def _create_secret(path: Path) -> None:

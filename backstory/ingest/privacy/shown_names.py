@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from itertools import count
+from itertools import count, repeat
 from typing import Final
 
 import regex
@@ -38,32 +38,36 @@ def load_words() -> Mapping[str, tuple[str, ...]]:
     return {language: tuple(words.split()) for language, words in json.loads(shipped).items()}
 
 
-@cache
-def _fold_words(language: str) -> Mapping[str, tuple[str, frozenset[str]]]:
-    """Return the letters of each word, and what :func:`_list_similar` lists of them, which takes milliseconds."""
-    folded = ((word, fold(word)) for word in load_words()[language])
-    return {word: (letters, frozenset(_list_similar(letters))) for word, letters in folded}
-
-
 def list_usable_words(language: str, names: Iterable[str]) -> list[str]:
     """List the words of a language that nobody can take for one of the names.
 
     It returns the words in their order, without those that are found as a name, and without those that equal a part of
     a name, differ from it in one letter, or hold it or are held by it.
     """
+    from rapidfuzz.distance import Indel  # a search needs no words
+    from rapidfuzz.process import cdist
+
     names = list(names)
-    words = _fold_words(language if language in load_words() else DEFAULT_LANGUAGE)
-    parts = {letters for name in names for part in _PARTS.findall(name) if (letters := fold(part))}
-    similar = {spelling for part in parts for spelling in _list_similar(part)}
-    apart = [
-        word
-        for word, (letters, spellings) in words.items()
-        if similar.isdisjoint(spellings) and not any(_hold(letters, part) for part in parts)
-    ]
+    words = load_words().get(language, load_words()[DEFAULT_LANGUAGE])
+    parts = sorted({letters for name in names for part in _PARTS.findall(name) if (letters := fold(part))})
+    changes = cdist(list(map(fold, words)), parts, scorer=Indel.distance, score_cutoff=2)
     # A name may also be written in other forms, such as with another spelling of an umlaut.
-    written = {text: word for word in apart for text in (word, f"@{word}")}
-    found = {written[text] for text in find_naming_texts(list(written), names)}
-    return [word for word in apart if word not in found]
+    found = find_naming_texts([text for word in words for text in (word, f"@{word}")], names)
+    return [
+        word
+        for word, letters in zip(words, changes, strict=True)
+        if found.isdisjoint((word, f"@{word}"))
+        and not any(map(_resemble, repeat(fold(word)), parts, letters.tolist()))
+    ]
+
+
+def _resemble(word: str, part: str, changes: int) -> bool:
+    """Return whether a word may be taken for a part of a name, or the reverse, from which some changes lead to it."""
+    shorter, longer = sorted((word, part), key=len)
+    is_long = len(longer) >= _LEAST_SHARED_LETTERS
+    differs_in_one = is_long and changes <= 2 and len(longer) - len(shorter) <= 1
+    is_held = shorter in longer and (len(shorter) >= _LEAST_SHARED_LETTERS or is_unspaced(shorter))
+    return word == part or differs_in_one or is_held
 
 
 def assign_names(
@@ -89,19 +93,6 @@ def assign_names(
 def _list_candidates(person: str, preferred: Sequence[str]) -> Iterable[str]:
     yield from preferred
     for attempt in count():
-        number = _LEAST_NUMBER + int(digest([person, str(attempt)], length=8), 16) % (
-            _NUMBERS * (1 + attempt // 8)
-        )
+        numbers = _NUMBERS * (1 + attempt // 8)
+        number = _LEAST_NUMBER + int(digest([person, str(attempt)], length=8), 16) % numbers
         yield f"{preferred[attempt % len(preferred)]} {number}"
-
-
-def _list_similar(letters: str) -> set[str]:
-    """List the letters, and what is left without one of them: two words share one if they differ in one letter."""
-    if len(letters) < _LEAST_SHARED_LETTERS:
-        return {letters}
-    return {letters, *(letters[:at] + letters[at + 1 :] for at in range(len(letters)))}
-
-
-def _hold(word: str, part: str) -> bool:
-    shorter, longer = sorted((word, part), key=len)
-    return shorter in longer and (len(shorter) >= _LEAST_SHARED_LETTERS or is_unspaced(shorter))

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import regex
 
 from backstory.ingest.privacy.folding import contract, find_words, fold
-from backstory.ingest.privacy.forms import PARTICLES, Condition, Vocabulary, fold_name, is_phone
+from backstory.ingest.privacy.forms import Form, Vocabulary, find_surname_start, fold_name, is_phone
 from backstory.ingest.privacy.names import Found, take_apart
 
-_LEAST_LETTERS: Final = 2
-_READ_BEFORE: Final = 80
-"""Characters before a surname in which its first name is looked for."""
 _LETTERS: Final = regex.compile(r"[\p{L}\p{M}]+")
 _WORD: Final = regex.compile(r"[\p{L}\p{M}'’\-]+")
 _SUFFIXES: Final = frozenset(("jr", "sr", "ii", "iii", "iv", "phd", "md"))
-_TITLES: Final = frozenset(
-    ("mr", "mrs", "ms", "miss", "mx", "dr", "prof", "professor", "sir", "herr", "frau")
-)
+_TITLES: Final = ("mr", "mrs", "ms", "miss", "mx", "dr", "prof", "professor", "sir", "herr", "frau")
 _GLUED_BEFORE: Final = regex.compile(r"(?:[\p{L}\p{N}_@＠]|\p{L}[-\u2010\u2011])$")
 _GLUED_BEHIND: Final = regex.compile(r"[\p{L}\p{N}_@＠]|[-\u2010\u2011]\p{Lu}")
 _ADDRESS: Final = regex.compile(r"(?:https?://|www\.)[^\s<>()\[\]]+")
@@ -35,29 +31,26 @@ class SurnameFinder:
     """Finds surnames of people that stand alone, written with a capital."""
 
     def __init__(self, people: Mapping[str, str]) -> None:
-        self._people = {
-            letters: person for surname, person in people.items() for letters in spell_surname(surname)
-        }
-        self._vocabulary = Vocabulary((letters, Condition()) for letters in self._people)
+        self._vocabulary = Vocabulary(
+            Form(letters, person) for surname, person in people.items() for letters in spell_surname(surname)
+        )
 
     def find(self, text: str, found: Sequence[Found]) -> list[Found]:
         """Find surnames beside the names that were found in a text; return both, in order and apart."""
-        return take_apart([*found, *self.list_places(text)] if self._people else found)
+        return take_apart([*found, *filter(partial(_is_capital, text), self.list_places(text))])
 
-    def list_places(self, text: str, *, small: bool = False) -> Iterator[Found]:
-        """Yield where whole words of a text are a surname, with a capital or all in small letters."""
-        words = find_words(text)
-        addresses = [match.span() for match in _ADDRESS.finditer(text)]
-        for match in self._vocabulary.find(text, words):
-            start, end = words[match.first][0], words[match.last][1]
-            is_small = not any(map(str.isupper, text[start:end]))
-            if (
-                is_small == small
-                and not _GLUED_BEFORE.search(text[max(start - 2, 0) : start])
-                and not _GLUED_BEHIND.match(text, end)
-                and not any(first <= start < last for first, last in addresses)
+    def list_places(self, text: str) -> Iterator[Found]:
+        """Yield where whole words of a text, but of its web addresses, are a surname."""
+        read = _ADDRESS.sub(lambda address: " " * len(address[0]), text)
+        for start, end, people in self._vocabulary.find(read, find_words(read)):
+            if not _GLUED_BEFORE.search(read[max(start - 2, 0) : start]) and not _GLUED_BEHIND.match(
+                read, end
             ):
-                yield Found(start, end, self._people[match.letters])
+                yield Found(start, end, min(people))
+
+
+def _is_capital(text: str, found: Found) -> bool:
+    return any(map(str.isupper, text[found.start : found.end]))
 
 
 def find_surname(person: str) -> str | None:
@@ -68,12 +61,9 @@ def find_surname(person: str) -> str | None:
     words = [word for word in words if _WORD.fullmatch(word) and fold(word)]
     while words and words[-1].replace(".", "") in _SUFFIXES:
         words.pop()
-    if len(words) < 2 or len(fold(words[-1])) < _LEAST_LETTERS or words[-1].upper() == words[-1]:
+    if len(words) < 2 or len(fold(words[-1])) < 2 or words[-1].upper() == words[-1]:
         return None
-    cut = len(words) - 1
-    while cut > 1 and words[cut - 1] in PARTICLES:
-        cut -= 1
-    return " ".join(words[cut:])
+    return " ".join(words[find_surname_start(words) :])
 
 
 def spell_surname(surname: str) -> set[str]:
@@ -88,25 +78,22 @@ def list_clear_surnames(
     """List the surnames that, alone in a document, can be only one person's, and are no ordinary word in it."""
     # `In Lind's words`: a word that the document also writes in small letters only begins a sentence.
     ordinary = {*stop_words, *_TITLES, *(word for word in _LETTERS.findall(text) if word.islower())}
-    finder = SurnameFinder({surname: surname for surname in people})
     in_names = {place for match in found for place in range(match.start, match.end)}
-    capitals, shared = Counter[str](), set[str]()
-    for start, _, surname in finder.list_places(text):
-        if start in in_names:
-            continue
-        capitals[surname] += 1
-        if _follows_first_name(text, start, people[surname], ordinary):
-            shared.add(surname)
-    small = Counter(surname for _, _, surname in finder.list_places(text, small=True))
-    return {
-        surname
-        for surname in people
-        if surname not in shared and (not capitals[surname] or small[surname] < capitals[surname])
-    }
+    capitals, small, shared = Counter[str](), Counter[str](), set[str]()
+    for place in SurnameFinder({surname: surname for surname in people}).list_places(text):
+        surname = place.person
+        if not _is_capital(text, place):
+            small[surname] += 1
+        elif place.start not in in_names:
+            capitals[surname] += 1
+            if _follows_first_name(text, place.start, people[surname], ordinary):
+                shared.add(surname)
+    unclear = {surname for surname, times in capitals.items() if small[surname] >= times}
+    return {*people} - shared - unclear
 
 
 def _follows_first_name(text: str, start: int, person: str, ordinary: Collection[str]) -> bool:
-    before = _BEFORE.search(text[max(start - _READ_BEFORE, 0) : start])
+    before = _BEFORE.search(text[max(start - 80, 0) : start])
     if before is None or not before["word"][:1].isupper():
         return False
     word = before["word"]

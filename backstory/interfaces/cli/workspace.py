@@ -20,7 +20,7 @@ from backstory.interfaces.cli.options import JsonOption, VerboseOption, Workspac
 from backstory.interfaces.cli.terminal import plain, print_lines, print_record, print_result, print_table
 
 if TYPE_CHECKING:
-    from backstory.ingest.privacy.erasure_list import Kind
+    from backstory.ingest.privacy.exclusions import Kind
     from backstory.operations.forgetting import Forgetting
     from backstory.operations.inspection.inventory import Status
     from backstory.operations.inspection.probes import Examination

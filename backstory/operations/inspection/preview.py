@@ -27,7 +27,7 @@ from backstory.ingest.documents.pages import IMAGE
 from backstory.ingest.documents.reader import READERS, find_reader
 from backstory.ingest.documents.written import name_source
 from backstory.ingest.file_kinds import names_chat
-from backstory.ingest.privacy.erasure_list import leave_out, leave_out_documents, read_forgotten
+from backstory.ingest.privacy.exclusions import Forgotten, leave_out, leave_out_documents
 from backstory.ingest.sources.listing import list_documents
 from backstory.ingest.zips import is_archive
 from backstory.models.choice import make_embedder
@@ -172,7 +172,7 @@ def _name(workspace: Workspace, path: Path) -> PurePosixPath | None:
 def _read_workspace(workspace: Workspace, names: Mapping[Path, PurePosixPath]) -> _Reading:
     """Read the folders of a workspace as a run does, and select the files of some names; all files without names."""
     chats, documents = workspace.settings.conversations, workspace.settings.documents
-    forgotten = read_forgotten(workspace.forgotten)
+    forgotten = Forgotten.read(workspace.forgotten)
     problems, notes = list[str](), list[str]()
 
     def is_wanted(source: str) -> bool:

@@ -13,7 +13,7 @@ from backstory.index.graph import GOOD_RECALL, REMEDY
 from backstory.index.snapshot import current_version, find_damage, read_manifest
 from backstory.ingest.chats.message_ids import read_archive
 from backstory.ingest.documents.files import FileHashes
-from backstory.ingest.privacy.erasure_list import read_forgotten
+from backstory.ingest.privacy.exclusions import Forgotten
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.pipeline.chats.copies import find_stale_copies
 from backstory.pipeline.checks.checks import CHECKS, Check, make_check
@@ -118,7 +118,7 @@ def _describe_values(workspace: Workspace) -> str:
     """Read all that no run can make again, and every value of the cache."""
     require_whole_values(workspace.cache)
     archived, talks = len(read_archive(workspace.archive)), ConversationStore(workspace.state).count()
-    forgotten = "with" if read_forgotten(workspace.forgotten).hashes else "without"
+    forgotten = "with" if Forgotten.read(workspace.forgotten).hashes else "without"
     return (
         f"every cached value has its checksum; {archived:,} archived messages and {talks:,} conversations, {forgotten} "
         "a forgotten list, can be read"

@@ -15,11 +15,19 @@ from backstory.base.local_times import read_clocks
 from backstory.ingest.chats.export_files import ExportFile, conversation_of, find_exports
 from backstory.ingest.chats.exports import ExportRead, replace_sources
 from backstory.ingest.chats.message_ids import NAMED_SCHEMA, assign_message_ids, hash_archive
-from backstory.ingest.privacy.erasure_list import drop_members, hide_members, leave_out, read_forgotten
+from backstory.ingest.privacy.exclusions import (
+    Forgotten,
+    OptOuts,
+    drop_members,
+    hide_members,
+    leave_out,
+    leave_out_people,
+    name_opted_out,
+)
 from backstory.ingest.privacy.leaks import find_real_names
-from backstory.ingest.privacy.opt_outs import leave_out_people, name_opted_out, read_opt_outs
+from backstory.ingest.privacy.names import NameFinder
 from backstory.ingest.privacy.personal_data import scrub
-from backstory.ingest.privacy.pseudonyms import pseudonymize_messages, pseudonymize_sources
+from backstory.ingest.privacy.pseudonyms import pseudonymize_messages, replace_in_identifiers
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.pipeline.incremental.inputs import hash_dependencies
 from backstory.pipeline.workspace import Workspace
@@ -36,8 +44,8 @@ class Reading:
 
     ``origins`` has ``file`` and ``conversation`` with real names, and ``source`` and ``conversation_id`` as the table
     names them; ``names`` are real ones, none if the tables hold them; ``opted_out`` is as
-    :func:`~backstory.ingest.privacy.opt_outs.name_opted_out` gives it. ``kept`` are all messages that the archive is to
-    hold: those of the conversations of which none may be lost.
+    :func:`~backstory.ingest.privacy.exclusions.name_opted_out` gives it. ``kept`` are all messages that the archive is
+    to hold: those of the conversations of which none may be lost.
     """
 
     read: ExportRead
@@ -57,8 +65,8 @@ def fingerprint_messages(workspace: Workspace, files: Sequence[ExportFile] | Non
         [
             hash_dependencies(workspace, "messages"),
             hash_archive(workspace.archive),
-            read_forgotten(workspace.forgotten).fingerprint,
-            read_opt_outs(workspace.opt_outs).fingerprint,
+            Forgotten.read(workspace.forgotten).fingerprint,
+            OptOuts.read(workspace.opt_outs).fingerprint,
             *(file.fingerprint for file in files),
         ],
         length=16,
@@ -70,7 +78,7 @@ def read_chats(workspace: Workspace) -> ExportRead:
 
     What was read has real names; its files are as they were when they were read.
     """
-    folder, forgotten = workspace.settings.conversations.folder, read_forgotten(workspace.forgotten)
+    folder, forgotten = workspace.settings.conversations.folder, Forgotten.read(workspace.forgotten)
     return leave_out_opted_out(workspace, leave_out(workspace.last_reading.read(), forgotten, folder))
 
 
@@ -81,7 +89,7 @@ def leave_out_opted_out(workspace: Workspace, read: ExportRead) -> ExportRead:
     names_pseudonym = any(name.startswith(PSEUDONYM_PREFIX) for name in privacy.exclude)
     secret = workspace.load_secret() if has_secret and names_pseudonym else None
     folder = workspace.settings.conversations.folder
-    return leave_out_people(read, privacy.exclude, read_opt_outs(workspace.opt_outs), secret, folder)
+    return leave_out_people(read, privacy.exclude, OptOuts.read(workspace.opt_outs), secret, folder)
 
 
 def scrub_messages(workspace: Workspace, messages: pl.DataFrame) -> pl.DataFrame:
@@ -111,7 +119,7 @@ def _put_as_stored(workspace: Workspace, read: ExportRead) -> Reading:
     if workspace.settings.privacy.pseudonyms and not read.sources.is_empty():
         secret = workspace.load_secret()
         messages, quarantine, sources = _pseudonymize(read, secret)
-    forgotten = read_forgotten(workspace.forgotten)
+    forgotten = Forgotten.read(workspace.forgotten)
     members = forgotten.list_held("member", read.names)
 
     def hide(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
@@ -146,8 +154,10 @@ def _pseudonymize(read: ExportRead, secret: bytes) -> tuple[pl.DataFrame, pl.Dat
             "`privacy: {pseudonyms: false}` only if the chat is public",
             code="privacy",
         )
-    quarantine = pseudonymize_sources(read.quarantine, names, secret)
-    sources = pseudonymize_sources(read.sources, names, secret)
+    finder = NameFinder(names)
+    quarantine, sources = (
+        replace_in_identifiers(one, finder, secret) for one in (read.quarantine, read.sources)
+    )
     # Files get the same name that spell one person's name in two ways.
     number = pl.int_range(1, pl.len() + 1).over("source")
     numbered = pl.when(number == 1).then("source").otherwise(pl.format("{} ({})", "source", number))

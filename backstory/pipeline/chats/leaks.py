@@ -16,10 +16,9 @@ import polars as pl
 
 from backstory.base.errors import ContractError
 from backstory.base.ids import digest, digest_json
-from backstory.ingest.privacy.erasure_list import read_forgotten
+from backstory.ingest.privacy.exclusions import Forgotten, find_opted_out
 from backstory.ingest.privacy.leaks import find_naming_texts, find_real_names
 from backstory.ingest.privacy.names import Place
-from backstory.ingest.privacy.opt_outs import find_opted_out
 from backstory.pipeline.chats.exports_reading import EXPORT_SOURCES, scrub_messages
 from backstory.pipeline.chats.named_documents import list_hidden_names, make_contact_scrub, scrub_contacts
 from backstory.pipeline.chats.people import hash_names, read_names, read_people, show_chunks
@@ -141,7 +140,7 @@ def _find_pending(
     wanted = list(partitions) if partitions is not None else workspace.tables.keys(table)
     contents = {key: content for key, content in content_of(workspace, table, wanted).items() if content}
     agreed = sorted(read_people(workspace).agreed.values())
-    further = [read_forgotten(workspace.forgotten).fingerprint, workspace.settings.privacy.documents]
+    further = [Forgotten.read(workspace.forgotten).fingerprint, workspace.settings.privacy.documents]
     searched_for = [names, digest_json([columns, agreed]), *further]
     inputs = {key: digest([*searched_for, content]) for key, content in contents.items()}
     pending = workspace.catalog.pending(_name_passed(table, columns), inputs, contents)

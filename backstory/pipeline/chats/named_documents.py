@@ -18,7 +18,7 @@ import polars as pl
 from backstory.base.ids import WRITTEN_PREFIX, digest, digest_json, is_written
 from backstory.base.wording import count, inflect, name_some
 from backstory.ingest.documents.written import is_of_source
-from backstory.ingest.privacy.erasure_list import read_forgotten
+from backstory.ingest.privacy.exclusions import Forgotten
 from backstory.ingest.privacy.personal_data import scrub
 from backstory.ingest.sources.web_address import DocumentLinks
 from backstory.pipeline.chats.people import MemberNames, read_names, read_people
@@ -69,7 +69,7 @@ def record_named_documents(workspace: Workspace) -> None:
 
 def _describe_names(workspace: Workspace) -> Entry:
     """Describe the present documents and names as the catalog does after a search of all of them."""
-    forgotten = read_forgotten(workspace.forgotten).fingerprint
+    forgotten = Forgotten.read(workspace.forgotten).fingerprint
     searched_for = [_VERSION, read_people(workspace).real, forgotten, *DocumentLinks(workspace).list_places()]
     return Entry(digest(searched_for), content_of(workspace, "documents", [WHOLE])[WHOLE], 0)
 

@@ -19,7 +19,7 @@ import polars as pl
 from backstory.base.errors import SettingsError
 from backstory.base.ids import PSEUDONYM_PREFIX, digest
 from backstory.ingest.chats.exports import ExportRead
-from backstory.ingest.privacy.erasure_list import read_forgotten
+from backstory.ingest.privacy.exclusions import Forgotten
 from backstory.ingest.privacy.folding import fold
 from backstory.ingest.privacy.names import Found, NameFinder, replace_found
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, find_members, make_finder, make_pseudonym
@@ -152,7 +152,7 @@ class MemberNames:
         names, aliases = workspace.last_reading.read_people()
         self.finder = NameFinder(names, aliases=aliases)
         self._secret = workspace.load_secret()
-        forgotten = read_forgotten(workspace.forgotten)
+        forgotten = Forgotten.read(workspace.forgotten)
         self._gone = {
             make_pseudonym(self.finder.person(name), self._secret): forgotten.token(name)
             for name in forgotten.list_held("member", names)

@@ -23,9 +23,8 @@ from backstory.base.ids import digest
 from backstory.base.wording import count, name_some
 from backstory.ingest.chats.export_files import ExportFile, conversation_of
 from backstory.ingest.chats.message_ids import read_archive
-from backstory.ingest.privacy.erasure_list import read_forgotten
+from backstory.ingest.privacy.exclusions import Forgotten, drop_opted_out
 from backstory.ingest.privacy.leaks import find_real_names
-from backstory.ingest.privacy.opt_outs import drop_opted_out
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, pseudonymize_messages
 from backstory.pipeline.chats.exports_reading import Reading, scrub_messages
 from backstory.pipeline.incremental.inputs import content_of, read_table_rows
@@ -122,7 +121,7 @@ def _find_policies(settings: ConversationSettings, reading: Reading) -> dict[str
 
 def _drop_forgotten(workspace: Workspace, stored: pl.DataFrame) -> pl.DataFrame:
     """Drop what a forgetting that was killed has left in the tables."""
-    forgotten = read_forgotten(workspace.forgotten)
+    forgotten = Forgotten.read(workspace.forgotten)
     members = forgotten.list_held("member", stored["author"].drop_nulls().unique())
     gone = forgotten.list_held("conversation", stored["conversation_id"].unique())
     is_gone = pl.col("author").is_in(members).fill_null(value=False) | pl.col("conversation_id").is_in(gone)

@@ -37,7 +37,7 @@ from backstory.ingest.documents.folder import DocumentRead, name_reading, read_l
 from backstory.ingest.documents.reader import READERS
 from backstory.ingest.documents.rows import DRAFT
 from backstory.ingest.documents.written import drop_former_posts, list_written, name_source
-from backstory.ingest.privacy.erasure_list import leave_out_documents, read_forgotten
+from backstory.ingest.privacy.exclusions import Forgotten, leave_out_documents
 from backstory.ingest.sources.listing import fetch_sources, hash_listing
 from backstory.ingest.walk import Listing
 from backstory.models.embeddings.protocol import Vectors
@@ -78,7 +78,7 @@ class DocumentsStage(Stage):
         return [
             name_reading(settings.documents, timezone=settings.conversations.timezone),
             hash_listing(self._listing, self.hashes),
-            read_forgotten(workspace.forgotten).fingerprint,
+            Forgotten.read(workspace.forgotten).fingerprint,
             f"mentions_undated={workspace.has_chats}",
             *map(str, sorted(workspace.catalog.read(_name_refused(workspace)).items())),
         ]
@@ -204,7 +204,7 @@ def read_posts_again(workspace: Workspace, posts: pl.DataFrame, slugs: Collectio
 def _leave_out(workspace: Workspace, read: DocumentRead) -> DocumentRead:
     """Leave out what was forgotten, former posts, and what the embedder refuses, whose files are ``failed``."""
     folder, refused = workspace.settings.documents.folder, workspace.catalog.read(_name_refused(workspace))
-    read = leave_out_documents(read, read_forgotten(workspace.forgotten), folder)
+    read = leave_out_documents(read, Forgotten.read(workspace.forgotten), folder)
     served = read.documents.filter(status="ok").select("uri", "revision").iter_rows()
     uris = [uri for uri, revision in served if uri in refused and refused[uri].inputs == revision]
     failed = pl.DataFrame(

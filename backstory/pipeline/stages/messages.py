@@ -17,7 +17,7 @@ from backstory.base.ids import digest
 from backstory.ingest.chats.export_files import ExportFile, find_exports
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.chats.message_ids import write_archive
-from backstory.ingest.privacy.opt_outs import read_opt_outs, write_opt_outs
+from backstory.ingest.privacy.exclusions import OptOuts
 from backstory.pipeline.chats.copies import clear_copies_of_messages, clear_copies_of_names
 from backstory.pipeline.chats.exports_reading import (
     EXPORT_SOURCES,
@@ -196,9 +196,9 @@ class MessagesStage(Stage):
         record_people(workspace, people)
         write_archive(workspace.archive, reading.kept)
         # Later exports may have lost the command by which somebody opted out.
-        opt_outs = read_opt_outs(workspace.opt_outs)
+        opt_outs = OptOuts.read(workspace.opt_outs)
         if (now := opt_outs.update(read.commands)).moments != opt_outs.moments:
-            write_opt_outs(workspace.opt_outs, now)
+            now.write(workspace.opt_outs)
         forget_changed(workspace, read.files)
         self.fingerprint = fingerprint_messages(workspace, read.files)  # now with the archive
         self.inputs = dict.fromkeys(self.partitions, self.fingerprint)

@@ -44,27 +44,18 @@ def check(text: str, names: Sequence[str], place: Place = "message") -> str:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("one", "other", "is_same"),
     [
-        ("Ann Miller", "ann  miller"),
-        ("Ann Miller", "\u200eAnn\u00a0Miller "),
-        ("Ann Miller", "~\u202fAnn Miller"),
-        ("Ann Miller", "\u2068Ann Miller\u2069"),
-        ("Zoë", unicodedata.normalize("NFD", "Zoë")),
-        ("STRASSER", "Straßer"),
-        ("+49 151 2345678", "\u202a+49\u00a0151\u00a02345678\u202c"),
-        ("+1 (555) 123-4567", "+1 555 123\u20114567"),
+        ("Ann Miller", "ann  miller", True), ("Ann Miller", "\u200eAnn\u00a0Miller ", True),
+        ("Ann Miller", "~\u202fAnn Miller", True), ("Ann Miller", "\u2068Ann Miller\u2069", True),
+        ("Zoë", unicodedata.normalize("NFD", "Zoë"), True), ("STRASSER", "Straßer", True),
+        ("+49 151 2345678", "\u202a+49\u00a0151\u00a02345678\u202c", True),
+        ("+1 (555) 123-4567", "+1 555 123\u20114567", True),
+        ("Ann", "Anne", False), ("Ann", "Ann 🤓", False), ("+49 151 2345678", "+49 151 2345679", False),
     ],
-)
-def test_one_person_has_one_name(one: str, other: str) -> None:
-    assert normalize_name(one) == normalize_name(other)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"), [("Ann", "Anne"), ("Ann", "Ann 🤓"), ("+49 151 2345678", "+49 151 2345679")]
-)
-def test_different_people_have_different_names(one: str, other: str) -> None:
-    assert normalize_name(one) != normalize_name(other)
+)  # fmt: skip
+def test_one_person_has_one_name(one: str, other: str, *, is_same: bool) -> None:
+    assert (normalize_name(one) == normalize_name(other)) == is_same
 
 
 ORDERS = [
@@ -220,9 +211,7 @@ def test_names_in_messages(names: Sequence[str], text: str, expected: str | None
 def test_names_in_lines_of_the_app(text: str, expected: str) -> None:
     names = ("Ann", "Ben Lee", "🐙", "Will", "\ufffc")
     assert replace(text, *names, place="app line", members=("Zoe", "Zoe Hill")) == expected
-
-
-def test_members_are_found_only_where_a_name_is_meant() -> None:
+    # In messages, a member is found only where a name is meant.
     assert replace("Zoe Hill and @Zoe Hill", "Ann", members=("Zoe Hill",)) == "Zoe Hill and @<zoe hill>"
 
 
@@ -391,7 +380,3 @@ def test_a_word_of_millions_of_letters_is_searched() -> None:
     hidden = hide(f"{'a' * some(10_000_000)} Anna Lindqvist", ["Anna Lindqvist"])
 
     assert hidden.endswith(f" {HIDDEN}")
-
-
-def test_a_mention_of_a_name_of_at_signs_is_hidden() -> None:
-    assert replace("hey @@@ there", "@@") == "hey @<@@> there"

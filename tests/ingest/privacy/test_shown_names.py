@@ -1,14 +1,12 @@
 """Names of plants and birds for people: one for each, stable, and never like a real name."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from backstory.base.ids import digest
-from backstory.ingest.privacy import leaks
 from backstory.ingest.privacy.folding import fold
 from backstory.ingest.privacy.leaks import find_naming_texts
-from backstory.ingest.privacy.names import NameFinder
 from backstory.ingest.privacy.shown_names import assign_names, list_usable_words, load_words
 
 WORDS = load_words()["en"]
@@ -94,16 +92,3 @@ def test_a_name_that_was_agreed_to_is_no_leak_and_a_longer_one_is(text: str, *, 
     assert bool(find_naming_texts([text], ["Ada Lind", "Ben Okri"], ["Ada"])) == leaks
     assert find_naming_texts(["ask @Ada"], ["Ada Lind"])
     assert not find_naming_texts(["Ada Lind said"], ["Ada Maria Lind"], ["Ada Lind"])
-
-
-def test_the_finder_of_the_same_names_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[list[str]] = []
-
-    def make(names: Iterable[str]) -> NameFinder:
-        made.append(list(names))
-        return NameFinder(made[-1])
-
-    monkeypatch.setattr(leaks, "NameFinder", make)
-    for text in ("Zelda Quince called", "nobody called", "Quince and Zelda"):
-        find_naming_texts([text], ["Zelda Quince", "Ada Medlar"])
-    assert len(made) == 1

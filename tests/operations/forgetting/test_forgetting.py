@@ -9,7 +9,7 @@ from backstory import run_pipeline
 from backstory.base.errors import InputError
 from backstory.index.snapshot import current_version
 from backstory.ingest.chats.message_ids import read_archive
-from backstory.ingest.privacy.erasure_list import Kind, read_forgotten
+from backstory.ingest.privacy.exclusions import Forgotten, Kind
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.models.reranker import Topic
 from backstory.operations.forgetting import Forgetting, find_left, forget
@@ -96,11 +96,21 @@ def test_who_wrote_in_a_forgotten_conversation_alone_is_hidden_in_the_others(wor
     assert "Quist" not in welcome
 
 
-def test_a_copy_of_a_forgotten_conversation_is_not_read_either(made: Workspace) -> None:
+def test_a_forgotten_file_stays_out_under_its_name_whatever_it_holds_and_says_so(made: Workspace) -> None:
     forget(reopen(made), "conversation", "garden")
-    (made.chats_dir / "garden (1).txt").write_text(CHAT, encoding="utf-8")
+    forget(reopen(made), "document", "posts/backup-disk.md")
+    for name in ("garden", "allotment"):
+        said = "16/03/2025, 10:00 - Ben Okri: A message that nobody has forgotten so far\n"
+        (made.chats_dir / f"{name}.txt").write_text(CHAT + said, encoding="utf-8")
+    with (made.documents_dir / "backup-disk.md").open("a", encoding="utf-8") as file:
+        file.write("\nOne more line.\n")
+    assert "would be left out" in run_command("check", "-w", str(made.root)).output
     run_pipeline(reopen(made))
-    assert set(made.tables.read("messages")["conversation_id"]) == {"moths"}
+    assert set(made.tables.read("messages")["conversation_id"]) == {"moths", "allotment"}
+    sources = made.tables.read("sources").rows_by_key("source", named=True, unique=True)
+    for source in ("chats/garden.txt", "posts/backup-disk.md"):
+        assert (sources[source]["status"], sources[source]["rows"]) == ("ignored", 0)
+        assert "backstory forget" in sources[source]["reason"]
 
 
 @pytest.mark.parametrize("name", ["Zoe Park", "zoë park", "Zoë"])
@@ -171,7 +181,7 @@ def test_a_name_inside_a_longer_word_is_not_that_of_the_forgotten_member(tmp_pat
     forget(workspace, "member", "Ann")
     run_pipeline(reopen(workspace))
     messages = workspace.tables.read("messages").filter(conversation_id="planning")
-    token = read_forgotten(workspace.forgotten).token("Ann")
+    token = Forgotten.read(workspace.forgotten).token("Ann")
     told = f"The channel meets annually, ({token}) said, and {token}'s tent is there: _{token}_"
     assert told in set(messages["text"])
     assert "Ann" not in set(messages["author"])
@@ -185,7 +195,7 @@ def test_a_pseudonym_inside_a_longer_word_is_that_of_the_forgotten_member(tmp_pa
     (workspace.chats_dir / "TripDoraQuillOslo.txt").write_text(chat, "utf-8")
     forget(workspace, "member", "Dora Quill")
     run_pipeline(reopen(workspace))
-    token = read_forgotten(workspace.forgotten).token("Dora Quill")
+    token = Forgotten.read(workspace.forgotten).token("Dora Quill")
     messages = workspace.tables.read("messages").filter(conversation_id=f"Trip{token}Oslo")
     assert messages["text"].to_list() == [f"Thanks @{token}2"]
 
@@ -195,7 +205,7 @@ def test_the_list_of_the_forgotten_names_nobody(made: Workspace) -> None:
     text = made.forgotten.read_text(encoding="utf-8")
     assert "Dora" not in text
     assert made.forgotten.stat().st_mode & 0o077 == 0
-    assert read_forgotten(made.forgotten).holds("member", "~ Dora Quill")
+    assert Forgotten.read(made.forgotten).list_held("member", ["~ Dora Quill"])
 
 
 def test_what_was_left_in_a_table_or_in_the_state_is_found(made: Workspace) -> None:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import InputError, RemovalError, WorkspaceError
-from backstory.ingest.privacy.erasure_list import Forgotten, write_forgotten
+from backstory.ingest.privacy.exclusions import Forgotten
 from backstory.operations.inspection.preview import Preview, preview_run
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -272,7 +272,7 @@ def test_what_was_read_before_and_is_gone_is_told_as_the_run_tells_it(workspace:
 def test_what_was_forgotten_is_left_out_and_said(workspace: Workspace) -> None:
     (workspace.chats_dir / "moths.txt").write_text(CHAT.replace("2025", "2024"), encoding="utf-8")
     forgotten = Forgotten().add("conversation", ["moths"]).add("document", ["later.md"])
-    write_forgotten(workspace.forgotten, forgotten.add("member", ["Cleo Marsh"]))
+    forgotten.add("member", ["Cleo Marsh"]).write(workspace.forgotten)
     preview = preview_run([workspace.root])
     ignored = {row["source"]: row["reason"] for row in preview.files if row["status"] == "ignored"}
     assert set(ignored) == {"chats/moths.txt", "posts/later.md"}
