@@ -21,10 +21,9 @@ from typing import Final
 
 import polars as pl
 
-from backstory.ingest.privacy.folding import fold
-from backstory.ingest.privacy.leaks import find_real_names
+from backstory.ingest.privacy.forms import fold
 from backstory.ingest.privacy.names import NameFinder, normalize_name
-from backstory.ingest.privacy.pseudonyms import pseudonymize_messages
+from backstory.ingest.privacy.pseudonyms import find_real_names, pseudonymize_messages
 from benchmarks.chunking import WORDS
 
 MEMBERS: Final = tuple(

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import polars as pl
 import pytest
 
-from backstory.ingest.privacy.leaks import find_naming_texts
+from backstory.ingest.privacy.pseudonyms import find_naming_texts
 from backstory.ingest.sources.web_address import DocumentLinks
 from backstory.interfaces.pages.site.addresses import address_post
 from backstory.interfaces.pages.site.links import collect_links

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import InputError
-from backstory.ingest.privacy.leaks import find_naming_texts
+from backstory.ingest.privacy.pseudonyms import find_naming_texts
 from backstory.interfaces.library.library import Library
 from backstory.pipeline.incremental.report import StageResult
 from backstory.pipeline.run.runner import run_pipeline

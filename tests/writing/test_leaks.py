@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.ingest.privacy.leaks import find_naming_texts
+from backstory.ingest.privacy.pseudonyms import find_naming_texts
 from backstory.settings.writers import WriterSettings
 from backstory.text.people import Discretion
 from backstory.writing.draft import Draft

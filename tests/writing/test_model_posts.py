@@ -11,7 +11,7 @@ import pytest
 from mdurl import _encode
 
 from backstory.base.errors import ModelSetupError
-from backstory.ingest.privacy.leaks import find_naming_texts
+from backstory.ingest.privacy.pseudonyms import find_naming_texts
 from backstory.settings.writers import WriterSettings
 from backstory.text.people import Discretion
 from backstory.writing.draft_cache import DraftCache

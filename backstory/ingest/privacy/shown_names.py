@@ -18,8 +18,8 @@ from typing import Final
 import regex
 
 from backstory.base.ids import digest
-from backstory.ingest.privacy.folding import fold, is_unspaced
-from backstory.ingest.privacy.leaks import find_naming_texts
+from backstory.ingest.privacy.forms import fold, is_unspaced
+from backstory.ingest.privacy.pseudonyms import find_naming_texts
 
 DEFAULT_LANGUAGE: Final = "en"
 """Language of the words for a conversation whose language is not known, or has no list."""

@@ -21,8 +21,8 @@ from backstory.base.ids import WRITTEN_PREFIX, is_written
 from backstory.base.wording import count, name_some
 from backstory.index.snapshot import current_version
 from backstory.ingest.documents.written import DRAFT_SUFFIX
-from backstory.ingest.privacy.folding import UNSPACED
-from backstory.ingest.privacy.leaks import find_naming_texts
+from backstory.ingest.privacy.forms import UNSPACED
+from backstory.ingest.privacy.pseudonyms import find_naming_texts
 from backstory.pipeline.chats.stored_messages import read_intact_messages
 from backstory.pipeline.rendered_pages import list_site_pages, remove_pages
 from backstory.pipeline.run.cache_use import drop_unused

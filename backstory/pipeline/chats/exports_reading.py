@@ -24,10 +24,9 @@ from backstory.ingest.privacy.exclusions import (
     leave_out_people,
     name_opted_out,
 )
-from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.names import NameFinder
 from backstory.ingest.privacy.personal_data import scrub
-from backstory.ingest.privacy.pseudonyms import pseudonymize_messages, replace_in_identifiers
+from backstory.ingest.privacy.pseudonyms import find_real_names, pseudonymize_messages, replace_in_identifiers
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.pipeline.incremental.inputs import hash_dependencies
 from backstory.pipeline.workspace import Workspace

@@ -17,8 +17,8 @@ import polars as pl
 from backstory.base.errors import ContractError
 from backstory.base.ids import digest, digest_json
 from backstory.ingest.privacy.exclusions import Forgotten, find_opted_out
-from backstory.ingest.privacy.leaks import find_naming_texts, find_real_names
 from backstory.ingest.privacy.names import Place
+from backstory.ingest.privacy.pseudonyms import find_naming_texts, find_real_names
 from backstory.pipeline.chats.exports_reading import EXPORT_SOURCES, scrub_messages
 from backstory.pipeline.chats.named_documents import list_hidden_names, make_contact_scrub, scrub_contacts
 from backstory.pipeline.chats.people import hash_names, read_names, read_people, show_chunks

@@ -20,11 +20,18 @@ from backstory.base.errors import SettingsError
 from backstory.base.ids import PSEUDONYM_PREFIX, digest
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.privacy.exclusions import Forgotten
-from backstory.ingest.privacy.folding import fold
-from backstory.ingest.privacy.names import Found, NameFinder, replace_found
+from backstory.ingest.privacy.forms import fold
+from backstory.ingest.privacy.names import (
+    Found,
+    NameFinder,
+    SurnameFinder,
+    find_surname,
+    list_clear_surnames,
+    replace_found,
+    spell_surname,
+)
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, find_members, make_finder, make_pseudonym
 from backstory.ingest.privacy.shown_names import DEFAULT_LANGUAGE, assign_names, list_usable_words, load_words
-from backstory.ingest.privacy.surnames import SurnameFinder, find_surname, list_clear_surnames, spell_surname
 from backstory.pipeline.incremental.inputs import code_version
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry

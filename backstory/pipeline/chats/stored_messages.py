@@ -24,8 +24,7 @@ from backstory.base.wording import count, name_some
 from backstory.ingest.chats.export_files import ExportFile, conversation_of
 from backstory.ingest.chats.message_ids import read_archive
 from backstory.ingest.privacy.exclusions import Forgotten, drop_opted_out
-from backstory.ingest.privacy.leaks import find_real_names
-from backstory.ingest.privacy.pseudonyms import PSEUDONYM, pseudonymize_messages
+from backstory.ingest.privacy.pseudonyms import PSEUDONYM, find_real_names, pseudonymize_messages
 from backstory.pipeline.chats.exports_reading import Reading, scrub_messages
 from backstory.pipeline.incremental.inputs import content_of, read_table_rows
 from backstory.pipeline.workspace import Workspace

@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from backstory.ingest.privacy.folding import fold
+from backstory.ingest.privacy.forms import fold
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.pipeline.workspace import Workspace, open_workspace
 from backstory.storage.tables.views import VIEWS_FILE

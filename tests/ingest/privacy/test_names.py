@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from backstory.ingest.privacy.folding import contract
-from backstory.ingest.privacy.leaks import find_real_names
+from backstory.ingest.privacy.forms import contract
 from backstory.ingest.privacy.names import NameFinder, Place, normalize_name
+from backstory.ingest.privacy.pseudonyms import find_real_names
 from tests.ingest.chats.chat_strategies import AUTHORS, TEXTS
 from tests.long_tests import each_of, some
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.ingest.privacy.leaks import find_real_names
 from backstory.ingest.privacy.names import NameFinder, normalize_name
 from backstory.ingest.privacy.pseudonyms import (
     find_members,
+    find_real_names,
     make_pseudonym,
     pseudonymize_messages,
     replace_in_identifiers,

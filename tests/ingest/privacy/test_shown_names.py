@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from backstory.base.ids import digest
-from backstory.ingest.privacy.folding import fold
-from backstory.ingest.privacy.leaks import find_naming_texts
+from backstory.ingest.privacy.forms import fold
+from backstory.ingest.privacy.pseudonyms import find_naming_texts
 from backstory.ingest.privacy.shown_names import assign_names, list_usable_words, load_words
 
 WORDS = load_words()["en"]

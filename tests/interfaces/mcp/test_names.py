@@ -11,7 +11,7 @@ from mcp import Client, MCPError
 from mcp.server.mcpserver import MCPServer
 
 from backstory import open_workspace, run_pipeline
-from backstory.ingest.privacy.leaks import find_naming_texts
+from backstory.ingest.privacy.pseudonyms import find_naming_texts
 from backstory.interfaces.agents.document_tools import DocumentTools
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.mcp.server import make_server

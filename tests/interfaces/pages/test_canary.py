@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pytest
 
 from backstory import run_pipeline
-from backstory.ingest.privacy.folding import fold
+from backstory.ingest.privacy.forms import fold
 from backstory.interfaces.pages.export.build import export_posts
 from backstory.interfaces.pages.export.formats import FormatName
 from backstory.interfaces.pages.report.window_page import write_window_page

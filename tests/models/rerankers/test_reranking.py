@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import ModelError
-from backstory.ingest.privacy.leaks import find_naming_texts
+from backstory.ingest.privacy.pseudonyms import find_naming_texts
 from backstory.models.embeddings.protocol import Vectors
 from backstory.models.reranker import RATING, JudgementCache, Judgements, RerankRequest, Topic
 from backstory.models.reranking import Reranking
