@@ -120,9 +120,7 @@ def read_listed_exports(listing: Listing, settings: ConversationSettings) -> Exp
         if row.sha256 is not None
     }
     merged = merge_exports(_join_messages(read))
-    quarantine = (
-        conform(_list_unread(row).with_columns(source=pl.lit(row.source)), Quarantine) for row in read
-    )
+    quarantine = (conform(_list_unread(row), Quarantine) for row in read)
     aliases, shared = _list_aliases(read, merged)
     return ExportRead(
         messages=merged.messages,
@@ -162,7 +160,8 @@ def _judge_media(read: Sequence[Export]) -> None:
 def _list_unread(row: Export) -> pl.DataFrame:
     """List the lines of a file that could not be read; line 0 stands for the whole file."""
     is_refused = row.status in ("failed", "set_aside", "unsupported") and row.unread.is_empty()
-    return unread_frame({0: row.reason or ""}) if is_refused else row.unread
+    unread = unread_frame({0: row.reason or ""}) if is_refused else row.unread
+    return unread.with_columns(source=pl.lit(row.source))
 
 
 def _tell_people_apart(read: Sequence[Export]) -> None:

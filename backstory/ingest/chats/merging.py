@@ -68,11 +68,10 @@ def merge_exports(messages: pl.DataFrame) -> MergedExports:
     groups: dict[str, list[str]] = defaultdict(list)
     for source, name in sorted(rows.select("source", "conversation_id").unique().iter_rows(), key=_rank):
         groups[_split_copy(name)[0]].append(source)
-    several = [source for sources in groups.values() if len(sources) > 1 for source in sources]
-    parts = rows.filter(pl.col("source").is_in(several)).partition_by("source", as_dict=True)
+    parts = rows.partition_by("source", as_dict=True)
     changed = [placed.clear()]
     for sources in groups.values():
-        waiting = [parts[source,] for source in sources if (source,) in parts]
+        waiting = [parts[source,] for source in sources]
         while waiting:
             leader, *others = waiting
             waiting = _take_all(leader, others, result, changed)
@@ -86,11 +85,10 @@ def _take_all(
     leader: pl.DataFrame, others: list[pl.DataFrame], result: MergedExports, changed: list[pl.DataFrame]
 ) -> list[pl.DataFrame]:
     """Bring other exports into the terms of a leading one, some only after another, and return the rest."""
-    source, conversation = leader.row(0, named=True)["source"], pl.lit(leader["conversation_id"][0])
+    source, conversation = leader["source"][0], pl.lit(leader["conversation_id"][0])
     rest = []
     for other in others:
-        found = _compare(leader, other)
-        if found is None:
+        if (found := _compare(leader, other)) is None:
             rest.append(other)
             continue
         there, names = found
@@ -103,9 +101,8 @@ def _take_all(
         ).with_columns(timestamp=pl.col("time").cast(pl.Datetime("us", "UTC")))
         changed.append(told)
         result.merges[other["source"][0]] = source, _describe(told, is_shared)
-        for name, now in names.items():
-            if name != now:
-                result.renamed[name].add(now)
+        for name in names:
+            result.renamed[name].add(names[name])
         leader = pl.concat([leader, told.filter(~is_shared).select(leader.columns)])
     return rest if len(rest) == len(others) else _take_all(leader, rest, result, changed)
 
@@ -140,7 +137,7 @@ def _compare(here: pl.DataFrame, there: pl.DataFrame) -> tuple[pl.DataFrame, dic
         return None
     names = usual.group_by("author_there", "author").len()
     names = names.filter(pl.col("len") >= _SAME_PERSON * pl.col("len").sum().over("author_there"))
-    known = dict(names.select("author_there", "author").iter_rows())
+    known = dict(names.filter(pl.col("author_there") != pl.col("author")).drop("len").iter_rows())
     return there.with_columns(pl.col("author").replace(known)), known
 
 
@@ -196,16 +193,11 @@ def _find_alike(rows: pl.DataFrame, whole: pl.DataFrame) -> dict[str, str]:
     """Find exports many texts of which are in one of another conversation, too, which is named."""
     conversations = dict(whole.select("source", "conversation_id").unique().iter_rows())
     once = _select_once(rows).with_columns(first=pl.col("source").first().over("norm"))
-    share = pl.col("len") / pl.col("len").sum().over("source")
-    counts = once.group_by("source", "first").len().with_columns(share.alias("share"))
-    least, least_share = _LEAST_ALIKE
-    found = counts.filter(
-        pl.col("source") != pl.col("first"), pl.col("len") >= least, pl.col("share") >= least_share
-    )
+    texts, (least, least_share) = pl.col("len"), _LEAST_ALIKE
+    counts = once.group_by("source", "first").len()
+    found = counts.filter(texts >= least, texts >= least_share * texts.sum().over("source")).drop("len")
     return {
-        source: first
-        for source, first in found.select("source", "first").iter_rows()
-        if conversations[source] != conversations[first]
+        source: first for source, first in found.iter_rows() if conversations[source] != conversations[first]
     }
 
 
