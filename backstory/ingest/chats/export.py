@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -310,16 +309,16 @@ class _Collected:
         is_former = pl.col("key").is_not_null() & ~pl.struct("chat", "key").is_last_distinct()
         rows = self._change(pl.concat(self._frames).filter(~is_former))
         # Reactions that the export lists one by one count in place of those that it counts.
-        emoji = Counter((one.key, one.emoji) for one in self._reactions.values() if one.emoji)
-        schema = {"key": pl.String, "emoji": pl.String, "count": pl.Int64}
-        listed = pl.DataFrame([(*chosen, number) for chosen, number in emoji.items()], schema, orient="row")
-        listed = listed.group_by("key", maintain_order=True).agg(listed=pl.struct("emoji", "count"))
-        rows = rows.join(listed, on="key", how="left", maintain_order="left")
+        chosen = [(one.key, one.emoji) for one in self._reactions.values() if one.emoji]
+        listed = pl.DataFrame(chosen, {"key": pl.String, "emoji": pl.String}, orient="row")
+        counted = listed.group_by("key", "emoji", maintain_order=True).agg(count=pl.len().cast(pl.Int64))
+        listed = counted.group_by("key", maintain_order=True).agg(listed=pl.struct("emoji", "count"))
         of_people = pl.when(pl.col("kind") != "system").then("listed")
-        rows = rows.with_columns(reactions=pl.coalesce(of_people, "reactions"))
-        rows = mark_deleted(rows, self.export.deleted)
-        rows = rows.with_columns(seq=pl.int_range(pl.len(), dtype=pl.Int64))
-        self.export.rows, self.export.unread = rows.select(ROW_SCHEMA.names()), unread_frame(self._unread)
+        rows = rows.join(listed, on="key", how="left", maintain_order="left").with_columns(
+            seq=pl.int_range(pl.len(), dtype=pl.Int64), reactions=pl.coalesce(of_people, "reactions")
+        )
+        self.export.rows = mark_deleted(rows.select(ROW_SCHEMA.names()), self.export.deleted)
+        self.export.unread = unread_frame(self._unread)
         return self.export
 
     def _change(self, rows: pl.DataFrame) -> pl.DataFrame:
