@@ -36,7 +36,7 @@ TEXTS = (
 class Style:
     """One way of writing messages, to the minute or to the second.
 
-    Styles of one ``form`` differ only in what is not fixed for a file: spaces, dashes, spelling of half days.
+    Styles of one ``form`` differ only in spaces, dashes and the spelling of half days.
     """
 
     name: str

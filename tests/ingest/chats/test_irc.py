@@ -108,11 +108,9 @@ def test_a_log_without_a_day_waits_for_its_name(tmp_path: Path) -> None:
     assert read_exports(tmp_path, SETTINGS).sources["rows"].to_list() == [11]
 
 
-def test_each_line_has_its_own_encoding_and_a_long_one_costs_only_itself(tmp_path: Path) -> None:
-    log = b"[10:00:00] <ann> Br\xc3\xb6tchen\n[10:01:00] <ben> Br\xf6tchen\n[10:02:00] <ben> " + b"x" * (
-        2 << 20
-    )
-    (tmp_path / "2024-05-01.log").write_bytes(log + b"\n[10:03:00] <ann> end\n")
+def test_a_long_line_costs_only_itself(tmp_path: Path) -> None:
+    log = b"[10:00:00] <ann> one\n[10:02:00] <ben> " + b"x" * (2 << 20) + b"\n[10:03:00] <ann> end\n"
+    (tmp_path / "2024-05-01.log").write_bytes(log)
     found = read_exports(tmp_path, SETTINGS)
-    assert found.messages["text"].to_list() == ["Brötchen", "Brötchen", "end"]
-    assert found.quarantine["line"].to_list() == [3]
+    assert found.messages["text"].to_list() == ["one", "end"]
+    assert found.quarantine["line"].to_list() == [2]

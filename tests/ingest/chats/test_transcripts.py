@@ -80,15 +80,6 @@ def test_the_nearest_date_of_a_path_counts() -> None:
     assert find_day("version-2024-05-010.log") is None
 
 
-def test_a_chat_that_grew_keeps_its_ids(tmp_path: Path) -> None:
-    path = write(tmp_path, "2024-05-01 chat.txt", ZOOM_CHAT)
-    before = assign_message_ids(read_exports(tmp_path, SETTINGS).messages)
-    path.write_text(ZOOM_CHAT + "00:02:00 From Eve to Everyone:\n\tbye\n", encoding="utf-8")
-    after = assign_message_ids(read_exports(tmp_path, SETTINGS).messages)
-    assert set(before["message_id"]) < set(after["message_id"])
-    assert len(after) == len(before) + 1
-
-
 def test_two_copies_of_a_transcript_are_read_once(tmp_path: Path) -> None:
     cues = "".join(
         f"\n00:{minute:02}:00.000 --> 00:{minute:02}:05.000\n<v Ann Oak>loaf number {minute}</v>\n"

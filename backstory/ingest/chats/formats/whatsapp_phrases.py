@@ -186,7 +186,7 @@ def _tells(name: str, names: Collection[str]) -> bool:
 
 def _list_tales(rows: pl.DataFrame, plain: pl.Expr) -> list[str]:
     """List the marked texts that begin with the name of somebody else who writes."""
-    authors = set(rows["author"].drop_nulls())
+    authors = set(rows["author"].drop_nulls().unique())
     marked = rows.filter(pl.col("text").str.starts_with(APP_MARK), pl.col("author").is_not_null())
     tales = []
     for author, text, shown in marked.select("author", "text", plain.alias("shown")).iter_rows():
