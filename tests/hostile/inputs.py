@@ -261,7 +261,7 @@ HOSTILE = (
                                   "00:00.000 --> 00:01.000\n" + "<v " * 10_000)),
     Hostile("chats", "undated.vtt", "transcript that does not say when the meeting began", "set_aside",
             "into the name", write(ZOOM_TRANSCRIPT)),
-    Hostile("chats", "2024-05-01 chat.txt", "Zoom chat, a line of 3 MB without an end", "read", "longer than 1 MiB",
+    Hostile("chats", "2024-05-01 chat.txt", "Zoom chat, a line of 3 MB without an end", "failed", "longer than 1 MiB",
             write(ZOOM_CHAT + "x" * 3_000_000)),
     Hostile("chats", "parts.eml", "mail, 5,000 parts in each other", "read", "",
             write("Content-Type: multipart/mixed; boundary=b\n" + MAIL.replace("text/plain; charset=utf-8", "a")

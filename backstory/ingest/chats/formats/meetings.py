@@ -55,7 +55,7 @@ _HEADERS: Final = (
 
 _DIRECT: Final = re.compile(r"(?P<name>.+?) ?\([^()]{1,60}\)")
 _REACTED: Final = re.compile(r'(?:Reacted to|Removed an? \S{1,40} reaction from) ["\u201c].*', re.DOTALL)
-_ANSWERED: Final = re.compile(r'Replying to ["\u201c][^\n]{0,500}\n+')
+_ANSWERED: Final = re.compile(r'\AReplying to ["\u201c][^\n]{0,500}\n+')
 _NIGHT: Final = timedelta(hours=12)
 _DAY: Final = timedelta(days=1)
 _MISSING: Final = {
@@ -91,19 +91,18 @@ def _find_first(opened: Opened) -> str:
     return next(filter(str.strip, lines), "")
 
 
-def _read_blocks(file: IO[bytes], find: Callable[[str], re.Match[str] | None]) -> Iterator[_Block | Unread]:
-    block: _Block | None = None
+def _read_blocks(file: IO[bytes], find: Callable[[str], re.Match[str] | None]) -> list[_Block]:
+    blocks: list[_Block] = []
     for number, line in read_lines(file):
         if line is None:
-            yield Unread(f"line {number}: it is longer than 1 MiB")
-        elif found := find(line):
-            if block is not None:
-                yield block
-            block = found, []
-        elif block is not None:
-            block[1].append(line)
-    if block is not None:
-        yield block
+            raise ReadError(
+                f"its line {number} is longer than 1 MiB; save the meeting again", code="too_large"
+            )
+        if found := find(line):
+            blocks.append((found, []))
+        elif blocks:
+            blocks[-1][1].append(line)
+    return blocks
 
 
 def _read_time(written: str) -> timedelta:
@@ -151,7 +150,7 @@ def _read_transcript(opened: Opened, found: list[str]) -> Iterator[Item]:
     start = _find_start(opened.head_lines()) or find_moment(opened.source)
     may_join = _find_first(opened).lstrip().startswith(_WEBVTT)
     with opened.open(found[0]) as file:
-        blocks = list(_read_blocks(file, _TIMES.fullmatch))
+        blocks = _read_blocks(file, _TIMES.fullmatch)
     yield from _place(_read_speeches(blocks, may_join=may_join), start, "no_start")
 
 
@@ -166,25 +165,22 @@ def _find_start(lines: Iterable[str]) -> datetime | None:
     return None
 
 
-def _read_speeches(blocks: Sequence[_Block | Unread], *, may_join: bool) -> list[_Said | Unread]:
+def _read_speeches(blocks: Sequence[_Block], *, may_join: bool) -> list[_Said | Unread]:
     """Return what people say; a cue that names nobody belongs to who spoke last.
 
     What a person says goes on through cues with pauses of at most 5 seconds, up to 1,000 characters.
     """
-    cues = [block if isinstance(block, Unread) else (block[0], _write_cue(block[1])) for block in blocks]
-    names = [_find_name(cue[1]) for cue in cues if not isinstance(cue, Unread)]
+    cues = [(found, _write_cue(lines)) for found, lines in blocks]
+    names = [_find_name(written) for _, written in cues]
     counts = Counter(names)
     # Where a cue names the speaker of the cue before it, one without a name is nobody's after a pause.
     are_repeated = any(name == after != "" for name, after in pairwise(names))
     said: list[_Said | Unread] = []
     last: _Said | None = None
     most = _LONGEST_TEXT if may_join else 0
-    for cue in cues:
-        if isinstance(cue, Unread):
-            said.append(cue)
-            continue
-        start, end = map(_read_time, cue[0].groups())
-        for name, text in _split_voices(cue[1], counts, last.text if last else None):
+    for found, written in cues:
+        start, end = map(_read_time, found.groups())
+        for name, text in _split_voices(written, counts, last.text if last else None):
             goes_on = last is not None and timedelta() <= start - last.end <= _LONGEST_PAUSE
             if name is None and last and (goes_on or not are_repeated):
                 name = last.name
@@ -260,25 +256,20 @@ def _read_chat(opened: Opened, found: list[str]) -> Iterator[Item]:
     It raises ``ReadError`` if neither the name of the file nor that of a folder says the day, or when the
     recording began.
     """
-    first = _find_header(_find_first(opened))
+    with opened.open(found[0]) as file:
+        blocks = _read_blocks(file, _find_header)
     # Times count from the beginning of a recording: its form names no receiver.
-    is_relative = is_recording(opened.source) or (first is not None and first.re is _HEADERS[-1])
+    is_relative = is_recording(opened.source) or any(header.re is _HEADERS[-1] for header, _ in blocks[:1])
     day = find_day(opened.source)
     midnight = None if day is None else datetime.combine(day, time())
     start = find_moment(opened.source) if is_relative else midnight
-    with opened.open(found[0]) as file:
-        said = _read_written(_read_blocks(file, _find_header))
-        yield from _place(said, start, "no_start" if is_relative else "no_day")
+    yield from _place(_read_written(blocks), start, "no_start" if is_relative else "no_day")
 
 
-def _read_written(blocks: Iterable[_Block | Unread]) -> Iterator[_Said | Unread]:
+def _read_written(blocks: Sequence[_Block]) -> Iterator[_Said]:
     """Yield each message of a chat."""
     last = days = timedelta()
-    for block in blocks:
-        if isinstance(block, Unread):
-            yield block
-            continue
-        found, lines = block
+    for found, lines in blocks:
         at = _read_time(found["clock"]) + days
         if last - at > _NIGHT:
             days, at = days + _DAY, at + _DAY
@@ -286,7 +277,7 @@ def _read_written(blocks: Iterable[_Block | Unread]) -> Iterator[_Said | Unread]
         text = "\n".join([found["text"] or "", *(line.removeprefix("\t") for line in lines)]).strip()
         direct = _DIRECT.fullmatch((found["to"] or "").strip())
         partner = direct["name"].strip() if direct else None
-        yield _Said(at, found["name"].strip(), _ANSWERED.sub("", text, count=1), partner=partner)
+        yield _Said(at, found["name"].strip(), _ANSWERED.sub("", text), partner=partner)
 
 
 TRANSCRIPT: Final = ChatFormat("transcript", _find_transcript, _read_transcript)
