@@ -231,7 +231,7 @@ HOSTILE = (
             write(TELEGRAM[:-2] + ', {"id": 2, "type": "mess')),
     Hostile("chats", "latin.json", "Telegram, Latin-1", "read", "damaged here",
             write((TELEGRAM[:-2] + ', {"text": "\u00e9"}]}').encode("latin-1"))),
-    Hostile("chats", "far.json", "Telegram, a time beyond all calendars", "read", "not a number of seconds",
+    Hostile("chats", "far.json", "Telegram, a time beyond all calendars", "read", "the timestamp is no time",
             write(TELEGRAM.replace("]}", ', {"id": 2, "type": "message", "from": "Ann", "text": "x", '
                                          f'"date_unixtime": "{"9" * 30}"}}]}}'))),
     Hostile("chats", "zeros.zip", "Slack ZIP, a day of 30 MB of zeros in 30 kB", "read", "damaged here",
