@@ -12,10 +12,9 @@ import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.base.ids import digest
-from backstory.base.local_times import put_in_zone
 from backstory.ingest.chats.formats.table_values import read_text
 from backstory.ingest.chats.json_stream import BrokenJsonError, Record
-from backstory.ingest.chats.times import KNOWN_YEAR
+from backstory.ingest.chats.times import KNOWN_YEAR, put_in_utc, without_zone
 from backstory.text.encoding import UTF8
 
 _UNFIT: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
@@ -152,6 +151,12 @@ ROW_SCHEMA: Final = pl.Schema(
 the app. Platforms that give ids to chats and messages have keys of the chat, of the message in it and of the message
 that it answers; other exports have nulls."""
 
+_READ_SCHEMA: Final = pl.Schema(
+    {name: pl.Datetime("us") if dtype == pl.Datetime else dtype for name, dtype in ROW_SCHEMA.items()}
+    | {"is_local": pl.Boolean()}
+)
+"""Columns of what is read, with times without zones."""
+
 _ROWS_AT_ONCE: Final = 50_000
 _MOST_PEOPLE: Final = 10**9
 _NO_ORIGINAL: Final = (
@@ -280,26 +285,26 @@ class _Collected:
             text = read_text(message.text, "text")
             if author is None and message.kind != "system":
                 raise ValueError("there is no author")
-            sent = put_in_zone(message.sent, self._timezone)
-            edited = message.edited and put_in_zone(message.edited, self._timezone)
+            sent, edited = without_zone(message.sent), message.edited and without_zone(message.edited)
         except (ValueError, OverflowError) as error:
             self.add(Unread(str(error)))
             return
         author = author and self._tell_apart(author, message.author_id)
-        if not message.sent.tzinfo:
+        if is_local := message.sent.tzinfo is None:
             self.export.timezone = self._timezone
         if message.is_change:
-            self._changes.append((message.key, author, sent, text, message.kind))
+            self._changes.append((sent, is_local, message.key, author, text, message.kind))
             return
         self._records += 1
         counts = [{"emoji": one, "count": of} for one, of in message.reactions if 0 < of <= _MOST_PEOPLE]
         said = (sent, None, author, text, message.kind, edited is not None)
-        self._rows.append((*said, message.chat, message.key, message.reply_to, counts, edited))
+        self._rows.append((*said, message.chat, message.key, message.reply_to, counts, edited, is_local))
         if len(self._rows) == _ROWS_AT_ONCE:
             self._flush()
 
     def _flush(self) -> None:
-        self._frames.append(pl.DataFrame(self._rows, ROW_SCHEMA, orient="row"))
+        frame = pl.DataFrame(self._rows, _READ_SCHEMA, orient="row")
+        self._frames.append(put_in_utc(frame, self._timezone))
         self._rows = []
 
     def finish(self) -> Export:
@@ -325,8 +330,10 @@ class _Collected:
         """Give messages the form that their authors gave them last; a change of no message is unread."""
         if not self._changes:
             return rows
-        schema = {name: ROW_SCHEMA[name] for name in ("key", "author", "timestamp", "text", "kind")}
-        changes = pl.DataFrame(self._changes, schema, orient="row").sort("timestamp", maintain_order=True)
+        names = ("timestamp", "is_local", "key", "author", "text", "kind")
+        schema = {name: _READ_SCHEMA[name] for name in names}
+        written = put_in_utc(pl.DataFrame(self._changes, schema, orient="row"), self._timezone)
+        changes = written.sort("timestamp", maintain_order=True)
         for _ in {*changes["key"]} - {*rows["key"], *(key for _, key in self.export.deleted)}:
             self.add(Unread(_NO_ORIGINAL))
         on = ["key", "author"]

@@ -126,6 +126,24 @@ def local_to_utc(local: pl.Series, timezone: str) -> pl.Series:
     return frame["first"].scatter(second["place"], second["last"])
 
 
+def without_zone(moment: datetime) -> datetime:
+    """Return a time that states its zone in UTC, without the zone, as columns are made of it at once."""
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def put_in_utc(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
+    """Put times into UTC; where ``is_local``, which is dropped, they are those of the clock of a time zone."""
+    local = rows.select(pl.col(pl.Datetime))
+    utc = rows.with_columns(pl.col(pl.Datetime).dt.replace_time_zone("UTC"))
+    if rows["is_local"].any():
+        is_local = pl.col("is_local")
+        utc = utc.with_columns(
+            pl.when(is_local).then(local_to_utc(times, timezone)).otherwise(times.name).alias(times.name)
+            for times in local
+        )
+    return utc.drop("is_local")
+
+
 _MOMENT: Final = re.compile(
     r"(?P<zoom>GMT)?(?<!\d)(?P<year>\d{4})[-_.]?(?P<month>\d\d)[-_.]?(?P<day>\d\d)"
     r"(?: at |[ T_-])(?P<hour>\d\d)[:._h-]?(?P<minute>\d\d)(?:[:._-]?(?P<second>\d\d))?(?!\d)"

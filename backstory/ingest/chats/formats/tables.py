@@ -13,11 +13,11 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.base.errors import ReadError
-from backstory.base.local_times import put_in_zone
-from backstory.ingest.chats.export import ROW_SCHEMA, Export, complete_rows, unread_frame
+from backstory.ingest.chats.export import Export, complete_rows, unread_frame
 from backstory.ingest.chats.export_files import ChatFormat, Opened
 from backstory.ingest.chats.formats.table_values import read_text, read_timestamp
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
+from backstory.ingest.chats.times import put_in_utc, without_zone
 from backstory.ingest.tables import (
     PARQUET_MAGIC,
     Table,
@@ -101,8 +101,7 @@ def _read_parquet(opened: Opened, found: list[str]) -> Export:
 
 def _parse_rows(table: Table, pick: Callable[[Any], Sequence[Any]], settings: ConversationSettings) -> Export:
     """Convert the rows of a table, of which ``pick`` gives timestamp, author and message, to messages."""
-    said: list[tuple[datetime, str | None, str | None]] = []
-    is_local = False
+    said: list[tuple[datetime, str | None, str | None, bool]] = []
     for number, row in table.rows:
         try:
             timestamp, author, message = pick(row)
@@ -114,15 +113,18 @@ def _parse_rows(table: Table, pick: Callable[[Any], Sequence[Any]], settings: Co
         except ValueError as error:
             table.unread[number] = str(error)
         else:
-            is_local |= moment.tzinfo is None
-            said.append((put_in_zone(moment, settings.timezone), name, text))
-    schema = {name: ROW_SCHEMA[name] for name in ("timestamp", "author", "text")}
-    rows = pl.DataFrame(said, schema, orient="row").with_columns(seq=pl.int_range(pl.len(), dtype=pl.Int64))
+            said.append((without_zone(moment), name, text, moment.tzinfo is None))
+    texts = {"author": pl.String(), "text": pl.String()}
+    schema = {"timestamp": pl.Datetime("us"), **texts, "is_local": pl.Boolean()}
+    written = pl.DataFrame(said, schema, orient="row").with_columns(
+        seq=pl.int_range(pl.len(), dtype=pl.Int64)
+    )
+    rows = put_in_utc(written, settings.timezone)
     return Export(
         rows=complete_rows(classify_messages(rows)),
         unread=unread_frame(table.unread),
         encoding=table.encoding,
-        timezone=settings.timezone if is_local else None,
+        timezone=settings.timezone if written["is_local"].any() else None,
     )
 
 
