@@ -152,31 +152,23 @@ _TOKEN: Final = regex.compile(
 
 def list_content_words(text: str, stemmer: str) -> list[str]:
     """List the words of a text that are no stop words of English or of the stemmer's language, each once, in order."""
-    return list(dict.fromkeys(word for word in find_words(text) if _content_terms(word, stemmer)))
+    return list(dict.fromkeys(word for word in find_words(text) if terms_of(word, stemmer)))
 
 
 def find_terms(texts: Iterable[str], stemmer: str) -> set[str]:
     """Find the terms of the content words of texts: their stems, also those of their parts."""
     words = dict.fromkeys(chain.from_iterable(map(find_words, texts)))
-    return {term for word in words for term in _content_terms(word, stemmer)}
+    return {term for word in words for term in terms_of(word, stemmer)}
 
 
 @lru_cache(maxsize=32_768)  # about 10 MB
-def _content_terms(word: str, stemmer: str) -> frozenset[str]:
-    """Return the terms of a word; none of a stop word. The sentences of a few passages repeat most of their words."""
-    if all(words.find_term(word) for words in _words(stemmer)):
-        return frozenset(terms_of(word, stemmer))
-    return frozenset()
-
-
-def terms_of(word: str, stemmer: str) -> set[str]:
-    """Return the stems of a word and of its parts, in English and in the stemmer's language."""
-    return {
-        term
-        for part in list_parts(word)
-        for words in _words(stemmer)
-        if (term := words.find_term(part)) is not None
-    }
+def terms_of(word: str, stemmer: str) -> frozenset[str]:
+    """Return the stems of a word and of its parts, in English and in the stemmer's language; none of a stop word."""
+    both = tuple(map(_make_words, dict.fromkeys((stemmer, "english"))))
+    if not all(words.find_term(word) for words in both):
+        return frozenset()
+    found = (words.find_term(part) for part in list_parts(word) for words in both)
+    return frozenset(term for term in found if term is not None)
 
 
 def mark_words(keys: Sequence[str], text: str, stemmer: str) -> list[tuple[int, int]]:
@@ -190,9 +182,7 @@ def mark_words(keys: Sequence[str], text: str, stemmer: str) -> list[tuple[int, 
     ]
 
 
-@lru_cache(maxsize=16)
-def _words(stemmer: str) -> tuple[Words, ...]:
-    return tuple(Words(name) for name in dict.fromkeys((stemmer, "english")))
+_make_words = cache(Words)
 
 
 def find_stemmer(language: str | None) -> str:
