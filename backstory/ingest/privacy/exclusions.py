@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -46,15 +47,16 @@ class _Record(BaseModel, frozen=True):
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read the list; empty without a file. It raises ``WorkspaceError`` if the file is not such a list."""
-        try:
-            return cls.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
+        if not path.exists():
             return cls()
-        except ValidationError as error:
-            raise WorkspaceError(
-                f"{path} is damaged. Restore it from a backup, or delete it. {cls.if_deleted}",
-                code="damaged_record",
-            ) from error
+        with suppress(ValidationError):
+            record = cls.model_validate_json(path.read_bytes())
+            if record.model_fields_set == {*cls.model_fields}:
+                return record
+        raise WorkspaceError(
+            f"{path} is damaged. Restore it from a backup, or delete it. {cls.if_deleted}",
+            code="damaged_record",
+        )
 
     def write(self, path: Path) -> None:
         """Replace the list in the file, and flush it to disk."""
@@ -81,7 +83,7 @@ class Forgotten(_Record, frozen=True):
     """
 
     hashes: tuple[str, ...] = ()
-    if_deleted = "Then run `backstory forget` again for everything that was forgotten"
+    if_deleted = "If you delete it, run `backstory forget` again for everything that was forgotten"
 
     def list_held(self, kind: Kind, names: Iterable[str]) -> list[str]:
         """Return those of some names that were forgotten, each once."""

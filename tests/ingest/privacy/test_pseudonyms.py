@@ -158,6 +158,7 @@ def test_a_name_of_signs_alone_is_hidden_as_an_author(name: str) -> None:
     messages = pseudonymize_messages(rows, SECRET)
 
     assert messages["author"][0] == pseudonym(normalize_name(name))
+    assert NameFinder([name]).person("Nobody") == "nobody"
     assert messages["text"][0].endswith(", **so** ~~it~~ @ home")
     assert find_real_names(messages, [name]).is_empty()
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from backstory import run_pipeline
-from backstory.base.errors import InputError
+from backstory.base.errors import InputError, WorkspaceError
 from backstory.index.snapshot import current_version
 from backstory.ingest.chats.message_ids import read_archive
-from backstory.ingest.privacy.exclusions import Forgotten, Kind
+from backstory.ingest.privacy.exclusions import Forgotten, Kind, OptOuts
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.models.reranker import Topic
 from backstory.operations.forgetting import Forgetting, find_left, forget
@@ -206,6 +206,19 @@ def test_the_list_of_the_forgotten_names_nobody(made: Workspace) -> None:
     assert "Dora" not in text
     assert made.forgotten.stat().st_mode & 0o077 == 0
     assert Forgotten.read(made.forgotten).list_held("member", ["~ Dora Quill"])
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"salt": "a"}', '{"salt": "a", "hashes": 3, "moments": 3}']
+)
+@pytest.mark.parametrize("record", [Forgotten, OptOuts])
+def test_a_damaged_list_is_no_empty_one(
+    tmp_path: Path, record: type[Forgotten | OptOuts], content: str
+) -> None:
+    path = tmp_path / "list.json"
+    path.write_text(content, encoding="utf-8")
+    with raises(WorkspaceError, "damaged_record", path):
+        record.read(path)
 
 
 def test_what_was_left_in_a_table_or_in_the_state_is_found(made: Workspace) -> None:
