@@ -205,7 +205,7 @@ HOSTILE = (
             write("timestamp,author,message\n-99999999999,Ann,a\n1707818400,Ann,b\n")),
     Hostile("chats", "epoch.jsonl", "JSONL, timestamp -99999999999", "read", "is no time between",
             json_lines({"timestamp": -99999999999}, {})),
-    Hostile("chats", "digits.jsonl", "JSONL, number of 5,000 digits", "read", "is no time between",
+    Hostile("chats", "digits.jsonl", "JSONL, number of 5,000 digits", "read", "not JSON",
             write(b'{"timestamp": ' + b"9" * 5000 + b"}\n" + json.dumps(RECORD).encode())),
     Hostile("chats", "nested.jsonl", "JSONL, 100,000 brackets", "read", "nested too deeply",
             write(json.dumps(RECORD).encode() + b'\n{"timestamp": ' + b"[" * 100_000 + b"\n")),

@@ -73,10 +73,11 @@ def _read_lines(file: IO[bytes]) -> Iterator[Record | None]:
             skip_line(file)
         else:
             with suppress(ValueError, RecursionError):
-                value = _decode(line.decode()) if line.strip() else Record()
-                if b"\\u" in line:  # half of a surrogate pair, which is no text
-                    json.dumps(value, ensure_ascii=False).encode()
-        yield value if isinstance(value, Record) else None
+                found = _decode(line.decode()) if line.strip() else Record()
+                if b"\\ud" in line.lower():  # half of a surrogate pair is no text
+                    json.dumps(found, ensure_ascii=False).encode()
+                value = found if isinstance(found, Record) else None
+        yield value
 
 
 def _identify(record: Record, role: str) -> str | None:

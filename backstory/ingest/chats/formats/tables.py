@@ -62,10 +62,8 @@ def _find_json_lines(opened: Opened) -> list[str]:
     A file that is one list, or one object with lists or objects in it, is the export of another app.
     """
     lines = [line for line in opened.head_lines()[:20] if line.strip()] if opened.is_single else []
-    if not lines or lines[0].lstrip().startswith("["):
-        return []
     objects = []
-    for line in lines:
+    for line in lines if lines and not lines[0].lstrip().startswith("[") else ():
         with suppress(ValueError, RecursionError):
             objects.append(json.loads(line))
     objects = [value for value in objects if isinstance(value, dict)]

@@ -23,9 +23,7 @@ from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDoc
 from backstory.ingest.file_kinds import name_binary_kind
 from backstory.ingest.tables import (
     TOO_DEEP,
-    Number,
     Table,
-    parse_json,
     read_csv,
     read_json_lines,
     read_parquet,
@@ -67,19 +65,7 @@ def _show_name(name: str) -> str:
 
 def _show_value(value: Any) -> str:
     """Write a value within a line; a list, and an object in it, as JSON."""
-    if not isinstance(value, str):
-        return _show_json(value)
-    return _quote(value) if _SPECIAL.search(value) else str(value)
-
-
-def _show_json(value: Any) -> str:
-    if isinstance(value, Number):
-        return str(value)
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{_quote(name)}: {_show_json(part)}' for name, part in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_show_json, value))}]"
-    return _quote(value)
+    return value if isinstance(value, str) and not _SPECIAL.search(value) else _quote(value)
 
 
 def _quote(value: Any) -> str:
@@ -142,14 +128,15 @@ def _read_json(content: bytes, _: str) -> ParsedDocument:
     if not text.strip():
         raise ReadError("the file holds no text; write some, or remove it", code="empty_document")
     try:
-        value = parse_json(text)
+        # Python reads no integer of thousands of digits.
+        value = json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 4000 else digits)
         if isinstance(value, dict):
             return _compose(_put_header(value, _walk("", value)))
-        return _list_rows(Table(enumerate(value if isinstance(value, list) else [value], start=1), {}))
     except json.JSONDecodeError as error:
         raise ReadError(f"line {error.lineno}: this is not valid JSON: {error.msg}; correct it") from error
     except RecursionError as error:
         raise ReadError(f"{TOO_DEEP}; make it flatter", code="nested_too_deeply") from error
+    return _list_rows(Table(enumerate(value if isinstance(value, list) else [value], start=1), {}))
 
 
 def _read_json_lines(content: bytes, _: str) -> ParsedDocument:
