@@ -81,15 +81,6 @@ def days(*counts: int, start: date, order: str, short: bool = True) -> list[Date
     return written
 
 
-@pytest.mark.parametrize("separator", [".", "/", "-", ". "])
-@pytest.mark.parametrize("order", ["dmy", "mdy", "ymd"])
-@pytest.mark.parametrize("start", [date(2012, 2, 3), date(2021, 5, 10), date(2025, 10, 20)])
-def test_months_of_a_chat_tell_every_order(start: date, order: str, separator: str) -> None:
-    dates = days(*range(0, 60, 2), start=start, order=order)
-
-    assert decide_date_order(dates, "auto", separator=separator) == order
-
-
 @given(
     start=st.dates(date(2010, 1, 1), date(2025, 12, 1)),
     gaps=st.lists(st.integers(1, 9), min_size=25, max_size=60),
