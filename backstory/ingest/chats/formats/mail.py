@@ -160,14 +160,12 @@ def _list_people(written: str) -> list[Person]:
     people = []
     for shown, stated in getaddresses([_OBSCURED.sub(r"\1@\2", written)]):
         name, address = _decode_words(shown).strip("'\" "), stated.strip().lower()
-        if "@" not in address:
-            people.append(Person(name or address))
-        elif not name or name.lower() == address:
-            people.append(Person(address))
-        else:
-            last, comma, first = name.partition(", ")
-            is_turned = comma and "," not in first
-            people.append(Person(address, (name, f"{first} {last}") if is_turned else (name,)))
+        last, comma, first = name.partition(", ")
+        turned = (f"{first} {last}",) if comma and "," not in first else ()
+        has_both = name != "" and "@" in address and name.lower() != address
+        people.append(
+            Person(address if "@" in address else name or address, (name, *turned) if has_both else ())
+        )
     return [person for person in people if person.name]
 
 

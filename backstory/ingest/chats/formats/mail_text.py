@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import Final
 
 _LONGEST_LINE: Final = 2_000
@@ -60,6 +60,7 @@ _ROLES: Final = {
     ),
 }
 _ROLE_OF: Final = {name: role for role, names in _ROLES.items() for name in names.split()}
+_MOST_HEADERS: Final = 6
 _MOST_ATTRIBUTION: Final = 3
 _MOMENT: Final = re.compile(r"\b(?:19|20)\d\d\b|\b\d{1,2}[:.h]\d\d\b")
 _SIGNATURES: Final = {"-- ": 12, "--": 4, "—": 4}
@@ -95,27 +96,25 @@ def cut_quotes(text: str) -> str:
 
 
 def _cut_signature(lines: list[str]) -> list[str]:
+    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
     below, end = 0, len(lines)
-    for number in reversed(range(len(lines))):
+    for number in range(len(lines) - 1, first, -1):
         if below > _MOST_SIGNATURE:
             break
         if below <= _SIGNATURES.get(lines[number], -1):
             end = number
         below += bool(lines[number].strip())
-    return lines[:end] if any(map(str.strip, lines[:end])) else lines
+    return lines[:end]
 
 
 def _ends_here(lines: Sequence[str], number: int) -> bool:
     """Return whether from a line on nothing is the writer's own."""
-    shown = lines[number].strip()
-    if len(shown) > _LONGEST_LINE or not shown:
-        return False
+    shown = lines[number].strip()[:_LONGEST_LINE]
     between = _BETWEEN_LINES.fullmatch(shown)
     if between is not None and _OTHER_MAIL.search(between["words"]):
         return True
-    if between is not None or _UNDERLINE.fullmatch(shown):
-        return _is_footer(lines, number + 1) or _begins_headers(lines, number + 1)
-    return _begins_headers(lines, number)
+    is_rule = between is not None or _UNDERLINE.fullmatch(shown) is not None
+    return _begins_headers(lines, number + is_rule) or (is_rule and _is_footer(lines, number + 1))
 
 
 def _is_footer(lines: Sequence[str], number: int) -> bool:
@@ -127,17 +126,14 @@ def _is_footer(lines: Sequence[str], number: int) -> bool:
 def _begins_headers(lines: Sequence[str], number: int) -> bool:
     """Return whether headers of a quoted mail follow: who wrote it, and its subject, or the address and when."""
     block: dict[str, str] = {}
-    for line in lines[number : number + 6]:
+    for line in dropwhile(lambda line: not line.strip(), lines[number : number + _MOST_HEADERS]):
         found = _FIELD.fullmatch(line.strip()[:_LONGEST_LINE])
         role = None if found is None else _ROLE_OF.get(found["name"].lower().replace(" ", ""))
         if found is None or role is None:
-            if line.strip() or block:
-                break
-            continue
+            break
         block.setdefault(role, found["value"])
-    if "from" not in block or len(block) < 2:
-        return False
-    return "subject" in block or ("date" in block and _ADDRESS.search(block["from"]) is not None)
+    is_dated = "date" in block and _ADDRESS.search(block.get("from", "")) is not None
+    return "from" in block and ("subject" in block or is_dated)
 
 
 def _drop_attribution(retained: list[str]) -> bool:
@@ -175,7 +171,8 @@ _OUTLOOK_REPLY: Final = re.compile(
 )
 """From this element of Outlook on, nothing is the writer's own."""
 
-_BLOCKQUOTE: Final = re.compile(r"<blockquote\b[^<>]*>|</blockquote\s*>", re.IGNORECASE)
+_QUOTE_BEGINS: Final = re.compile(r"<blockquote\b[^<>]*>", re.IGNORECASE)
+_QUOTE_ENDS: Final = re.compile(r"(?=</blockquote\b)", re.IGNORECASE)
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _INDENTED: Final = re.compile(rf"{_OPEN}([^{_OPEN}{_CLOSE}]*)(?:{_CLOSE}|\Z)")
 
@@ -195,16 +192,13 @@ def read_html(written: str) -> str:
         preprocessing=PreprocessingOptions(enabled=False),
         exclude_selectors=list(_CONTAINERS),
     )
-    marked = _BLOCKQUOTE.sub(_mark, _OUTLOOK_REPLY.split(written, maxsplit=1)[0])
+    own = _OUTLOOK_REPLY.split(written, maxsplit=1)[0]
+    marked = _QUOTE_ENDS.sub(_CLOSE, _QUOTE_BEGINS.sub(rf"\g<0>{_OPEN}", own))
     text = convert(marked, options).content or ""
     while _OPEN in text:
         text = _INDENTED.sub(_keep_own, text)
     lines = (" ".join(line.split()) for line in text.replace(_CLOSE, "").split("\n"))
     return _GAPS.sub("\n\n", "\n".join(lines)).strip()
-
-
-def _mark(tag: re.Match[str]) -> str:
-    return f"{_CLOSE}{tag[0]}" if tag[0].startswith("</") else f"{tag[0]}{_OPEN}"
 
 
 def _keep_own(indented: re.Match[str]) -> str:
