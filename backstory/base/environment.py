@@ -251,5 +251,6 @@ def reader_environment() -> dict[str, str]:
         "POLARS_MAX_THREADS": threads,
         "OMP_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
+        "OMP_THREAD_LIMIT": "1",  # threads would multiply the time of Tesseract, and not its speed
         "MALLOC_ARENA_MAX": threads,
     }

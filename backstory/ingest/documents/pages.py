@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import resource
 import shutil
 import signal
@@ -17,7 +16,6 @@ from typing import Final
 
 from backstory.base.errors import ReadError
 from backstory.base.sandbox import ReadingLimits
-from backstory.base.telemetry import log_event
 from backstory.base.wording import inflect
 from backstory.ingest.documents.page_texts import (
     PAGE_BREAK,
@@ -61,7 +59,6 @@ _CODE_BYTES: Final = 512 << 20
 _ANSWER_SECONDS: Final = 30
 _COLUMNS: Final = 12
 _WORD: Final = "5"
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -111,7 +108,7 @@ IMAGE: Final = DocumentFormat(
 
 
 def read_paged(
-    format_name: str, content: bytes, uri: str, settings: DocumentSettings, limits: ReadingLimits
+    format_name: str, content: bytes, settings: DocumentSettings, limits: ReadingLimits
 ) -> ParsedDocument:
     """Read a file of pages within the limits, which apply to its text, and then to all images in it."""
     paged = call_limited(read_pages, format_name, content, limits=limits)
@@ -122,13 +119,12 @@ def read_paged(
         failures = dict.fromkeys(paged.pictures, tesseract)
         return compose_document(paged, Recognition(failures=failures), "needs_ocr")
     tried = paged.pictures[:_MOST_PAGES]
-    means = (tesseract.program, settings.ocr_languages, limits)
+    means = (tesseract.program, "+".join(settings.ocr_languages), limits)
     size = len(content) + len(tried) * _BYTES_OF_PICTURE
     try:
         found = call_limited(recognise, format_name, content, tried, *means, limits=limits, size=size)
     except ReadError as error:
         found = Recognition(failures=dict.fromkeys(tried, str(error)))
-    log_event(logger, "recognised", pages=len(found.pages), failed=len(found.failures), uri=uri)
     untried = {page: _UNTRIED for page in paged.pictures if page not in found.pages}
     return compose_document(paged, Recognition(found.pages, untried | found.failures))
 
@@ -138,15 +134,16 @@ def recognise(
     content: bytes,
     pages: Sequence[int],
     program: str,
-    languages: Sequence[str],
+    languages: str,
     limits: ReadingLimits,
 ) -> Recognition:
     """Recognise pages of a PDF, or all pages of an image, in the process with limits."""
     found = Recognition()
     for page in pages:
         try:
-            is_drawn = format_name == PDF.name
-            image = draw_picture(content, page, DPI, _RECOGNISED_PIXELS, True) if is_drawn else content
+            image = content
+            if format_name == PDF.name:
+                image = draw_picture(content, page, DPI, _RECOGNISED_PIXELS, True)
             found.pages[page] = recognise_pages(image, program, languages, limits)
         except ReadError as error:
             found.failures[page] = str(error)
@@ -263,19 +260,16 @@ def name_recognition(settings: DocumentSettings) -> str:
 
 
 def recognise_pages(
-    image: bytes, program: str, languages: Sequence[str], limits: ReadingLimits
+    image: bytes, program: str, languages: str, limits: ReadingLimits
 ) -> list[RecognisedPage]:
-    """Recognise the text in an image file, with the words that are cut at the ends of lines joined.
+    """Recognise the text in an image file, in the process with limits, with which Tesseract ends.
 
-    The caller runs it in the process with limits, with which Tesseract ends. On Linux it has limits of its own.
+    On Linux it has limits of its own.
     """
-    from backstory.base.environment import reader_environment
-
-    # Threads would multiply its time, and not its speed. The program is that of the PATH; no argument is of the file.
-    environment = reader_environment() | {"OMP_THREAD_LIMIT": "1"}
-    command = [program, "stdin", "stdout", "-l", "+".join(languages), "--dpi", str(DPI), "tsv"]
+    # The program is that of the PATH, and no argument is of the file.
+    command = [program, "stdin", "stdout", "-l", languages, "--dpi", str(DPI), "tsv"]
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing, env=environment) as process:  # noqa: S603
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing) as process:  # noqa: S603
         if sys.platform == "linux":  # it waits for the image, so that the limits come in time
             memory = _CODE_BYTES + (limits.megabytes << 20)
             for kind, most in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, limits.seconds)):
@@ -292,28 +286,26 @@ def recognise_pages(
         raise ReadError(
             f"Tesseract cannot read the image ({how}): it is damaged, too large, or of another kind"
         )
-    pages = parse_pages(table.decode("utf-8", "replace"))
-    texts = join_hyphenated([page.text for page in pages])
-    return [RecognisedPage(text, page.confidence) for text, page in zip(texts, pages, strict=True)]
+    return parse_pages(table.decode("utf-8", "replace"))
 
 
 def parse_pages(table: str) -> list[RecognisedPage]:
-    """Read what Tesseract writes as ``tsv``; a page without words gives a blank text.
+    """Read what Tesseract writes as ``tsv``, with the words joined that are cut at the ends of lines.
 
-    A row has level, page, block, paragraph, line, ..., confidence and text of a word.
+    A row has level, page, block, paragraph, line, ..., confidence and text of a word. A page may have no word.
     """
     listed = (line.split("\t") for line in table.splitlines())
     rows = [row for row in listed if len(row) == _COLUMNS and row[1].isdigit()]
-    pages = []
+    texts: list[str] = []
+    confidences: list[float | None] = []
     for number in sorted({int(row[1]) for row in rows}):
         words = [row for row in rows if int(row[1]) == number and row[0] == _WORD and row[-1].strip()]
-        paragraphs = [
-            "\n".join(
-                " ".join(row[-1].strip() for row in line) for _, line in groupby(group, lambda row: row[4])
-            )
-            for _, group in groupby(words, lambda row: (row[2], row[3]))
+        lines = [
+            (place, " ".join(row[-1].strip() for row in line))
+            for place, line in groupby(words, lambda row: (row[2], row[3], row[4]))
         ]
+        paragraphs = groupby(lines, lambda line: line[0][:2])
+        texts.append(clean_page("\n\n".join("\n".join(text for _, text in part) for _, part in paragraphs)))
         sure = sum(float(row[-2]) for row in words) / len(words) / 100 if words else None
-        confidence = None if sure is None else round(min(max(sure, 0.0), 1.0), 3)
-        pages.append(RecognisedPage(clean_page("\n\n".join(paragraphs)), confidence))
-    return pages
+        confidences.append(None if sure is None else round(min(max(sure, 0.0), 1.0), 3))
+    return list(map(RecognisedPage, join_hyphenated(texts), confidences))

@@ -64,7 +64,7 @@ def read_document(
     """
     limits = find_limits(settings)
     if reader in (PDF, IMAGE):
-        return read_paged(reader.name, content, uri, settings, limits)
+        return read_paged(reader.name, content, settings, limits)
     if reader in (MARKDOWN, PLAIN_TEXT) and len(content) <= _SMALL_BYTES:
         return reader.read(content, uri)
     return call_limited(read_content, reader.name, content, uri, limits=limits)

@@ -137,9 +137,9 @@ def _group(text: str) -> str:
     return text if is_one else f"({text})"
 
 
-def read_opendocument(kind: str, title: str, content: bytes, _: str) -> ParsedDocument:
+def read_opendocument(kind: str, content: bytes, _: str) -> ParsedDocument:
     """Read a text as one text without pages, or a presentation whose slides are pages with their notes below them."""
-    package = open_package(content, title)
+    package = open_package(content, f"an OpenDocument {kind}")
     body = package.parse("content.xml").find(f"body/{kind}")
     if body is None:
         raise damaged(f"it holds no {kind}")
@@ -244,15 +244,11 @@ ODT: Final = DocumentFormat(
     "odt",
     "OpenDocument",
     frozenset({".odt", ".ott"}),
-    partial(read_opendocument, "text", "an OpenDocument text"),
+    partial(read_opendocument, "text"),
     None,
     gives_markdown=True,
 )
 ODP: Final = DocumentFormat(
-    "odp",
-    "OpenDocument",
-    frozenset({".odp"}),
-    partial(read_opendocument, "presentation", "an OpenDocument presentation"),
-    None,
+    "odp", "OpenDocument", frozenset({".odp"}), partial(read_opendocument, "presentation"), None
 )
 EPUB: Final = DocumentFormat("epub", "EPUB", frozenset({".epub"}), read_book, None, gives_markdown=True)
