@@ -168,7 +168,7 @@ def draw_picture(content: bytes, page: int, dpi: int, most_pixels: int, is_grey:
 def compose_document(paged: PagedFile, found: Recognition, code: str = "damaged_file") -> ParsedDocument:
     """Put the pages together; raise ``ReadError`` if none holds text that could be read or recognised here.
 
-    ``code``: that of the error if there is text that is not read.
+    ``code``: that of the error if all text is in images that are not read.
     """
     pages = [
         page
@@ -188,10 +188,10 @@ def compose_document(paged: PagedFile, found: Recognition, code: str = "damaged_
             "may be wrong; scan with 300 dpi, or name the languages in `documents.ocr_languages`"
         )
     if not "".join(texts).strip():
-        blank = (
-            WORDLESS if paged.pictures else "all its pages are blank; put text into it, or remove the file"
-        )
-        raise ReadError("; ".join(unread) or blank, code=code if unread else "empty_document")
+        if not unread:
+            blank = "all its pages are blank; put text into it, or remove the file"
+            raise ReadError(WORDLESS if paged.pictures else blank, code="empty_document")
+        raise ReadError("; ".join(unread), code=code if found.failures else "damaged_file")
     return ParsedDocument(
         text=PAGE_BREAK.join(texts),
         title=paged.title,

@@ -60,34 +60,24 @@ def read_pdf(content: bytes) -> PagedFile:
     texts: list[str] = []
     pictures: list[int] = []
     damaged: set[int] = set()
-    unsure: list[int] = []
     with closing(_open(content)) as pdf:
         again = _Again(pdf)
         for number in range(1, len(pdf) + 1):
-            texts.append("")
+            text, is_picture = "", False
             try:
                 text, is_picture = _read_page(pdf, number)
             except pypdfium2.PdfiumError:
                 damaged.add(number)
-                continue
-            pictures += [number] * is_picture
-            if _RIGHT_TO_LEFT.search(text):
-                turned = again.read_page(number)
-                unsure += [] if turned else [number]
-                text = turned or text
-            texts[-1] = text
+            pictures += [number] if is_picture else []
+            texts.append(again.turn(number, text) if _RIGHT_TO_LEFT.search(text) else text)
         # The number of pages is only claimed: those that follow the last one in the file take no place in the text.
         while len(texts) in damaged:
             texts.pop()
-        notes = []
-        if damaged:
-            notes.append(
-                f"{list_pages(damaged)} cannot be read: the file is damaged; write or export it again"
-            )
-        if unsure:
-            notes.append(
-                f"the letters of {list_pages(unsure)} may stand in a wrong order; export the file again"
-            )
+        problems = {
+            "cannot be read: the file is damaged; write or export it again": damaged,
+            "may hold letters in a wrong order; export the file again": again.unsure,
+        }
+        notes = [f"{list_pages(numbers)} {problem}" for problem, numbers in problems.items() if numbers]
         if pdf.get_formtype() != raw.FORMTYPE_NONE:
             try:
                 for place, line in again.list_filled():
@@ -109,20 +99,22 @@ class _Again:
 
     def __init__(self, pdf: pypdfium2.PdfDocument) -> None:
         self._pdf = pdf
+        self.unsure: list[int] = []
 
     @cached_property
     def _reader(self) -> pypdf.PdfReader:
+        # The copy is repaired, and readable without a package for ciphers; all its pages are listed once.
         copy = io.BytesIO()
-        self._pdf.save(
-            copy, flags=raw.FPDF_REMOVE_SECURITY
-        )  # repaired, and readable without a package for ciphers
-        return pypdf.PdfReader(copy)  # which lists all pages
+        self._pdf.save(copy, flags=raw.FPDF_REMOVE_SECURITY)
+        return pypdf.PdfReader(copy)
 
-    def read_page(self, number: int) -> str:
-        """Return the text of a page in the order of speech; empty if it cannot be read."""
+    def turn(self, number: int, text: str) -> str:
+        """Return the text of a page in the order of speech; as it is if that cannot be told (``unsure``)."""
         with suppress(*_PYPDF_ERRORS):
-            return clean_page(self._reader.pages[number - 1].extract_text())
-        return ""
+            if turned := clean_page(self._reader.pages[number - 1].extract_text()):
+                return turned
+        self.unsure.append(number)
+        return text
 
     def list_filled(self) -> Iterator[tuple[int, str]]:
         """List the filled fields (``name: value``) and the boxes that are ticked, with their pages, from 0."""
@@ -162,11 +154,12 @@ def draw_pdf(content: bytes, page: int, dpi: int, most_pixels: int, *, is_grey: 
         except (pypdfium2.PdfiumError, ValueError) as error:
             problem = "the page cannot be drawn: the file is damaged; write or export it again"
             raise ReadError(problem, code="damaged_file") from error
-        return _encode_png(bitmap, is_grey=is_grey)
+        return _encode_png(bitmap)
 
 
-def _encode_png(bitmap: pypdfium2.PdfBitmap, *, is_grey: bool) -> bytes:
-    header = struct.pack(">IIBBBBB", bitmap.width, bitmap.height, 8, _GREY if is_grey else _RGB, 0, 0, 0)
+def _encode_png(bitmap: pypdfium2.PdfBitmap) -> bytes:
+    colours = _GREY if bitmap.n_channels == 1 else _RGB
+    header = struct.pack(">IIBBBBB", bitmap.width, bitmap.height, 8, colours, 0, 0, 0)
     rows = bitmap.to_numpy().reshape(bitmap.height, -1)
     # Each line of a PNG begins with its filter, here none.
     data = zlib.compress(np.pad(rows, ((0, 0), (1, 0))).tobytes(), _FAST)
@@ -205,11 +198,10 @@ def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:
 def _is_scan(page: pypdfium2.PdfPage) -> bool:
     """Return whether an image covers most of a page."""
     width, height = page.get_size()
-    for drawn in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=1):
-        left, bottom, right, top = drawn.get_bounds()
-        if abs((right - left) * (top - bottom)) >= _SCAN_SHARE * width * height:
-            return True
-    return False
+    images = page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=1)
+    bounds = (image.get_bounds() for image in images)
+    least = _SCAN_SHARE * width * height
+    return any(abs((right - left) * (top - bottom)) >= least for left, bottom, right, top in bounds)
 
 
 def _read_information(pdf: pypdfium2.PdfDocument, field: str) -> str:
