@@ -173,7 +173,7 @@ def _parse(language: str, block: str) -> Any:
     except RecursionError as error:
         problem = "the front matter is nested too deeply; make it flat"
         raise ReadError(problem, code="nested_too_deeply") from error
-    except (YAMLError, ValueError, OverflowError) as error:
+    except (YAMLError, ValueError, TypeError, OverflowError) as error:
         raise ReadError(
             f"the front matter is not valid {language}; give every field once, close every quote and bracket, quote a "
             "text that holds a colon, or begin a text that is no front matter with a blank line",
