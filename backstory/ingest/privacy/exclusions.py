@@ -25,7 +25,7 @@ from backstory.ingest.chats.exports import Command, ExportRead
 from backstory.ingest.documents.folder import DocumentRead
 from backstory.ingest.documents.written import name_source
 from backstory.ingest.privacy.names import NOTHING, NameFinder, normalize_name
-from backstory.ingest.privacy.pseudonyms import PSEUDONYM, make_finder, make_pseudonym, pseudonymize_messages
+from backstory.ingest.privacy.pseudonyms import PSEUDONYM, make_finder, make_pseudonym, replace_in_identifiers
 
 Kind: TypeAlias = Literal["conversation", "member", "document"]
 
@@ -301,10 +301,8 @@ def name_opted_out(read: ExportRead, excluded: Sequence[str], secret: bytes | No
     if secret is not None:
         is_pseudonym = (name for name in excluded if name.startswith(PSEUDONYM_PREFIX))
         people = {*(make_pseudonym(person, secret) for person in people), *is_pseudonym}
-        text, kind, source = (pl.lit(value, pl.String) for value in (None, "message", ""))
-        rows = named.with_columns(text=text, kind=kind, source=source)
-        rows = pseudonymize_messages(rows, secret, aliases=read.aliases, other_names=read.names)
-        named = rows.select(named.columns)
+        authors = {name: make_pseudonym(finder.person(name), secret) for name in named["author"].unique()}
+        named = replace_in_identifiers(named.with_columns(pl.col("author").replace(authors)), finder, secret)
     everywhere = [(None, person, True, 0) for person in sorted(people)]
     return pl.concat([named, pl.DataFrame(everywhere, schema=named.schema, orient="row")])
 

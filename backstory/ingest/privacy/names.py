@@ -30,6 +30,7 @@ from backstory.ingest.privacy.forms import (
     INITIAL,
     LEAST_PHONE_DIGITS,
     Form,
+    Match,
     Vocabulary,
     contract,
     find_surname_start,
@@ -170,11 +171,10 @@ class NameFinder:
         return pl.Series(texts.name, replaced, dtype=pl.String)
 
     def _find(self, text: str, place: Place) -> list[Found]:
-        matches = [
-            match
-            for view in list_views(text)
-            for match in self._vocabulary(place).find(view, find_words(view))
-        ]
+        words, matches = find_words(text), list[Match]()
+        for view in list_views(text):
+            left = [word for word in words if view[word[0]] == text[word[0]]]
+            matches += self._vocabulary(place).find(view, left)
         if place == "identifier":
             letters = [(*match.span(), match.group()) for match in _GRAPHEME.finditer(text)]
             matches += self._long_names.find(text, letters)

@@ -109,10 +109,8 @@ a retiré … | a supprimé … | est partie? | a été ajoutée? | a quitté * 
 ha aggiunto … | ha rimosso … | ha abbandonato* | è stat[ao] aggiunt[ao] | ha creato * | ha cambiato *
 """
 """What the app writes after the name of a person; `…` stands for further names, `*` for any text."""
-_PHRASES: Final = (
-    _VERBS.strip().replace("\n", "|").replace(" | ", "|").replace("*", ".*").replace("…", "(.+)")
-)
-_LINE: Final = re.compile(f"(.+?) (?:{_PHRASES})")
+_PHRASES: Final = "|".join(re.split(r" \| |\n", _VERBS.strip()))
+_LINE: Final = re.compile(f"(.+?) (?:{_PHRASES.replace('*', '.*').replace('…', '(.+)')})")
 _READ_OF_LINE: Final = 2_000
 """Characters of a line; on a long one, a pattern with two open parts takes quadratic time."""
 _BETWEEN_NAMES: Final = re.compile(r",\s+|\s(?:and|und|e|y|et)\s")
@@ -182,16 +180,12 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
         elif column in table.columns:
             held = list(find_naming_texts(table.filter(is_meant)[column], names, place=place))
             breaches.append((column, is_meant & pl.col(column).is_in(held)))
-    return pl.concat(
-        [
-            pl.DataFrame(schema={"column": pl.String, "message_id": pl.String}),
-            *(
-                table.filter(is_named).select(pl.lit(column).alias("column"), "message_id")
-                for column, is_named in breaches
-                if column in table.columns
-            ),
-        ]
-    )
+    found = [
+        table.filter(is_named).select(pl.lit(column).alias("column"), "message_id")
+        for column, is_named in breaches
+        if column in table.columns
+    ]
+    return pl.concat([pl.DataFrame(schema={"column": pl.String, "message_id": pl.String}), *found])
 
 
 def _hold_words(texts: pl.Series, names: Iterable[str]) -> pl.Series:
