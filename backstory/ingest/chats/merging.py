@@ -69,42 +69,61 @@ def merge_exports(messages: pl.DataFrame) -> MergedExports:
     for source, name in sorted(rows.select("source", "conversation_id").unique().iter_rows(), key=_rank):
         groups[_split_copy(name)[0]].append(source)
     parts = rows.partition_by("source", as_dict=True)
-    changed = [placed.clear()]
+    spans = rows.group_by("source").agg(pl.col("time").min(), pl.col("time").max().alias("last"))
+    merging = _Merging(result, {source: (first, last) for source, first, last in spans.iter_rows()})
     for sources in groups.values():
         waiting = [parts[source,] for source in sources]
         while waiting:
             leader, *others = waiting
-            waiting = _take_all(leader, others, result, changed)
-    told = pl.concat(frame.select(placed.columns) for frame in changed)
+            waiting = merging.take_all(leader, others)
+    told = pl.concat([placed.clear(), *(frame.select(placed.columns) for frame in merging.changed)])
     whole = pl.concat([placed.join(told, on="place", how="anti"), told]).sort("place").drop("place")
     result.messages, result.alike = whole, _find_alike(rows, whole)
     return result
 
 
-def _take_all(
-    leader: pl.DataFrame, others: list[pl.DataFrame], result: MergedExports, changed: list[pl.DataFrame]
-) -> list[pl.DataFrame]:
-    """Bring other exports into the terms of a leading one, some only after another, and return the rest."""
-    source, conversation = leader["source"][0], pl.lit(leader["conversation_id"][0])
-    rest = []
-    for other in others:
-        if (found := _compare(leader, other)) is None:
-            rest.append(other)
-            continue
+@dataclass
+class _Merging:
+    """What was found so far, first and last time of each export, and the rows that are to be changed."""
+
+    result: MergedExports
+    spans: dict[str, tuple[int, int]]
+    changed: list[pl.DataFrame] = field(default_factory=list)
+
+    def take_all(self, leader: pl.DataFrame, others: list[pl.DataFrame]) -> list[pl.DataFrame]:
+        """Bring other exports into the terms of a leading one, some only after another, and return the rest."""
+        while True:
+            rest = []
+            for other in others:
+                if (told := self._take(leader, other)) is None:
+                    rest.append(other)
+                else:
+                    added = told.filter(pl.col("model").is_null()).select(leader.columns)
+                    leader = pl.concat([leader, added])
+            if len(rest) == len(others):
+                return rest
+            others = rest
+
+    def _take(self, leader: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame | None:
+        """Put an export into the terms of another one; return None if they do not belong together."""
+        source, name = leader["source"][0], other["source"][0]
+        (first, last), (begin, end) = self.spans[source], self.spans[name]
+        if max(first, begin) - min(last, end) > _MOST_OFFSET or (found := _compare(leader, other)) is None:
+            return None
         there, names = found
         models = leader.select(pl.col("place").alias("model"), pl.col(_TERMS).name.suffix("_here"))
         told = there.join(_pair(leader, there), on="place", how="left").join(models, on="model", how="left")
         is_shared = pl.col("model").is_not_null()
         told = told.with_columns(
-            conversation.alias("conversation_id"),
+            pl.lit(leader["conversation_id"][0]).alias("conversation_id"),
             *(pl.when(is_shared).then(f"{name}_here").otherwise(name).alias(name) for name in _TERMS),
         ).with_columns(timestamp=pl.col("time").cast(pl.Datetime("us", "UTC")))
-        changed.append(told)
-        result.merges[other["source"][0]] = source, _describe(told, is_shared)
-        for name in names:
-            result.renamed[name].add(names[name])
-        leader = pl.concat([leader, told.filter(~is_shared).select(leader.columns)])
-    return rest if len(rest) == len(others) else _take_all(leader, rest, result, changed)
+        self.changed.append(told)
+        self.spans[source] = min(first, begin), max(last, end)
+        self.result.merges[name] = source, _describe(told, is_shared)
+        for alias, now in names.items():
+            self.result.renamed[alias].add(now)
+        return told
 
 
 def _compare(here: pl.DataFrame, there: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]] | None:
