@@ -17,7 +17,7 @@ from dagster._core.storage.defs_state.base import set_defs_state_storage
 from assets.tables import name_workspace
 from assets.tags import AUTOMATIC, RANGE_END, RANGE_START, tag_range
 from backstory.ingest.sources.listing import SYNC_SECONDS, find_next_sync
-from backstory.ingest.sources.mirror import last_update
+from backstory.ingest.sources.remotes import last_update
 from backstory.operations.inspection.doctor import examine
 from backstory.pipeline.history.history import BY_DAGSTER
 from backstory.pipeline.incremental.visible_documents import find_outdated

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from backstory.base.environment import DRIVE_VARIABLE, Keys, find_key
 from backstory.base.errors import ReadError, TransientError, retry
 from backstory.base.extras import require_extra
-from backstory.ingest.sources.addresses import BYTES_AT_ONCE, naming_failures
-from backstory.ingest.sources.mirror import RemoteFile, RemoteListing
+from backstory.ingest.sources.remotes import BYTES_AT_ONCE, RemoteFile, RemoteListing, naming_failures
 
 if TYPE_CHECKING:
     import requests

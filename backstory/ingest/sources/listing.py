@@ -19,10 +19,11 @@ from backstory.base.ids import digest
 from backstory.ingest.documents.files import DocumentFolder, FileHashes, make_rules
 from backstory.ingest.documents.reader import find_limits
 from backstory.ingest.documents.written import SOURCE_MARK, locate
-from backstory.ingest.sources.addresses import AddressRemote, PagesRemote
 from backstory.ingest.sources.drive import DriveRemote
-from backstory.ingest.sources.mirror import (
+from backstory.ingest.sources.remotes import (
     COPIES,
+    AddressRemote,
+    PagesRemote,
     Remote,
     last_update,
     list_mirror,

@@ -14,7 +14,7 @@ from backstory.ingest.documents.formats.texts import decode_text
 from backstory.ingest.documents.front_matter import split_front_matter
 from backstory.ingest.documents.written import SOURCE_MARK, locate
 from backstory.ingest.sources.listing import list_sources, make_locator
-from backstory.ingest.sources.mirror import read_state
+from backstory.ingest.sources.remotes import read_state
 from backstory.settings.paths import WorkspacePaths
 
 _FIELDS: Final = ("url", "canonical_url", "canonical", "canonicalURL")

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from backstory.ingest.documents.written import SOURCE_MARK
 from backstory.ingest.sources.listing import Source, list_sources
-from backstory.ingest.sources.mirror import read_state
+from backstory.ingest.sources.remotes import read_state
 from backstory.interfaces.library.job_store import Job
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.results import FileState

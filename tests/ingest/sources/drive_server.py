@@ -23,7 +23,7 @@ from backstory.base.environment import DRIVE_VARIABLE
 from backstory.ingest.documents.files import FileRules
 from backstory.ingest.sources import drive as google_drive
 from backstory.ingest.sources.drive import DriveRemote
-from backstory.ingest.sources.mirror import MirrorState, update_mirror
+from backstory.ingest.sources.remotes import MirrorState, update_mirror
 from tests.loopback import Received, listen
 
 GOOGLE = "application/vnd.google-apps"

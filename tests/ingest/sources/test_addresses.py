@@ -13,12 +13,13 @@ from backstory.base.progress import listening
 from backstory.ingest.documents.files import FileRules
 from backstory.ingest.documents.folder import read_listed_documents
 from backstory.ingest.documents.written import is_unlisted
-from backstory.ingest.sources.addresses import describe_failure, name_page
-from backstory.ingest.sources.mirror import (
+from backstory.ingest.sources.remotes import (
     MirrorState,
     RemoteFile,
     RemoteListing,
+    describe_failure,
     list_mirror,
+    name_page,
     read_state,
     update_mirror,
 )

@@ -9,7 +9,7 @@ import pytest
 
 from backstory.base.errors import ReadError, SettingsError
 from backstory.ingest.documents.files import FileRules
-from backstory.ingest.sources.mirror import list_mirror
+from backstory.ingest.sources.remotes import list_mirror
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.inputs import SourceSettings
 from tests.errors import raises

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from backstory.base.environment import BUCKET_VARIABLE
 from backstory.base.errors import ModelSetupError
-from backstory.ingest.sources.mirror import read_state
+from backstory.ingest.sources.remotes import read_state
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.keys import KeyRing

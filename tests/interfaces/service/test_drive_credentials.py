@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from backstory.base.environment import DRIVE_VARIABLE, hook_environment
 from backstory.base.errors import InputError, ModelSetupError
 from backstory.ingest.sources import drive as google_drive
-from backstory.ingest.sources.mirror import read_state
+from backstory.ingest.sources.remotes import read_state
 from backstory.interfaces.service.accounts import Accounts
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.keys import KeyRing

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backstory.ingest.sources.listing import SYNC_SECONDS
-from backstory.ingest.sources.mirror import last_update
+from backstory.ingest.sources.remotes import last_update
 from backstory.interfaces.service.index_jobs import IndexJobs
 from backstory.interfaces.service.tenants import Tenants
 from backstory.pipeline.workspace import open_workspace

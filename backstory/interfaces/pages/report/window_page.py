@@ -19,7 +19,7 @@ from backstory.interfaces.pages.report.wording import STATUS_WORDS, describe_mom
 from backstory.pipeline.chats.copies import record_copy
 from backstory.pipeline.rendered_pages import REPORTS_FOLDER
 from backstory.pipeline.workspace import Workspace
-from backstory.text.conversation_names import name_conversation
+from backstory.text.people import name_conversation
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from heapq import nsmallest
 from typing import Final
 
-from backstory.text.conversation_names import name_conversations
+from backstory.text.people import name_conversations
 from backstory.writing.material import WindowMaterial
 
 _RECENT: Final = 12

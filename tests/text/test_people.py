@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from backstory.text.conversation_names import name_conversation, name_conversations
+from backstory.text.people import name_conversation, name_conversations
 
 
 @pytest.mark.parametrize(
