@@ -160,12 +160,8 @@ class Archive:
         Archive._held.close()
         with ExitStack() as stack:
             self._file: BufferedReader = stack.enter_context(open_inside(self._root, self._path))
-            self._zip = open_zip(self._file, MOST_MEMBERS, MOST_BYTES)
+            self.zip = open_zip(self._file, MOST_MEMBERS, MOST_BYTES)
             Archive._held = stack.pop_all()
-
-    def list_members(self) -> Iterator[tuple[str, zipfile.ZipInfo, str | None]]:
-        """List the members; see :func:`list_members`."""
-        return list_members(self._zip)
 
     def read(self, info: zipfile.ZipInfo, size: int = -1) -> bytes:
         """Read a member; raise ``ReadError`` if it is damaged, or its archive is another one now."""
@@ -174,4 +170,4 @@ class Archive:
                 self._open()
             if state_of(self._file) != self._listed:
                 raise ReadError("the archive was written while it was read; run again", code=CHANGED)
-            return read_member(self._zip, info, size)
+            return read_member(self.zip, info, size)

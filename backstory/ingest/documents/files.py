@@ -10,18 +10,16 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
 from typing import Final
 
 from backstory.base.errors import ReadError
 from backstory.base.files.patterns import Patterns, compile_patterns, matches_glob
 from backstory.base.files.safe_open import GONE, open_inside
 from backstory.ingest.walk import Folder, ListedFile, Rule, Skipped, escape, explain_hidden
-from backstory.ingest.zips import Archive, is_archive, leads_out
+from backstory.ingest.zips import Archive, is_archive, leads_out, list_members
 from backstory.settings.inputs import DocumentSettings, SourceSettings
 from backstory.storage.tables.catalog import Catalog, Entry
 
@@ -52,7 +50,8 @@ _SECRET_NAMES: Final = Patterns(_SECRETS)
 class FileRules:
     """The rules of the settings: a glob of the files to read, and patterns that leave files out.
 
-    ``name`` says where they stand, for the reasons.
+    ``name`` says where they stand, for the reasons. ``ignored`` are the patterns of each folder that has some, by its
+    path, which is empty or ends with ``/``.
     """
 
     pattern: str = "**/*"
@@ -60,17 +59,17 @@ class FileRules:
     exclude: Patterns = _NO_PATTERNS
     secrets: Patterns = _SECRET_NAMES
     name: str = "documents"
+    ignored: dict[str, Patterns] = field(default_factory=dict)
 
     def is_vetted(self, path: str) -> bool:
         """Return whether the settings say that a file may be read though it looks like a secret."""
         found = self.secrets.find(path.lower()) if self.secrets.keeps_any else None
         return found is not None and not found[0]
 
-    def explain(self, path: str, ignored: Mapping[str, Patterns], *, is_member: bool = False) -> str | None:
+    def explain(self, path: str) -> str | None:
         """Return which rule leaves out a file or folder; None if none does. The path of a folder ends with ``/``.
 
-        Of an archive, which is like a folder, the members are chosen. ``ignored``: the patterns of each folder that has
-        some, by its path, which is empty or ends with ``/``. ``is_member``: whether it lies in an archive.
+        Of an archive, which is like a folder, the members are chosen.
         """
         if (found := self.secrets.find(path.lower())) and found[0]:
             return _describe_secret(f"its name is one of `{found[1]}`")
@@ -78,23 +77,23 @@ class FileRules:
             return hidden
         if (found := self.exclude.find(path)) and found[0]:
             return f"`exclude: {found[1]}` of {self.name} leaves it out"
-        if not path.endswith("/") and (is_member or not is_archive(path)):
+        if not path.endswith("/") and not is_archive(path):
             if not matches_glob(PurePosixPath(path).parts, PurePosixPath(self.pattern).parts):
                 return f"`documents: {{pattern: {self.pattern}}}` leaves it out"
             if self.include.lines and not ((found := self.include.find(path)) and found[0]):
                 return f"no pattern of `include` of {self.name} names it"
-        return _explain_ignored(path, ignored)
+        folder = path.rstrip("/")
+        while folder:  # the file of patterns that is nearest decides
+            folder = folder[: folder.rstrip("/").rfind("/") + 1]
+            found = self.ignored.get(folder, _NO_PATTERNS).find(path[len(folder) :])
+            if found is not None:
+                return f"`{found[1]}` in {folder}{IGNORE_FILE} leaves it out" if found[0] else None
+        return None
 
-    def explain_with_folders(
-        self, path: str, ignored: Mapping[str, Patterns] = MappingProxyType({}), *, archive: str = ""
-    ) -> str | None:
-        """Return which rule leaves out a file or one of its folders; None if none does.
-
-        ``archive``: the path of the archive that holds it, with ``/``, of which the folders above were chosen before.
-        """
-        folders = [path[: place + 1] for place in range(len(archive), len(path)) if path[place] == "/"]
-        reasons = (self.explain(each, ignored, is_member=bool(archive)) for each in (*folders, path))
-        return next(filter(None, reasons), None)
+    def explain_with_folders(self, path: str) -> str | None:
+        """Return which rule leaves out a file or one of its folders; None if none does."""
+        folders = [path[: place + 1] for place, letter in enumerate(path) if letter == "/"]
+        return next(filter(None, map(self.explain, (*folders, path))), None)
 
 
 def make_rules(settings: DocumentSettings, source: SourceSettings | None = None) -> FileRules:
@@ -112,12 +111,11 @@ class DocumentFolder(Folder):
     def __init__(self, folder: Path, rules: FileRules | None = None) -> None:
         """Name the folder and its rules; without rules, only files of patterns and signs of secrets count."""
         super().__init__(folder)
-        self._rules = rules or FileRules()
-        self._ignored: dict[str, Patterns] = {}
+        self._rules = replace(rules or FileRules(), ignored={})
 
     def explain(self, uri: str) -> Rule | None:
         """Return which rule leaves out a file or a folder; None if none does."""
-        reason = self._rules.explain(uri, self._ignored)
+        reason = self._rules.explain(uri)
         return None if reason is None else ("ignored", reason)
 
     def enter(self, here: Path, folders: list[str], names: list[str]) -> None:
@@ -127,7 +125,7 @@ class DocumentFolder(Folder):
         uri = self.name(here, "/")
         try:
             with open_inside(self.root, here / IGNORE_FILE) as file:
-                self._ignored[uri] = _parse_patterns(file.read(_MOST_PATTERN_BYTES + 1))
+                self._rules.ignored[uri] = _parse_patterns(file.read(_MOST_PATTERN_BYTES + 1))
         except ReadError as error:
             if error.code != GONE:
                 self._close(uri, f"{IGNORE_FILE}: {error}", "this folder, as the file may exclude parts")
@@ -142,11 +140,11 @@ class DocumentFolder(Folder):
         below = f"{file.uri}/"
         try:
             archive = Archive(file.root, file.path)
-            members = list(archive.list_members())
+            members = list(list_members(archive.zip))
             for name, info, problem in members:
                 if PurePosixPath(name).name == IGNORE_FILE and problem is None:
                     patterns = _parse_patterns(archive.read(info))
-                    self._ignored[f"{below}{name}".removesuffix(IGNORE_FILE)] = patterns
+                    self._rules.ignored[f"{below}{name}".removesuffix(IGNORE_FILE)] = patterns
         except ReadError as error:
             if error.code != GONE:
                 self._close(below, str(error), "it")
@@ -155,9 +153,7 @@ class DocumentFolder(Folder):
             self.skipped.append(Skipped(below, "ignored", "the archive holds no file"))
         for name, info, problem in members:
             uri = f"{below}{name}"
-            rule = None
-            if not leads_out(name):
-                rule = self._rules.explain_with_folders(uri, self._ignored, archive=below)
+            rule = None if leads_out(name) else self._rules.explain_with_folders(uri)
             if rule is not None:
                 self.skipped.append(Skipped(uri, "ignored", rule))
             elif problem is not None:
@@ -178,23 +174,9 @@ def _parse_patterns(content: bytes) -> Patterns:
     try:
         patterns = Patterns(tuple(content.decode("utf-8-sig").splitlines()))
         compile_patterns(patterns.lines)
-    except UnicodeDecodeError as error:
-        raise ReadError("the patterns are not UTF-8 text; save them as such") from error
     except ValueError as error:
-        raise ReadError(str(error)) from error
+        raise ReadError(f"the patterns cannot be used, since {error}") from error
     return patterns
-
-
-def _explain_ignored(path: str, by_folder: Mapping[str, Patterns]) -> str | None:
-    """Return which file of patterns leaves a path out; None if none does. The file nearest to it decides."""
-    folder = path.rstrip("/")
-    while folder:
-        folder = folder[: folder.rstrip("/").rfind("/") + 1]
-        patterns = by_folder.get(folder)
-        found = patterns.find(path[len(folder) :]) if patterns else None
-        if found is not None:
-            return f"`{found[1]}` in {folder}{IGNORE_FILE} leaves it out" if found[0] else None
-    return None
 
 
 _SIGNS: Final = (
