@@ -174,8 +174,10 @@ def _parse_patterns(content: bytes) -> Patterns:
     try:
         patterns = Patterns(tuple(content.decode("utf-8-sig").splitlines()))
         compile_patterns(patterns.lines)
+    except UnicodeDecodeError as error:
+        raise ReadError("the patterns are not UTF-8 text; save them as such") from error
     except ValueError as error:
-        raise ReadError(f"the patterns cannot be used, since {error}") from error
+        raise ReadError(str(error)) from error
     return patterns
 
 
