@@ -6,6 +6,7 @@ import importlib
 import os
 from collections.abc import Callable
 from io import BytesIO
+from types import GenericAlias
 from typing import Any, Final, TypeVar, get_type_hints
 
 import msgspec
@@ -43,14 +44,11 @@ def call_limited(
 
 def handle_call(request: bytes) -> bytes:
     """Handle a request of :func:`call_limited`."""
-    name, arguments = msgspec.msgpack.decode(request, type=tuple[str, list[msgspec.Raw]])
+    name, arguments = msgspec.msgpack.decode(request, type=tuple[str, msgspec.Raw])
     module, _, function_name = name.partition(":")
     function = getattr(importlib.import_module(module), function_name)
-    kinds = [kind for parameter, kind in get_type_hints(function).items() if parameter != "return"]
-    given = [
-        msgspec.msgpack.decode(argument, type=kind, dec_hook=_restore)
-        for argument, kind in zip(arguments, kinds, strict=True)
-    ]
+    *kinds, _ = get_type_hints(function).values()
+    given = msgspec.msgpack.decode(arguments, type=GenericAlias(tuple, tuple(kinds)), dec_hook=_restore)
     failure, result = None, None
     try:
         result = function(*given)

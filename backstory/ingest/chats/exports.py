@@ -11,13 +11,7 @@ from typing import Any
 import polars as pl
 
 from backstory.base.files.patterns import compose
-from backstory.ingest.chats.export import (
-    ROW_SCHEMA,
-    Export,
-    mark_deleted,
-    tell_apart,
-    unread_frame,
-)
+from backstory.ingest.chats.export import ROW_SCHEMA, Export, mark_deleted, tell_apart, unread_frame
 from backstory.ingest.chats.export_files import (
     MEDIA,
     ExportFile,
