@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import WorkspaceError
-from backstory.ingest.chats.export_files import find_exports, list_exports
+from backstory.ingest.chats.export_files import list_exports
 from backstory.ingest.chats.exports import (
     RAW_SCHEMA,
     read_exports,
@@ -180,16 +180,6 @@ def test_other_json_is_named_with_advice_that_can_work(
     assert "_column" not in reason
 
 
-def test_links_that_lead_nowhere_cost_only_themselves(tmp_path: Path) -> None:
-    write(tmp_path / "chat.txt")
-    (tmp_path / "gone.txt").symlink_to(tmp_path / "nothing.txt")
-    (tmp_path / "elsewhere").symlink_to(tmp_path)
-
-    assert statuses(tmp_path) == {"chat.txt": "read", "elsewhere/": "ignored", "gone.txt": "failed"}
-    assert "it is a link to nothing" in reason_of(tmp_path, "gone.txt")
-    assert find_exports(tmp_path)
-
-
 @pytest.mark.parametrize("size", [1, 100_000])  # read in this process, or in that with limits
 @pytest.mark.parametrize("what", ["link", "folder", "pipe"])
 def test_what_takes_the_place_of_an_export_after_the_check_is_not_opened(
@@ -208,20 +198,6 @@ def test_what_takes_the_place_of_an_export_after_the_check_is_not_opened(
     assert read.messages.is_empty()
     assert read.sources["status"].to_list() == ["failed"]
     assert read.sources["reason"][0].startswith("this is ")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
-def test_files_and_folders_without_permission_fail(tmp_path: Path) -> None:
-    write(tmp_path / "chat.txt")
-    write(tmp_path / "locked.txt").chmod(0)
-    write(tmp_path / "closed" / "chat.txt")
-    (tmp_path / "closed").chmod(0)
-
-    try:
-        assert statuses(tmp_path) == {"chat.txt": "read", "closed/": "failed", "locked.txt": "failed"}
-        assert "make it readable" in reason_of(tmp_path, "locked.txt")
-    finally:
-        (tmp_path / "closed").chmod(0o700)
 
 
 def test_overrides_answer_for_one_conversation(tmp_path: Path) -> None:

@@ -216,38 +216,6 @@ def test_a_pattern_outside_the_folder_is_a_settings_error_with_its_line(tmp_path
         read_settings(path)
 
 
-def test_links_that_leave_the_folder_are_refused_and_others_followed(write: Write, tmp_path: Path) -> None:
-    folder = write({"a.md": "Text", "b/c.md": "More"})
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "secret.md").write_text("Secret", encoding="utf-8")
-    (folder / "inside.md").symlink_to(folder / "a.md")
-    (folder / "leaving.md").symlink_to(tmp_path / "outside" / "secret.md")
-    (folder / "relative.md").symlink_to("../outside/secret.md")
-    (folder / "folder").symlink_to(tmp_path / "outside", target_is_directory=True)
-    (folder / "gone.md").symlink_to("nothing.md")
-    (folder / "round.md").symlink_to("round.md")
-    documents = read(folder)
-    assert states(documents.filter(status="ok")) == [
-        ("a.md", "ok", "Text"),
-        ("b/c.md", "ok", "More"),
-        ("inside.md", "ok", "Text"),
-    ]
-    errors = dict(documents.filter(status="error").select("uri", "error").rows())
-    assert set(errors) == {"gone.md", "leaving.md", "relative.md", "round.md"}
-    assert "link that leaves the folder" in errors["leaving.md"]
-    assert "link that leaves the folder" in errors["relative.md"]
-    assert "Secret" not in str(documents.to_dicts())
-    rows = list_states(read_documents(folder, DEFAULTS))
-    assert rows["posts/leaving.md"][0] == rows["posts/folder/"][0] == "failed"
-    assert "link that leaves the folder" in str(rows["posts/folder/"][1])
-
-
-def test_a_pipe_is_not_waited_for(write: Write) -> None:
-    folder = write({"a.md": "Text"})
-    os.mkfifo(folder / "pipe.md")
-    assert [row[:2] for row in states(read(folder))] == [("a.md", "ok"), ("pipe.md", "error")]
-
-
 def test_a_file_whose_name_is_not_utf8_fails(write: Write) -> None:
     folder = write({"a.md": "Text"})
     Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.md")).write_text("Text", encoding="utf-8")
