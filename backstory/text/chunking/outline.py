@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate, pairwise
 from operator import itemgetter
 from statistics import median
@@ -202,6 +202,7 @@ def _find_blocks(lines: Sequence[str]) -> tuple[list[_Lines], list[_Heading]]:
     return fences, headings
 
 
+@lru_cache(maxsize=1024)
 def _read_heading(line: str) -> tuple[int, str]:
     """Return the level and the title of a heading."""
     mark, *words = line.split()
