@@ -35,6 +35,8 @@ UPDATE_FIELDS: Final = (
 )  # fmt: skip
 _YES: Final = frozenset(("true", "yes", "on", "y", "1"))
 _NO: Final = frozenset(("false", "no", "off", "n", "0"))
+_DRAFT: Final = ("draft", "isDraft")
+_SHOWN_IF: Final = ("published", "publish")
 _SHOWN: Final = 60
 _LETTERS_ONLY: Final = re.compile(r"[\s_-]")
 _BLANK: Final = frozenset(("", "null", "~"))
@@ -90,15 +92,13 @@ class Fields:
 
     def is_draft(self) -> bool:
         """Return whether the document is a draft: ``draft: true``, ``published: false``, ``status: draft`` and such."""
-        is_draft = False
-        for name in ("draft", "isDraft"):
-            stated = self._word(name)
-            if stated and stated not in _YES | _NO:
-                problem = f"the field {name} must be true or false, not {shorten(stated, _SHOWN)!r}"
+        words = {name: (self.text(name) or "").lower() for name in (*_DRAFT, *_SHOWN_IF, "status")}
+        for name in _DRAFT:
+            if words[name] and words[name] not in _YES | _NO:
+                problem = f"the field {name} must be true or false, not {shorten(words[name], _SHOWN)!r}"
                 raise ReadError(problem, code="invalid_field")
-            is_draft = is_draft or stated in _YES
-        is_hidden = self._word("published") in _NO or self._word("publish") in _NO
-        return is_draft or is_hidden or self._word("status") in ("draft", "unpublished")
+        is_draft = any(words[name] in _YES for name in _DRAFT) or words["status"] in ("draft", "unpublished")
+        return is_draft or any(words[name] in _NO for name in _SHOWN_IF)
 
     def list_tags(self) -> tuple[str, ...]:
         """List the tags, each once: a list, or a text with commas, else with spaces between them.
@@ -120,9 +120,6 @@ class Fields:
         encoded = (str(item).encode("utf-16", "surrogatepass") for item in items if item is not None)
         lines = (" ".join(text.decode("utf-16", "replace").split()) for text in encoded)
         return [line for line in lines if line not in _BLANK]
-
-    def _word(self, name: str) -> str:
-        return (self.text(name) or "").lower()
 
 
 def split_front_matter(text: str) -> tuple[Fields, str]:

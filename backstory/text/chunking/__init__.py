@@ -1,1 +1,1 @@
-"""Texts -> chunks: the outline, units and pieces of a text, and plans that pack pieces below a token ceiling."""
+"""Texts -> chunks: the outline and the units of a text, and how they are packed below a ceiling of tokens."""

@@ -1,21 +1,14 @@
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 
 from backstory.base import extras
 from backstory.ingest.documents.folder import name_reading
 from backstory.ingest.documents.formats.texts import CODE, MOST_CODE_CHARACTERS
-from backstory.settings.inputs import ChunkerName, DocumentSettings
+from backstory.settings.inputs import DocumentSettings
 from backstory.text.chunking import code
-from backstory.text.chunking.code import CODE_LANGUAGES
 
 READER = CODE
-
-
-def test_every_language_is_a_chunker() -> None:
-    assert set(CODE_LANGUAGES) < set(get_args(ChunkerName))
 
 
 def test_what_is_too_long_to_be_parsed_is_cut_as_text_and_said() -> None:

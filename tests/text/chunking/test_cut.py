@@ -15,7 +15,6 @@ from backstory.interfaces.original.chunking import chunk_markdown
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.settings.inputs import ChunkerName
 from backstory.text.chunking.cut import cut_chunks
-from backstory.text.chunking.outline import outline_markdown
 from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter, estimate_tokens
 from tests.errors import raises
 from tests.long_tests import some
@@ -205,17 +204,6 @@ def test_a_cluster_over_the_ceiling_is_cut_rather_than_lost() -> None:
 def test_limits_that_no_chunk_can_keep_are_errors(text: str, limits: tuple[int, int], code: str) -> None:
     with raises(InputError, code, "max_tokens"):
         chunk_markdown(text, *limits)
-
-
-@pytest.mark.parametrize(
-    ("opening", "inner", "closing"),
-    [("```", "~~~", "````"), ("~~~~", "~~~", "~~~~"), ("```", "``` x", "```")],
-)
-def test_only_a_matching_fence_closes_code(opening: str, inner: str, closing: str) -> None:
-    text = f"{opening}\none\n{inner}\n\n# no heading\n{closing}\n\n# real\n\nend"
-    code = text.split("\n\n# real")[0]
-    assert show(text, cut(text, len(code.split())))[0] == code
-    assert outline_markdown(text).headings == ["real"]
 
 
 RUNBOOK = """\

@@ -104,28 +104,19 @@ def test_paths_hold_the_open_headings_only() -> None:
     assert [outline.heading_at(offset) for offset in offsets] == ["Early", "A", "Early", "B > B1"]
 
 
-@pytest.mark.parametrize("fence", ["```", "~~~~", "   ```"])
-def test_code_is_one_paragraph_without_headings(fence: str) -> None:
-    code = f"{fence} python\n# a comment\n\n\nx = 1\n{fence}"
-    text = f"Before:\n{code}\nafter\n\n# End"
-    assert paragraphs(text) == ["Before:", code, "after", "# End"]
-    assert outline_markdown(text).headings == ["End"]
-
-
 @pytest.mark.parametrize(
-    "block", ["<!--\n\n# hidden\n\n-->", "<pre>\n\n# a\n</pre>", "<script>\n\n# b\n</script>"]
+    "parts",
+    [
+        ["Before:", "``` python\n# a comment\n\n\nx = 1\n```", "after"],
+        ["Before:", "   ~~~~\n# a comment\n\n\nx = 1\n   ~~~~", "after"],
+        ["Before:\n\n", "<!--\n\n", "# hidden\n\n", "-->\n"],
+        ["Before:\n\n", "<pre>\n\n", "# a\n</pre>\n"],
+        ["Before:\n\n", "<script>\n\n", "# b\n</script>\n"],
+        ["```a``` b\n"],
+    ],
 )
-def test_html_holds_no_headings_and_is_parted_at_blank_lines(block: str) -> None:
-    text = f"Before.\n\n{block}\n\n# End"
-    assert paragraphs(text) == ["Before.", *block.split("\n\n"), "# End"]
+def test_code_is_one_paragraph_and_html_is_parted_and_neither_holds_headings(parts: list[str]) -> None:
+    text = "\n".join([*parts, "", "# End", "", "```\n# never closed\n\nc"])
+    whole = [part.strip("\n") for part in parts]
+    assert paragraphs(text) == [*whole, "# End", "```\n# never closed\n\nc"]
     assert outline_markdown(text).headings == ["End"]
-
-
-def test_code_that_nothing_closes_ends_with_the_text() -> None:
-    text = "a\n\n```\n# b\n\nc\n"
-    assert paragraphs(text) == ["a", "```\n# b\n\nc"]
-    assert outline_markdown(text).headings == []
-
-
-def test_inline_code_is_no_fence() -> None:
-    assert paragraphs("```a``` b\n\nc") == ["```a``` b", "c"]
