@@ -241,11 +241,12 @@ def test_mails_that_cannot_be_read_cost_nothing_else(tmp_path: Path) -> None:
         + mail(3, "", Subject="")
         + mail(4, Date="Wed, 01 May 99999 10:00 +0000")
         + mail(5, ("rye " * 255 + "rye\n") * (1 << 12) + "and wheat")
+        + mail(6, "<div>rye" * 2_000, Content_Type="text/html")
     )
-    read(tmp_path, inbox=bad + mail(6))
+    read(tmp_path, inbox=bad + mail(7))
     found = read_exports(tmp_path, SETTINGS)
     assert found.messages["text"].to_list() == ["Bread\n\nhello"]
-    assert found.quarantine["line"].to_list() == [1, 2, 3, 4, 5]
+    assert found.quarantine["line"].to_list() == [1, 2, 3, 4, 5, 6]
     assert found.quarantine["reason"][4] == "its text has more than 4 MiB"
 
 

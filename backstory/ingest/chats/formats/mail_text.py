@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import dropwhile, islice
 from typing import Final
 
+from backstory.base.errors import InputError
+
 _LONGEST_LINE: Final = 2_000
 _WROTE: Final = re.compile(
     r"\b(?:wrote|writes|said|schrieb|geschrieben|a écrit|écrit|escribió|escribio|escreveu|ha scritto|scrisse|schreef|"
@@ -181,7 +183,7 @@ def read_html(written: str) -> str:
     """Return the text of a mail in HTML.
 
     A ``blockquote`` is left out if a program marked it as a quotation, or a line above it says who wrote it. Any other
-    is the writer's own text.
+    is the writer's own text. It raises ``InputError`` for HTML that is nested too deeply.
     """
     from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 
@@ -194,7 +196,10 @@ def read_html(written: str) -> str:
     )
     own = _OUTLOOK_REPLY.split(written, maxsplit=1)[0]
     marked = _QUOTE_ENDS.sub(_CLOSE, _QUOTE_BEGINS.sub(rf"\g<0>{_OPEN}", own))
-    text = convert(marked, options).content or ""
+    result = convert(marked, options)
+    if any(str(warning.kind) == "depth_limit_exceeded" for warning in result.warnings):
+        raise InputError("its HTML is nested deeper than 1,024 tags")
+    text = result.content or ""
     while _OPEN in text:
         text = _INDENTED.sub(_keep_own, text)
     lines = (" ".join(line.split()) for line in text.replace(_CLOSE, "").split("\n"))

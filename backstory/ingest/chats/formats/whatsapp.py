@@ -96,6 +96,13 @@ _OPEN_QUOTE = r'„[^“”]*$|^[^„]*(?:“[^”]*|«[^»]*)$|^[^„"]*"(?:[^"
 """End of a text inside a quotation, as before the second colon of: Ann changed the subject to "Plan: B"."""
 
 _CLOSING_QUOTE = '[”“»"]'
+_SIGNAL_HEADER: Final = r"^\[\d{4}-\d\d-\d\d,? \d\d:\d\d\] "
+"""Beginning of each message as signal-export writes it; WhatsApp writes seconds between brackets."""
+
+_QUOTE: Final = r"^\s*(?:>[^\n]*(?:\n|$))+\s*"
+_REACTIONS: Final = r"\s*\(- [^\n]{1,60}: [^\n]* -\)\s*$"
+_FILE: Final = r"!?\[[^\[\]\n]*\]\((?:\./)?media/[^\n]*?\)"
+_NOBODY: Final = "No-Sender"
 _NO_CHAT = (
     "it looks like a chat of WhatsApp, but no line begins as a message of an author does; export the chat again as "
     "text, or move the file out of the folder if it is no chat"
@@ -139,8 +146,8 @@ def parse_whatsapp(
             pl.int_range(pl.len(), dtype=pl.Int64).alias("seq"),
         )
     )
-    if lines.lines.gather(headers["line"]).str.contains(HEADER).all():
-        rows = clean_messages(rows)
+    if lines.lines.gather(headers["line"]).str.contains(_SIGNAL_HEADER).all():
+        rows = _clean_signal_export(rows)
     unread = read.filter(pl.col("reason").is_not_null()).select(pl.col("line") + 1, "reason")
     return Export(
         rows=complete_rows(rows),
@@ -297,6 +304,22 @@ def _style_of_export(styles: pl.Series) -> str:
     return str(most) if counts[most] > 10 * counts[first] else first
 
 
+def _clean_signal_export(rows: pl.DataFrame) -> pl.DataFrame:
+    """Take from texts what signal-export adds: the message that is answered, reactions, and names of files."""
+    text = pl.col("text")
+    plain = (
+        text.str.replace(_REACTIONS, "").str.replace(_QUOTE, "").str.replace_all(_FILE, "").str.strip_chars()
+    )
+    by_nobody = pl.col("author") == _NOBODY
+    has_file = text.str.contains(_FILE).fill_null(value=False)
+    by_file = pl.when(has_file).then(pl.lit("media")).otherwise("kind")
+    return rows.with_columns(
+        author=pl.when(~by_nobody).then("author"),
+        text=pl.when(plain != "").then(plain),
+        kind=pl.when(by_nobody).then(pl.lit("system")).otherwise(by_file),
+    )
+
+
 def _find_text(opened: Opened) -> list[str]:
     """Find a text that has the header of a message among its first lines."""
     return list(opened.names) if opened.is_single and _has_header(opened, opened.names[0]) else []
@@ -330,31 +353,3 @@ def _read(opened: Opened, found: list[str]) -> Export:
 
 WHATSAPP: Final = ChatFormat("whatsapp_text", _find_text, _read)
 WHATSAPP_ZIP: Final = ChatFormat("whatsapp_zip", _find_archived, _read)
-
-
-HEADER: Final = r"^\[\d{4}-\d\d-\d\d,? \d\d:\d\d\] "
-"""Beginning of each message; WhatsApp writes seconds between brackets."""
-
-_QUOTE: Final = r"^\s*(?:>[^\n]*(?:\n|$))+\s*"
-_REACTIONS: Final = r"\s*\(- [^\n]{1,60}: [^\n]* -\)\s*$"
-_FILE: Final = r"!?\[[^\[\]\n]*\]\((?:\./)?media/[^\n]*?\)"
-_NOBODY: Final = "No-Sender"
-
-
-def clean_messages(rows: pl.DataFrame) -> pl.DataFrame:
-    """Take from the texts what is not of their authors: the message that is answered, reactions, and names of files.
-
-    ``rows``: ``author``, ``text`` and ``kind``.
-    """
-    text = pl.col("text")
-    plain = (
-        text.str.replace(_REACTIONS, "").str.replace(_QUOTE, "").str.replace_all(_FILE, "").str.strip_chars()
-    )
-    by_nobody = pl.col("author") == _NOBODY
-    has_file = text.str.contains(_FILE).fill_null(value=False)
-    by_file = pl.when(has_file).then(pl.lit("media")).otherwise("kind")
-    return rows.with_columns(
-        author=pl.when(~by_nobody).then("author"),
-        text=pl.when(plain != "").then(plain),
-        kind=pl.when(by_nobody).then(pl.lit("system")).otherwise(by_file),
-    )
