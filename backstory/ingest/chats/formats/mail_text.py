@@ -162,9 +162,9 @@ def _is_attribution(line: str) -> bool:
 
 
 _CONTAINERS: Final = (
-    *("blockquote[cite]", "blockquote[type=cite]", ".gmail_quote", ".gmail_attr"),
-    *(".yahoo_quoted", ".moz-cite-prefix", ".protonmail_quote"),
-)
+    "blockquote[cite]", "blockquote[type=cite]", ".gmail_quote", ".gmail_attr", ".yahoo_quoted", ".moz-cite-prefix",
+    ".protonmail_quote",
+)  # fmt: skip
 """Elements in which programs put the mail that is answered, and who wrote it."""
 
 _OUTLOOK_REPLY: Final = re.compile(
