@@ -47,7 +47,7 @@ _ASCII: Final = ("us-ascii", "ascii")
 _BEGINNING: Final = re.compile(rb"From \S.{0,300}\d\d:\d\d.{0,40}\d{4}\s*", re.DOTALL)
 """Line above a mail in a mailbox."""
 
-_BARE: Final = re.compile(rb"From(?: \S{1,300})?\s*")
+_BARE: Final = re.compile(rb"From(?P<word> [^\s-]\S{0,300})?[\s-]*")
 """The same as some programs write it, without the time."""
 
 _ESCAPED: Final = re.compile(rb">+From ")
@@ -120,7 +120,8 @@ def _begins(line: bytes, below: bytes, *, is_apart: bool) -> bool:
     has_header = _FIRST_HEADER.match(below) is not None
     if _BEGINNING.fullmatch(line):
         return is_apart or has_header
-    return is_apart and has_header and _BARE.fullmatch(line) is not None
+    bare = _BARE.fullmatch(line)
+    return has_header and bare is not None and (is_apart or bare["word"] is None)
 
 
 def _read_mail(content: bytes, mailbox: str, place: str) -> list[Item]:

@@ -103,7 +103,9 @@ def _cut_signature(lines: list[str]) -> list[str]:
     for number in range(len(lines) - 1, first, -1):
         if below > _MOST_SIGNATURE:
             break
-        if below <= _SIGNATURES.get(lines[number], -1):
+        # Without the blank of the standard it may part two texts, and then an empty line follows.
+        is_mark = lines[number] == "-- " or any(map(str.strip, lines[number + 1 : number + 2]))
+        if is_mark and below <= _SIGNATURES.get(lines[number], -1):
             end = number
         below += bool(lines[number].strip())
     return lines[:end]

@@ -88,11 +88,12 @@ def _find_text(record: Record, path: str) -> str | None:
 
 
 def _read_text(record: Record) -> str:
-    """Return what was written, and the address of what was shared with it."""
-    text, link = repair_text(record.content("content")), _find_text(record, "share/link")
+    """Return what was written, and the words and the address of what was shared with it."""
+    text = repair_text(record.content("content"))
     if record.get("share") and _PLACEHOLDER.fullmatch(text):
         text = ""
-    return text if link is None or link in text else f"{text}\n{link}".lstrip()
+    shared = (_find_text(record, f"share/{name}") for name in ("share_text", "link"))
+    return "\n".join(filter(None, [text, *(one for one in shared if one and one not in text)]))
 
 
 META: Final = make_json_format("meta", _MARKS, _read, _FILE)

@@ -32,6 +32,9 @@ _UNNAMED: Final = frozenset(["personal_chat", "bot_chat", "saved_messages", "rep
 _PERSONAL: Final = _UNNAMED | {"private_group"}
 """Chats whose messages have another number in every account."""
 
+_SHOWN: Final = (
+    "place_name", "address", "game_title", "invoice_information/title", "invoice_information/description",
+)  # fmt: skip
 _MEDIA: Final = (
     "photo", "file", "media_type", "location_information", "contact_information", "contact_vcard",
 )  # fmt: skip
@@ -124,12 +127,11 @@ def _read_time(record: Record, name: str) -> datetime:
 
 
 def _read_text(record: Record) -> str:
-    """Return the text, and what stands in the fields of a poll, a list of tasks, a place, or a contact."""
+    """Return the text, and what stands in the fields of a poll, a list of tasks, a place, a contact, and the like."""
     written = record.get("text", "")
     said = "".join(map(_read_part, written if isinstance(written, list) else [written]))
-    place = (record.text("place_name"), record.text("address"), _name_contact(record))
     polls = (record.poll("poll"), record.poll("todo_list"))
-    return "\n".join(filter(None, [said, *polls, *place]))
+    return "\n".join(filter(None, [said, *polls, *map(record.text, _SHOWN), _name_contact(record)]))
 
 
 def _name_contact(record: Record) -> str:

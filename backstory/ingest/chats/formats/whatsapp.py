@@ -11,7 +11,14 @@ import polars as pl
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.export import Export, complete_rows, unread_frame
 from backstory.ingest.chats.export_files import ChatFormat, Opened
-from backstory.ingest.chats.formats.whatsapp_phrases import ANY_MARK, BIDI_MARKS, classify_messages, find_told
+from backstory.ingest.chats.formats.whatsapp_phrases import (
+    ANY_MARK,
+    APP_MARK,
+    BIDI_MARKS,
+    classify_messages,
+    find_told,
+    split_caption,
+)
 from backstory.ingest.chats.times import (
     FIRST_YEAR,
     KNOWN_YEAR,
@@ -92,6 +99,9 @@ _AUTHOR = f"^(.{{1,{_MAX_AUTHOR_LENGTH}}}?):(?:[ \u00a0\u202f]|$)"
 _UNSAVED = r"^~\s+(\S)"
 """Mark of a contact that the phone does not know, before the name."""
 
+_BY_APP: Final = re.compile(f"(?P<name>.{{1,{_MAX_AUTHOR_LENGTH}}}): (?P<text>{APP_MARK}.*)")
+"""A line of the app on iOS under the name of the group, which may hold a colon."""
+
 _OPEN_QUOTE = r'„[^“”]*$|^[^„]*(?:“[^”]*|«[^»]*)$|^[^„"]*"(?:[^"]*"[^"]*")*[^"]*$'
 """End of a text inside a quotation, as before the second colon of: Ann changed the subject to "Plan: B"."""
 
@@ -161,7 +171,12 @@ def parse_whatsapp(
 def _with_author(headers: pl.DataFrame) -> pl.DataFrame:
     """Split what follows each header into author and text; a line of the app has no author."""
     written, text, rest = pl.col("written"), pl.col("text"), pl.col("rest")
-    split = headers.with_columns(written=rest.str.head(_MAX_AUTHOR_LENGTH + 2).str.extract(_AUTHOR, 1))
+    author = rest.str.head(_MAX_AUTHOR_LENGTH + 2).str.extract(_AUTHOR, 1)
+    group = _BY_APP.match(headers["rest"][0])
+    if group is not None and split_caption(group["text"]) is None:
+        is_group = rest.str.starts_with(f"{group['name']}: ")
+        author = pl.when(is_group).then(pl.lit(group["name"])).otherwise(author)
+    split = headers.with_columns(written=author)
     split = split.with_columns(
         text=rest.str.slice(written.str.len_chars() + 2),
         author=written.str.replace_all(ANY_MARK, "").str.strip_chars().str.replace(_UNSAVED, "$1"),

@@ -38,7 +38,7 @@ _WRAPPERS: Final = ("fldSimple", "dir", "bdo")
 
 _BETWEEN: Final = {"sup": "^", "sub": "_", "lim": "_"}
 _IN_BRACKETS: Final = re.compile(r"\([^()]*\)")
-_MARKS: Final = (b"oMath", b"fldSimple", b":bdo", b":dir")
+_MARKS: Final = (b"oMath", b"fldSimple", b"ddList", b":bdo", b":dir")
 _STYLES: Final = """\
 p[style-name='Title'] => h1:fresh
 p[style-name='Subtitle'] => p:fresh
@@ -99,6 +99,8 @@ def _complete_part(root: Element) -> bytes:
         namespace, _, name = element.tag.rpartition("}")
         if name in _WRAPPERS and "wordprocessingml" in namespace:
             element.tag = f"{namespace}}}smartTag"
+        if name == "r" and (choice := element.find(".//{*}ddList")) is not None:
+            ET.SubElement(element, f"{_WORD}t").text = _read_choice(choice)
         for place, child in enumerate(element):
             if child.tag.rpartition("}")[2] in ("oMath", "oMathPara"):
                 run = Element(f"{_WORD}r")
@@ -107,6 +109,14 @@ def _complete_part(root: Element) -> bytes:
                 element[place] = run
     written: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return written
+
+
+def _read_choice(listed: Element) -> str:
+    """Return the entry that is chosen of a list in a form; the first one is unless another is stated."""
+    entries = [entry.get(f"{_WORD}val", "") for entry in listed.iterfind("{*}listEntry")]
+    stated = listed.find("{*}result")
+    number = "0" if stated is None else stated.get(f"{_WORD}val", "")
+    return entries[int(number)] if number.isdecimal() and int(number) < len(entries) else ""
 
 
 def _write_formula(element: Element) -> str:
