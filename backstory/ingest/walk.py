@@ -120,6 +120,13 @@ class Folder:
         """Take a file that no rule leaves out."""
         self.files.append(file)
 
+    def keep(self, file: ListedFile, rule: Rule | None) -> None:
+        """Take a file, or skip it by a rule."""
+        if rule is None:
+            self.take(file)
+        else:
+            self.skipped.append(Skipped(file.uri, *rule))
+
     def name(self, path: Path, end: str = "") -> str:
         """Return the uri of what lies below the folder, which itself has none."""
         return "" if path == self.root else f"{escape(path.relative_to(self.root))}{end}"
@@ -170,11 +177,8 @@ class Folder:
         uri = self.name(path)
         rule = self.explain(uri)
         if rule is None and uri != str(path.relative_to(self.root)):
-            rule = "failed", "the file name is not UTF-8; rename the file"
-        if rule is None:
-            self.take(ListedFile(uri, path, self.root))
-        else:
-            self.skipped.append(Skipped(uri, *rule))
+            rule = "failed", "the file name is not UTF-8; rename the file, or its folder"
+        self.keep(ListedFile(uri, path, self.root), rule)
 
 
 def escape(path: Path | str) -> str:

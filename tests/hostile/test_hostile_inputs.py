@@ -166,7 +166,7 @@ def test_a_name_that_is_not_utf_8_is_named(root: Path) -> None:
 
     assert find_row(read.sources, "chats/caf\\xe9.txt") == (
         "failed",
-        "the file name is not UTF-8; rename the file",
+        "the file name is not UTF-8; rename the file, or its folder",
     )
 
 

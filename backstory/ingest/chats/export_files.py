@@ -68,11 +68,6 @@ class Opened:
     _head: tuple[str, bytes] = ("", b"")
     _paths: dict[str, frozenset[str]] = field(default_factory=dict)
 
-    @property
-    def conversation(self) -> str:
-        """Name of its conversation, if its chats have no names."""
-        return conversation_of(self.source)
-
     def head(self, name: str = "") -> bytes:
         """Return the beginning of a part, by default of the first; that of the last one asked for is kept."""
         name = name or self.names[0]

@@ -134,7 +134,7 @@ class DocumentFolder(Folder):
 
     def take(self, file: ListedFile) -> None:
         """Take a file, or the members of an archive."""
-        if not is_archive(file.uri):
+        if file.member is not None or not is_archive(file.uri):
             super().take(replace(file, is_vetted=self._rules.is_vetted(file.uri)))
             return
         below = f"{file.uri}/"
@@ -152,15 +152,11 @@ class DocumentFolder(Folder):
         if not members:
             self.skipped.append(Skipped(below, "ignored", "the archive holds no file"))
         for name, info, problem in members:
-            uri = f"{below}{name}"
-            rule = None if leads_out(name) else self._rules.explain_with_folders(uri)
-            if rule is not None:
-                self.skipped.append(Skipped(uri, "ignored", rule))
-            elif problem is not None:
-                self.skipped.append(Skipped(uri, "failed", problem))
-            else:
-                vetted = self._rules.is_vetted(uri)
-                super().take(replace(file, uri=uri, is_vetted=vetted, archive=archive, member=info))
+            member = replace(file, uri=f"{below}{name}", archive=archive, member=info)
+            rule = None if problem is None else ("failed", problem)
+            if not leads_out(name) and (reason := self._rules.explain_with_folders(member.uri)) is not None:
+                rule = "ignored", reason
+            self.keep(member, rule)
 
     def _close(self, uri: str, problem: str, what: str) -> None:
         reason = f"{problem}; until then Backstory reads nothing in {what}"

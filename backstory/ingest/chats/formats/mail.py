@@ -18,7 +18,7 @@ from typing import IO, Final, cast
 
 from backstory.base.errors import InputError, ReadError
 from backstory.ingest.chats.export import Chat, ChatMessage, Item, Person, Unread, name_chat
-from backstory.ingest.chats.export_files import ChatFormat, Opened
+from backstory.ingest.chats.export_files import ChatFormat, Opened, conversation_of
 from backstory.ingest.chats.formats.mail_text import cut_quotes, read_html
 from backstory.ingest.chats.formats.table_values import read_timestamp
 from backstory.ingest.text_lines import decode_line
@@ -86,7 +86,7 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
             is_mailbox = _is_mailbox(opened.head(name))
             with opened.open(name) as file:
                 for content in split_mailbox(file) if is_mailbox else [file.read(_MOST_MAIL + 1)]:
-                    yield from _read_mail(content, opened.conversation, place)
+                    yield from _read_mail(content, conversation_of(opened.source), place)
         except ReadError as error:
             if not opened.is_maildir:
                 raise
