@@ -17,8 +17,7 @@ from backstory.operations.evaluation import LabelledSet
 from backstory.operations.scoring import compare_methods, name_group
 from backstory.retrieval.assembly import Retrieval
 from backstory.text.chunking.tokens import estimate_tokens
-from backstory.text.prompts.entries import cut_snippet
-from backstory.text.prompts.formats import count_longest
+from backstory.text.prompts.entries import count_longest, cut_snippet
 
 PASSAGE: Final = "passage"
 LONG_BEGINNING: Final = "beginning, as long as the passage"

@@ -17,7 +17,7 @@ from backstory.storage.tables.contracts import conform
 from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.languages import english_name
 from backstory.text.people import ShowText, show_as_written
-from backstory.text.prompts.formats import cite_documents, format_context
+from backstory.text.prompts.entries import format_context
 
 
 def make_contexts(
@@ -194,8 +194,9 @@ def make_window_contexts(
     """
     by_window = contexts.partition_by("window_id", as_dict=True, maintain_order=True)
     whole = settings if posts is None else add_budget_of_posts(settings)
-    texts = {window_id: format_context(rows.to_dicts(), whole) for (window_id,), rows in by_window.items()}
-    cited = {window_id: cite_documents(rows.to_dicts(), whole) for (window_id,), rows in by_window.items()}
+    records = {window_id: rows.to_dicts() for (window_id,), rows in by_window.items()}
+    texts = {window_id: format_context(rows, whole) for window_id, rows in records.items()}
+    cited = {window_id: format_context(rows, whole, "cited") for window_id, rows in records.items()}
     counts = (
         windows.select("window_id")
         .join(

@@ -63,7 +63,7 @@ def windows(
 def context(
     window: WindowArgument,
     form: Annotated[
-        Literal["markdown", "json", "messages", "xml", "blocks"] | None,
+        Literal["markdown", "cited", "json", "blocks"] | None,
         typer.Option("--format", help="Print only the context, in a format for a prompt."),
     ] = None,
     workspace: WorkspaceOption = None,
@@ -72,7 +72,7 @@ def context(
     """Print a window's context: the text for the prompt, and the reason for each document."""
     from backstory.operations.inspection.windows import read_window_context
     from backstory.retrieval.contexts import add_budget_of_posts
-    from backstory.text.prompts.formats import format_context
+    from backstory.text.prompts.entries import format_context
 
     opened = open_workspace(workspace)
     record = read_window_context(opened, window)

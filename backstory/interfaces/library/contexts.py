@@ -22,7 +22,7 @@ from backstory.retrieval.hits import PostsOf
 from backstory.settings.models import RAGSettings
 from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.layout import MESSAGE_SEPARATOR
-from backstory.text.prompts.formats import FORMATS, ContextFormat, format_context
+from backstory.text.prompts.entries import FORMATS, ContextFormat, format_context
 
 
 class ContextOptions(TypedDict, total=False):
@@ -31,7 +31,7 @@ class ContextOptions(TypedDict, total=False):
     max_tokens: int | None
     """Token budget of the context; None for the setting ``context.max_tokens``."""
     format: ContextFormat
-    """``markdown`` (the default), or as :func:`backstory.text.prompts.formats.format_context` has it."""
+    """``markdown`` (the default), or as :func:`backstory.text.prompts.entries.format_context` has it."""
     top_k: int | None
     """Maximum number of chunks; None for the setting ``rag.top_k``."""
     as_of: datetime | None

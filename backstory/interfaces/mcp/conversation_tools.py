@@ -15,7 +15,6 @@ from backstory.interfaces.library.results import ContextAnswer, ContextPart, Exp
 from backstory.interfaces.library.search import SearchFilters
 from backstory.interfaces.mcp.arguments import AsOf, Filters, TopK, WindowId
 from backstory.interfaces.mcp.limits import DEFAULT_TOKENS, MaxTokens, cut_list
-from backstory.interfaces.mcp.quoting import FORMAT, quote_passages
 from backstory.interfaces.mcp.registry import READS, Registry
 from backstory.interfaces.mcp.results import Coverage, UnservedPart, WindowEntry, WindowList
 from backstory.text.prompts.entries import cut_line
@@ -56,7 +55,7 @@ def add_conversation_tools(tools: Registry, library: Library) -> None:
         if (text is None) == (window_id is None):
             raise InputError("give either text or window_id; list_windows names the windows")
         options: dict[str, Any] = {
-            "format": FORMAT,
+            "format": "cited",
             "max_tokens": min(max_tokens // _SHARE_OF_CONTEXT, library.workspace.settings.context.max_tokens),
             "top_k": k,
             "as_of": as_of,
@@ -133,7 +132,7 @@ def _cover(answer: ContextAnswer, window_id: str | None, max_tokens: int) -> Cov
         parts=tuple(
             part.model_copy(update={"text": cut_line(part.text, _PART_CHARACTERS)}) for part in answer.parts
         ),
-        context=quote_passages(answer),
+        context=answer.text,
     )
     for rows in ("parts", "documents", "beyond_limit", "unsure", "uncovered"):
         coverage = cut_list(coverage, rows, max_tokens, told_in="cut", remedy=_MORE)

@@ -7,7 +7,6 @@ from typing import Any, Final
 from mcp.server.mcpserver import MCPServer
 
 from backstory.interfaces.library.library import Library
-from backstory.interfaces.mcp.quoting import FORMAT, quote_passages
 from backstory.interfaces.mcp.window_contexts import read_own_context
 from backstory.text.prompts.escaping import escape_block
 from backstory.writing.prompt import load_prompt
@@ -47,7 +46,7 @@ def add_prompts(server: MCPServer[Any], library: Library) -> None:
     @server.prompt(title="Answer with citations")
     def answer_with_citations(question: str) -> list[dict[str, str]]:
         """A question, with the passages that answer it, numbered to cite."""
-        passages = quote_passages(library.context(question, format=FORMAT))
+        passages = library.context(question, format="cited").text
         return [
             _say(f"{_ANSWER}\n\n{passages}" if passages else _NOTHING),
             _say(f"Question:\n\n{escape_block(question)}"),

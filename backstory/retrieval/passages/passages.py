@@ -17,8 +17,7 @@ from backstory.settings.models import ContextSettings
 from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.chunking.units import Range
 from backstory.text.people import ShowText
-from backstory.text.prompts.entries import cut_snippet
-from backstory.text.prompts.formats import count_frames, count_longest, count_passages
+from backstory.text.prompts.entries import count_frames, count_longest, count_passages, cut_snippet
 
 TermsOf = Callable[[Sequence[str]], pl.DataFrame]
 

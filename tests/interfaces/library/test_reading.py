@@ -11,7 +11,7 @@ from backstory.interfaces.library.expressions import find_limited, find_places, 
 from backstory.interfaces.library.library import Library
 from backstory.interfaces.library.names import PlacedText
 from backstory.interfaces.library.results import Match
-from backstory.text.prompts.formats import FORMATS, ContextFormat
+from backstory.text.prompts.entries import FORMATS, ContextFormat
 from tests.errors import raises
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import xml.etree.ElementTree as ElementTree
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,15 +9,14 @@ import pytest
 
 from backstory.settings.models import ContextSettings
 from backstory.text.chunking.tokens import estimate_tokens
-from backstory.text.prompts.entries import format_markdown
-from backstory.text.prompts.formats import FORMATS, ContextFormat, cite_documents, format_context
+from backstory.text.prompts.entries import FORMATS, ContextFormat, format_context, format_markdown
 from tests.injections import INJECTIONS
 from tests.long_tests import LONG_TESTS
 from tests.text.prompts.test_prompt_injections import MARKER, ROLE, glance, outline, unseen_in
 
 SETTINGS = ContextSettings()
 DAY = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
-MACHINE_FORMATS: tuple[ContextFormat, ...] = ("json", "messages", "xml", "blocks")
+MACHINE_FORMATS: tuple[ContextFormat, ...] = ("json", "blocks")
 
 
 def row(number: int = 1, **fields: Any) -> dict[str, Any]:
@@ -51,11 +49,7 @@ def strings_in(value: Any) -> list[str]:
 def texts_of(rows: list[dict[str, Any]], form: ContextFormat) -> list[str]:
     """Give the texts that a reader of the format finds in it."""
     text = format_context(rows, SETTINGS, form)
-    if form == "xml":
-        root = ElementTree.fromstring(text)
-        assert [child.tag for child in root] == ["guide", *["document"] * len(rows)]
-        return [part for node in root for part in (node.text or "", *node.attrib.values())]
-    return [text] if form == "markdown" else strings_in(json.loads(text))
+    return strings_in(json.loads(text))
 
 
 def test_the_block_shows_the_passage_and_by_a_setting_the_beginning_of_the_chunk() -> None:
@@ -80,12 +74,10 @@ def test_blocks_have_the_shape_of_search_results_and_a_table_of_what_they_quote(
     assert (found["table"][0]["passage_start"], found["table"][0]["revision"]) == (3, "r1")
 
 
-def test_messages_begin_with_a_system_part_and_quote_the_passages_under_their_numbers() -> None:
-    system, user = json.loads(format_context([row()], SETTINGS, "messages"))
-    assert (system["role"], user["role"]) == ("system", "user")
-    assert user["content"] == cite_documents([row()], SETTINGS)
-    assert "### [1] A post (2025-01-15)\n- File: a-post.md\n" in user["content"]
-    assert '- Serves: message 2, such as "a"\n\n> Some text.\n' in user["content"]
+def test_cited_passages_are_quoted_under_their_numbers() -> None:
+    text = format_context([row()], SETTINGS, "cited")
+    assert "### [1] A post (2025-01-15)\n- File: a-post.md\n" in text
+    assert '- Serves: message 2, such as "a"\n\n> Some text.\n' in text
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -93,14 +85,14 @@ def test_no_documents_give_no_text(form: ContextFormat) -> None:
     assert format_context([], SETTINGS, form) == ""
 
 
-@pytest.mark.parametrize("form", MACHINE_FORMATS)
+@pytest.mark.parametrize("form", FORMATS[1:])
 @pytest.mark.parametrize("budget", [60, 250, 400, 900])
 def test_what_does_not_fit_is_left_out_from_the_end_and_counted(form: ContextFormat, budget: int) -> None:
     rows = [row(number, passage="word " * 30) for number in range(1, 9)]
     text = format_context(rows, ContextSettings(max_tokens=budget), form)
     assert estimate_tokens([text])[0] <= budget or text.count("word") == 0
     assert text.count("word word") < 8 * 30
-    assert re.search(r'left_out(": |=")[1-8]|[1-8] more did not fit', text)
+    assert re.search(r'left_out": [1-8]|[1-8] more did not fit', text)
 
 
 @pytest.mark.parametrize("form", MACHINE_FORMATS)
@@ -116,11 +108,11 @@ def test_no_document_breaks_out_of_a_format(form: ContextFormat) -> None:
 
 
 def test_no_document_changes_the_structure_of_what_a_writer_cites() -> None:
-    reference = outline(cite_documents([row(), row(2), row(3)], SETTINGS))
+    reference = outline(format_context([row(), row(2), row(3)], SETTINGS, "cited"))
     for number, attack in enumerate(INJECTIONS):
         every = [{"passage": attack}, {"passage": f"Words.\n{attack}\n\nWords."}, {"title": attack}]
         for fields in every if LONG_TESTS else every[number % len(every) :][:1]:
-            text = cite_documents([row(), row(2, **fields), row(3)], SETTINGS)
+            text = format_context([row(), row(2, **fields), row(3)], SETTINGS, "cited")
             assert outline(text) == reference, fields
             assert len([line for line in glance(text) if line.startswith("#")]) == 4, fields
             assert not unseen_in(text), fields
@@ -131,5 +123,5 @@ def test_pages_stand_beside_the_title_in_every_format(last: int, pages: str) -> 
     paged = row(page_start=3, page_end=last)
     for form in FORMATS:
         assert pages in format_context([paged], SETTINGS, form)
-    assert f"### [1] A post, {pages} (2025-01-15)" in cite_documents([paged], SETTINGS)
-    assert "p. " not in cite_documents([row(page_start=None, page_end=None)], SETTINGS)
+    assert f"### [1] A post, {pages} (2025-01-15)" in format_context([paged], SETTINGS, "cited")
+    assert "p. " not in format_context([row(page_start=None, page_end=None)], SETTINGS, "cited")
