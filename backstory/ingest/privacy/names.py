@@ -54,11 +54,9 @@ _INVISIBLE: Final = "\u200b\u200e\u200f\u061c\u202a-\u202e\u2060\u2066-\u2069\uf
 _MARK: Final = re.compile(f"[{_INVISIBLE}{BLANK}]")
 _PHONE: Final = re.compile(r"\+?[\d\s().\-\u2010\u2011]{7,}")
 
-_MENTION: Final = re.compile(r"@\u2068[^\u2069\n]{1,100}\u2069|@\+?\d{7,15}(?!\d)")
+_MENTION: Final = r"@\u2068[^\u2069\n]{1,100}\u2069|@\+?\d{7,15}(?!\d)"
 """Pattern of what is a name or a number by its marks, whoever is known."""
-_IN_APP_LINE: Final = re.compile(
-    rf"{_MENTION.pattern}|\+\d(?:[\s().\-\u2010-\u2015/{_INVISIBLE}]{{0,3}}\d){{6,14}}(?!\d)"
-)
+_ANY_PHONE: Final = rf"\+\d(?:[\s().\-\u2010-\u2015/{_INVISIBLE}]{{0,3}}\d){{6,14}}(?!\d)"
 _GRAPHEME: Final = regex.compile(r"\X")
 _LEAST_BURIED_LETTERS: Final = 8
 """Shorter names are often a part of other words in file names."""
@@ -140,7 +138,7 @@ class NameFinder:
         """Select quickly the texts in which :meth:`find` can find something."""
         selected = texts.str.contains("[@＠﹫]")
         if place == "app line":
-            selected |= texts.str.contains(r"\+\d")
+            selected |= texts.str.contains(r"\+\d") | texts.str.contains_any([NOTHING, *self._signs])
         if place == "identifier":
             texts = pl.Series([text and unquote(text) for text in texts], dtype=pl.String)
         views = (
@@ -179,8 +177,8 @@ class NameFinder:
             letters = [(*match.span(), match.group()) for match in _GRAPHEME.finditer(text)]
             matches += self._long_names.find(text, letters)
         else:
-            pattern = _MENTION if place == "message" else _IN_APP_LINE
-            matches += ((*match.span(), frozenset()) for match in pattern.finditer(text))
+            found_by_marks = self._patterns[place].finditer(text)
+            matches += ((*match.span(), frozenset()) for match in found_by_marks)
         found = list[Found]()
         for start, end, people in matches:
             is_mention = text[start] in "@＠﹫" and end > start + 1  # `@@` is a name, too
@@ -232,6 +230,20 @@ class NameFinder:
             for letters in spell(name)
         )
         return Vocabulary(form for form in spelled if len(form.letters) >= _LEAST_BURIED_LETTERS)
+
+    @cached_property
+    def _signs(self) -> list[str]:
+        """Names without a letter, digit or emoji."""
+        names = (name for name in self._with_members if not fold(name).strip("@"))
+        return sorted(names, key=len, reverse=True)
+
+    @cached_property
+    def _patterns(self) -> dict[Place, re.Pattern[str]]:
+        """The patterns of what is a name by its marks, and of names of signs."""
+        signs = "|".join(map(re.escape, self._signs)) or "(?!)"
+        mention = rf"{_MENTION}|@[{_INVISIBLE}{BLANK}]*(?:~\s*)?(?:{signs})(?!\S)"
+        in_app_line = rf"{mention}|{_ANY_PHONE}|(?<!\S)(?:{signs})(?!\S)"
+        return {"message": re.compile(mention), "app line": re.compile(in_app_line)}
 
 
 def take_apart(found: Iterable[Found]) -> list[Found]:
