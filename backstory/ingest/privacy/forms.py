@@ -93,7 +93,7 @@ _PASSED: Final = (
 """An initial before a word: with a dot or the like, a capital before another one, or a consonant."""
 _BEHIND_WORD: Final = regex.compile(rf"(?<=[\p{{L}}\p{{M}}]{_GAP}{{1,2}}){_PASSED}")
 _BEHIND_INITIAL: Final = regex.compile(rf"(?<=(?<![\p{{L}}\p{{M}}])\p{{L}}\p{{M}}*{_GAP}{{1,2}}){_PASSED}")
-_PART: Final = regex.compile(r"[\p{L}\p{M}\p{N}\p{Cf}'’\-]+")
+_PART: Final = regex.compile(r"[\p{L}\p{N}][\p{L}\p{M}\p{N}\p{Cf}'’\-]*")
 """Pattern of a part of a name: a word, with its hyphens and apostrophes."""
 _APART: Final = regex.compile(r"[\s<>]")
 _MENTION: Final = regex.compile(r"[@＠﹫~][\p{Cf}\p{Mn}]*$")
