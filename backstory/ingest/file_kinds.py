@@ -28,7 +28,10 @@ _MAGIC: Final = (
     (b"SQLite format 3\0", "a database (SQLite)"),
     (b"PAR1", "a data file (Parquet)"),
     (b"{\\rtf", "a rich text file (RTF)"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a file of an old Microsoft Office"),
+    (
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        "a file of Microsoft Office before 2007, which Office saves in its newer form",
+    ),
     (_ZIP, "an archive (ZIP)"),
 )
 """First bytes of file types; the last two belong to several types."""
@@ -138,6 +141,8 @@ def describe_unread_chat(content: bytes, name: str, parts: Iterable[str]) -> str
         kind, advice = "a ZIP archive without a chat", "Unpack it and put the chat's text here"
     elif (binary := name_binary_kind(head)) is not None:
         kind, advice = binary, _AS_TEXT
+    elif head.startswith(b"<"):
+        kind, advice = "a web page, or XML", _AS_TABLE
     elif re.match(rb"[{\[]\s*(?:[\"{}\[\]]|$)", head):
         kind, advice = "JSON that is not one object per line", _AS_TABLE
     return f"{kind}; {_READS}. {advice}"
