@@ -30,7 +30,7 @@ _MAGIC: Final = (
     (b"{\\rtf", "a rich text file (RTF)"),
     (
         b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-        "a file of Microsoft Office before 2007, which Office saves in its newer form",
+        "a file of Microsoft Office before 2007",
     ),
     (_ZIP, "an archive (ZIP)"),
 )

@@ -78,7 +78,9 @@ def test_no_part_may_define_entities(uri: str, attack: str, encoding: str) -> No
 @pytest.mark.parametrize("uri", FILES)
 def test_a_file_of_another_kind_is_named(uri: str) -> None:
     old = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600
-    assert "this is a file of an old Microsoft Office, although its name says otherwise" in refusal(uri, old)
+    assert "this is a file of Microsoft Office before 2007, although its name says otherwise" in refusal(
+        uri, old
+    )
     locked = old + "EncryptedPackage".encode("utf-16-le")
     assert "that is protected by a password; save it without one" in refusal(uri, locked)
     assert "this is a PDF file, although its name says otherwise" in refusal(uri, b"%PDF-1.7\n")
