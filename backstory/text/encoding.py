@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Final
 
 from charset_normalizer import from_bytes
@@ -38,6 +38,8 @@ _OTHERS: Final = (
 )  # fmt: skip
 """Code pages of other scripts than Latin; of two that fit equally well the first one is used."""
 _CALM: Final = 0.05
+_CHANCE: Final = 0.2
+"""A text has letters as often as a language up to this degree by chance; Chinese and Japanese never do."""
 _MIXED: Final = 0.9
 _LEAST_FIT: Final = 0.8
 _MOST_FOREIGN_IN_LATIN: Final = 0.45
@@ -101,7 +103,8 @@ def _guess_encoding(sample: bytes) -> str:
     matches = from_bytes(sample, cp_isolation=[*_OTHERS], enable_fallback=False)
     most = min((match.chaos for match in matches), default=0.0) + _CALM
     ordered = sorted(matches, key=lambda match: _OTHERS.index(match.encoding))
-    likely = max((m for m in ordered if m.chaos <= most), key=attrgetter("coherence"), default=None)
+    calm = (match for match in ordered if match.chaos <= most)
+    likely = max(calm, key=lambda match: max(match.coherence, _CHANCE), default=None)
     return likely.encoding if likely else UTF8
 
 
