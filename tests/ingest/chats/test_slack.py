@@ -91,6 +91,18 @@ def test_an_archive_is_read_as_its_folder_and_a_newer_one_updates(tmp_path: Path
     assert unpacked.drop("source").equals(after.drop("source"))
 
 
+def test_older_exports_have_comments_on_files_and_folders_named_by_ids(tmp_path: Path) -> None:
+    comment = said(1, "on it", "", subtype="file_comment", comment={"user": "U2"})
+    write(tmp_path, C1=[said(0, "look", subtype="file_share", file={"id": "F1"}), comment])
+
+    messages = read_exports(tmp_path, SETTINGS).messages
+
+    assert messages.select("conversation_id", "author", "text", "kind").rows() == [
+        ("general-C1", "Ann O.", "look", "media"),
+        ("general-C1", "Ben Elm", "on it", "message"),
+    ]
+
+
 def test_a_damaged_day_costs_only_itself(tmp_path: Path) -> None:
     bad = [said(0), {"type": "file"}, "text", said(1, user=""), said(2, ts="soon")]
     folder = write(tmp_path, general=bad, bread=[said(3)])

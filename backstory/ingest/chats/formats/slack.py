@@ -32,7 +32,7 @@ _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
 _TIME: Final = re.compile(r"(\d{1,11})\.(\d{1,6})")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BY_PEOPLE: Final = frozenset(
-    [None, "bot_message", "me_message", "thread_broadcast", "reply_broadcast", "file_share"]
+    [None, "bot_message", "me_message", "thread_broadcast", "reply_broadcast", "file_share", "file_comment"]
 )
 """Subtypes of what people and bots write; all others are lines of the app."""
 
@@ -104,7 +104,8 @@ def _read_entry(record: Record, kind: str, directory: _Directory) -> Iterator[It
     if name:
         directory.channels[identifier] = name
     title = None if kind in _UNNAMED else name
-    directory.chats[name or identifier] = Chat(f"slack/{identifier}", name_chat(title, identifier))
+    chat = Chat(f"slack/{identifier}", name_chat(title, identifier))
+    directory.chats |= dict.fromkeys((identifier, name or identifier), chat)
 
 
 def _read_record(record: Record, chat: str, directory: _Directory) -> Iterator[Item]:
@@ -112,24 +113,21 @@ def _read_record(record: Record, chat: str, directory: _Directory) -> Iterator[I
         raise ValueError("the record is no message")
     if record.get("subtype") in ("message_changed", "message_replied"):
         record = record.object("message") or record
-    subtype, key, edited = (
-        record.text("subtype"),
-        record.text("ts"),
-        record.text("edited/ts"),
-    )
+    subtype, key, edited = map(record.text, ("subtype", "ts", "edited/ts"))
     if subtype == "message_deleted":
         key = record.text("deleted_ts")
         _read_time(key)
         yield Deleted(chat, str(key))
         return
     by_person, thread = subtype in _BY_PEOPLE, record.text("thread_ts")
+    has_files = record.get("files") or record.get("file")
     text = read_markup(read_words(record), directory.people, directory.channels)
     yield ChatMessage(
         sent=_read_time(key),
         author=_read_author(record, directory) if by_person or subtype == "tombstone" else None,
         author_id=record.text("user"),
         text=text or None,
-        kind="system" if not by_person else "media" if record.get("files") or not text else "message",
+        kind="system" if not by_person else "media" if has_files or not text else "message",
         chat=chat,
         key=key,
         reply_to=thread if thread != key else None,
@@ -148,8 +146,9 @@ def _read_time(key: str | None) -> datetime:
 
 def _read_author(record: Record, directory: _Directory) -> str:
     """Return the name of the person or bot; an id that no list names is the name."""
-    user = record.text("user") or ""
-    return directory.people.get(user) or record.require(*_SHOWN, "username", "user", "bot_id")
+    user = record.text("user", "comment/user") or ""
+    shown = directory.people.get(user) or record.text(*_SHOWN, "username")
+    return shown or record.require("user", "comment/user", "bot_id")
 
 
 _MARKUP: Final = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
