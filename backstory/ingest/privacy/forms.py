@@ -261,7 +261,8 @@ def _list_numbers(digits: str) -> Iterator[str]:
     for end in (1, 2, 3):
         country, rest = digits[:end], digits[end:]
         if len(rest) >= LEAST_PHONE_DIGITS:
-            yield from (rest, f"0{rest}", f"8{rest}", f"{country}0{rest}")  # +44 (0) 7700 900123
+            with_trunk = f"{country}0{rest}"  # +44 (0) 7700 900123
+            yield from (rest, f"0{rest}", f"8{rest}", with_trunk, f"00{with_trunk}")
 
 
 def _full(letters: Sequence[str]) -> Form:
