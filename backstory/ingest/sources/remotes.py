@@ -175,12 +175,14 @@ def _fetch(folder: Path, state: MirrorState, remote: Remote, rules: FileRules, m
         else:
             state.ignored[path] = why
     copies = folder / COPIES
-    for path in state.files.keys() - wanted.keys() - state.failed.keys():
+    # A fetch that was killed, or a record that was lost, leaves copies that no record names.
+    present = {copy.relative_to(copies).as_posix() for copy in copies.rglob("*") if copy.is_file()}
+    for path in {*state.files, *present} - wanted.keys() - state.failed.keys():
         # Before the others come, since a file may have become a folder.
         (copies / path).unlink(missing_ok=True)
         with suppress(OSError):  # other copies lie beside it
             os.removedirs((copies / path).parent)
-        del state.files[path]
+        state.files.pop(path, None)
     for done, (path, file) in enumerate(wanted.items()):
         if file.stamp and state.files.get(path) == file and (copies / path).is_file():
             continue
@@ -235,6 +237,8 @@ class AddressRemote:
                 ) from error
             self._files.invalidate_cache()
             found: dict[str, dict[str, Any]] = self._files.find(root, detail=True)
+        if not found:
+            raise ReadError("it does not exist, or holds no file; check the address")
         files: dict[str, RemoteFile] = {}
         failed: dict[str, str] = {}
         for key, info in found.items():

@@ -95,6 +95,14 @@ def test_a_place_that_holds_nothing_any_more_keeps_its_documents(
     assert states(workspace)["wiki://"][0] == "failed"
 
 
+def test_a_place_that_never_held_a_file_is_said(with_sources: Make, tmp_path: Path) -> None:
+    workspace = with_sources(
+        "{url: 'memory://bukket', name: wiki}", {"url": f"file://{tmp_path}/absent", "name": "gone"}
+    )
+    assert not served(read_again(workspace))
+    assert {states(workspace)[f"{name}://"][0] for name in ("wiki", "gone")} == {"failed"}
+
+
 def test_an_address_can_name_a_local_folder_or_an_archive(with_sources: Make, tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "a.md").write_text("# A\n", encoding="utf-8")
@@ -295,13 +303,14 @@ def test_what_could_not_be_looked_into_holds_what_lies_in_it(place: str, kept: s
 
 
 def test_a_damaged_record_is_fetched_again(tmp_path: Path) -> None:
+    update(tmp_path, Scripted({"a.md": b"# First\n", "in/gone.md": b"# Gone\n"}))
     remote = Scripted({"a.md": b"# First\n"})
-    update(tmp_path, remote)
     (tmp_path / "state.json").write_text("{", encoding="utf-8")
     [entry] = listed(tmp_path).skipped
     assert "the next run fetches it" in str(entry.reason)
     update(tmp_path, remote)
-    assert remote.downloads == ["a.md", "a.md"]
+    assert remote.downloads == ["a.md"]
+    assert copies(tmp_path) == remote.contents
     assert not listed(tmp_path).skipped
 
 
