@@ -56,9 +56,9 @@ def decide_date_order(
 ) -> DateOrder:
     """Decide whether an export writes day, month or year first, by its dates in the order of their lines.
 
-    Every order is tried on the whole file; the right one has the fewest impossible dates and steps back in time.
-    ``setting`` decides wherever it can apply: it cannot move a four-digit year. It raises ``ReadError`` if several
-    readings fit the file, or none does.
+    Every order is tried on the whole file; the right one has the fewest steps back in time and, which counts twice,
+    impossible dates. ``setting`` decides wherever it can apply: it cannot move a four-digit year. It raises
+    ``ReadError`` if several readings fit the file, or none does.
     """
     first, _, third = dates[0]  # no locale writes year, day, month
     is_year = [number > _LAST_SHORT_YEAR for number in (first, third)]
@@ -68,7 +68,7 @@ def decide_date_order(
     orders = [order for order in possible if order == setting] or possible
     readings = {order: [read_date(parts, order, latest_year) for parts in dates] for order in orders}
     faults = {
-        order: days.count(None) + sum(after < before for before, after in pairwise(filter(None, days)))
+        order: 2 * days.count(None) + sum(after < before for before, after in pairwise(filter(None, days)))
         for order, days in readings.items()
     }
     best = min(orders, key=faults.__getitem__)
@@ -157,7 +157,7 @@ def find_moment(source: str) -> datetime | None:
 
     The time has a zone if the path states one (``GMT20240501-100000``, ``2024-05-01 at 10:00 GMT-7``).
     """
-    for found in reversed([*_MOMENT.finditer(source)]):
+    for found in (one for part in reversed(source.split("/")) for one in _MOMENT.finditer(part)):
         with suppress(ValueError):
             return _read_moment(found)
     return None
@@ -165,7 +165,7 @@ def find_moment(source: str) -> datetime | None:
 
 def find_day(source: str) -> date | None:
     """Find a date in a path, as :func:`find_moment` does for a date with a time of day."""
-    for found in reversed([*_DAY.finditer(source)]):
+    for found in (one for part in reversed(source.split("/")) for one in _DAY.finditer(part)):
         with suppress(ValueError):
             return date(int(found["year"]), int(found["month"]), int(found["day"]))
     return None

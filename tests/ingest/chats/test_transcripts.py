@@ -65,6 +65,7 @@ def test_a_meeting_of_unknown_time_waits_for_its_name(name: str, content: str, t
         ("a (2024-05-01 at 12:00 GMT+2) - Chat.sbv", TEN),
         ("20240501_100000.vtt", TEN.replace(tzinfo=None)),
         ("2024-05-01T10-00-00Z.vtt", TEN),
+        ("2024-05-01T10-00-00Z saved 2024-06-01T11-00-00Z.vtt", TEN),
         ("2024-05-01 12345678901.vtt", None),
         ("2024-13-01 10.00.00.vtt", None),
         ("meeting.vtt", None),
@@ -76,6 +77,7 @@ def test_the_beginning_in_a_path(source: str, moment: datetime | None) -> None:
 
 def test_the_nearest_date_of_a_path_counts() -> None:
     assert find_day("2024-05-01/2024-05-02.log") == datetime(2024, 5, 2).date()
+    assert find_day("2024-05-01/2024-05-02 saved 2024-06-01.log") == datetime(2024, 5, 2).date()
     assert find_day("2024-05-01/99999999.log") == datetime(2024, 5, 1).date()
     assert find_day("version-2024-05-010.log") is None
 
