@@ -8,7 +8,7 @@ from typing import Final
 
 from backstory.base.errors import InputError
 
-_NUMBER: Final = re.compile(r"\d{1,20}(?:\.\d+)?(?:e\+\d\d)?")
+_NUMBER: Final = re.compile(r"\+?\d{1,20}(?:\.\d+)?(?:[eE]\+?\d\d?)?")
 _DATES: Final = ((1.9e13, 2.1e13, "%Y%m%d%H%M%S"), (1.9e11, 2.1e11, "%Y%m%d%H%M"), (1.9e7, 2.1e7, "%Y%m%d"))
 """Ranges of numbers whose digits are a date of the years from 1900 to 2099."""
 
