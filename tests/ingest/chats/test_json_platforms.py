@@ -88,7 +88,7 @@ def test_a_change_that_is_no_text_costs_only_itself(tmp_path: Path) -> None:
 def test_a_line_of_signal_that_breaks_off_is_said_to_hold_no_envelope(tmp_path: Path) -> None:
     path = tmp_path / "signal.jsonl"
     lines = [json.dumps(envelope) for envelope in SAMPLES["signal_cli"]]
-    path.write_text("\n".join([*lines, lines[0][:-9], '{"account": "a"}']), encoding="utf-8")
+    path.write_text("\n".join([*lines, lines[0][:-9], '{"account": "a"}']), encoding="utf-8-sig")
     _, unread = read_export(path, BERLIN)
     assert ["record 6" in unread["reason"][0], "record 7" in unread["reason"][1]] == [True, True]
 

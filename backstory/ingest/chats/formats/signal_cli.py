@@ -73,7 +73,7 @@ def _read_lines(file: IO[bytes]) -> Iterator[Record | None]:
             skip_line(file)
         else:
             with suppress(ValueError, RecursionError):
-                found = _decode(line.decode()) if line.strip() else Record()
+                found = _decode(line.decode("utf-8-sig")) if line.strip() else Record()
                 if b"\\ud" in line.lower():  # half of a surrogate pair is no text
                     json.dumps(found, ensure_ascii=False).encode()
                 value = found if isinstance(found, Record) else None
