@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from backstory.base.errors import ReadError
 from backstory.base.wording import shorten
@@ -39,7 +41,7 @@ _DRAFT: Final = ("draft", "isDraft")
 _SHOWN_IF: Final = ("published", "publish")
 _SHOWN: Final = 60
 _LETTERS_ONLY: Final = re.compile(r"[\s_-]")
-_BLANK: Final = frozenset(("", "null", "~"))
+_NULL: Final = "tag:yaml.org,2002:null"
 _LANGUAGES: Final = {"---": "YAML", "+++": "TOML"}
 _ENDS: Final = {
     "---": re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE),
@@ -92,7 +94,11 @@ class Fields:
 
     def is_draft(self) -> bool:
         """Return whether the document is a draft: ``draft: true``, ``published: false``, ``status: draft`` and such."""
-        words = {name: (self.text(name) or "").lower() for name in (*_DRAFT, *_SHOWN_IF, "status")}
+        words = {name: (self.text(name) or "").lower() for name in _DRAFT}
+        for name in (*_SHOWN_IF, "status"):  # of other tools, whose fields may hold anything
+            words[name] = ""
+            with suppress(ReadError):
+                words[name] = (self.text(name) or "").lower()
         for name in _DRAFT:
             if words[name] and words[name] not in _YES | _NO:
                 problem = f"the field {name} must be true or false, not {shorten(words[name], _SHOWN)!r}"
@@ -118,8 +124,7 @@ class Fields:
         if any(isinstance(item, list | dict) for item in items):
             raise ReadError(f"the field {name} must be a text, or a list of texts", code="invalid_field")
         encoded = (str(item).encode("utf-16", "surrogatepass") for item in items if item is not None)
-        lines = (" ".join(text.decode("utf-16", "replace").split()) for text in encoded)
-        return [line for line in lines if line not in _BLANK]
+        return list(filter(None, (" ".join(text.decode("utf-16", "replace").split()) for text in encoded)))
 
 
 def split_front_matter(text: str) -> tuple[Fields, str]:
@@ -149,6 +154,7 @@ def split_front_matter(text: str) -> tuple[Fields, str]:
     if len(block) > MOST_CHARACTERS:
         raise ReadError(f"the front matter has more than {MOST_CHARACTERS:,} characters; shorten it")
     values = _parse(_LANGUAGES[mark], block)
+    values = _read_yaml(values) if mark == "---" else values
     if not isinstance(values, dict | None):
         raise ReadError(
             "the front matter must be lines such as `title: Text`; if it is a part of the text, begin it with a blank "
@@ -158,24 +164,46 @@ def split_front_matter(text: str) -> tuple[Fields, str]:
 
 
 def _parse(language: str, block: str) -> Any:
-    """Parse front matter; what is wrong is said without a word of the file. Of YAML all values are texts as written."""
+    """Parse front matter; what is wrong is said without a word of the file."""
     try:
         if language == "JSON":
             return json.JSONDecoder().raw_decode(block)
         if language == "TOML":
             return tomllib.loads(block)
-        yaml = YAML(typ="base", pure=True)
+        yaml = YAML(typ="safe", pure=True)
         yaml.composer.warn_double_anchors = False
-        return yaml.load(block)
+        return yaml.compose(block)
     except RecursionError as error:
         problem = "the front matter is nested too deeply; make it flat"
         raise ReadError(problem, code="nested_too_deeply") from error
-    except (YAMLError, ValueError, TypeError, OverflowError) as error:
+    except (YAMLError, ValueError, OverflowError) as error:
+        mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
+        line = f"line {mark.line + 2}: " if mark else ""
         raise ReadError(
-            f"the front matter is not valid {language}; give every field once, close every quote and bracket, quote a "
-            "text that holds a colon, or begin a text that is no front matter with a blank line",
+            f"{line}the front matter is not valid {language}; give every field once, close every quote and bracket, "
+            "quote a text that holds a colon, or begin a text that is no front matter with a blank line",
             code=f"invalid_{language.lower()}",
         ) from error
+
+
+def _read_yaml(root: Node | None) -> Any:
+    """Read texts as they are written, so that a title 007 is kept. What aliases repeat is never built."""
+    if not isinstance(root, MappingNode):
+        return root
+    fields = [(key.value, value) for key, value in root.value if isinstance(key, ScalarNode)]
+    for name, number in Counter(name for name, _ in fields).items():
+        if number > 1:
+            raise ReadError(f"the front matter has {name} twice; remove one", code="invalid_yaml")
+    return {name: _read_node(value) for name, value in fields}
+
+
+def _read_node(node: Node) -> Any:
+    """Read a text, or a list of texts; an empty dictionary is a mark of anything deeper."""
+    if isinstance(node, SequenceNode):
+        return [{} if isinstance(item, SequenceNode) else _read_node(item) for item in node.value]
+    if not isinstance(node, ScalarNode):
+        return {}
+    return None if node.tag == _NULL else node.value
 
 
 def _plain_name(name: str) -> str:

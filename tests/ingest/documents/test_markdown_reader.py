@@ -64,6 +64,18 @@ def test_a_field_that_holds_no_date_is_named(name: str) -> None:
         read(f"---\ntitle: A\n{name}: soon\n---\nText")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "status: [[Done]]", "published: {a: b}", "publish: [[x]]", "id: {{ id }}", "? [a]\n: b", "x: {a: 1, a: 2}",
+        "date: Null", "tags: NULL", "kind: ~",
+    ],
+)  # fmt: skip
+def test_fields_that_say_nothing_to_a_reader_cost_nothing(line: str) -> None:
+    document = read(f"---\ntitle: 'null'\n{line}\n---\nText")
+    assert (document.title, document.published_at, document.tags, document.kind) == ("null", None, (), None)
+
+
 MARKS = (
     "---", "+++", "{", '"a": 1,', '"b": true', "}", "draft: x", "...", "title: a", "date: 2024-01-01", "a: &x 1",
     "b: *x", "- c", "t = 'a'", "# h", "",
