@@ -168,6 +168,10 @@ class Archive:
         with _reading:
             if self._file.closed:
                 self._open()
-            if state_of(self._file) != self._listed:
-                raise ReadError("the archive was written while it was read; run again", code=CHANGED)
+            self.require_same(self._file)
             return read_member(self.zip, info, size)
+
+    def require_same(self, file: BufferedReader) -> None:
+        """Raise ``ReadError`` if an open file is not the one that was listed, or was written since."""
+        if state_of(file) != self._listed:
+            raise ReadError("the archive was written while it was read; run again", code=CHANGED)

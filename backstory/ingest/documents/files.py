@@ -261,6 +261,8 @@ class FileHashes:
         state, changed = _describe_state(file.path)
         with file.open() as opened:
             content = hashlib.file_digest(opened, "sha256").hexdigest()
+            if file.archive is not None:
+                file.archive.require_same(opened)
         is_settled = changed < started - SETTLED_SECONDS and state == _describe_state(file.path)[0]
         if state is not None and is_settled:
             self._found[name] = Entry(state, content, 0)

@@ -140,13 +140,23 @@ def test_one_archive_at_a_time_is_held_open(tmp_path: Path) -> None:
     assert sorted(read_documents(folder, DEFAULTS).documents["title"]) == sorted([*"01234", *["B"] * 5])
 
 
-def test_an_archive_that_is_written_after_it_was_listed_is_read_by_the_next_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_replaced", [False, True])
+@pytest.mark.parametrize("is_read_before", [False, True])
+def test_an_archive_that_changes_after_it_was_listed_is_read_by_the_next_run(
+    tmp_path: Path, *, is_read_before: bool, is_replaced: bool
+) -> None:
     write, catalog = make_writer(tmp_path), open_tables(tmp_path / "tables").catalog
-    listing = DocumentFolder(write({"pack.zip": pack({"a.md": "# A\n"})})).list_all()
+    folder = write({"pack.zip": pack({"a.md": "# A\n"})})
+    listing = DocumentFolder(folder).list_all()
     hashes = FileHashes(catalog)
     before = hash_listing(listing, hashes)
-    folder = write({"pack.zip": pack({"a.md": "# Another\n"})})
-    read = read_listed_documents(listing, DEFAULTS, hashes=hashes)
-    assert states(read, BELOW)["a.md"][0] == "failed"
+    if is_read_before:
+        read_listed_documents(listing, DEFAULTS, hashes=hashes)
+    if is_replaced:
+        (folder / "pack.zip").rename(tmp_path / "earlier.zip")
+    write({"pack.zip": pack({"a.md": "# Another\n"})})
+    if not is_read_before:
+        read = read_listed_documents(listing, DEFAULTS, hashes=hashes)
+        assert states(read, BELOW)["a.md"][0] == "failed"
     now = hash_listing(DocumentFolder(folder).list_all(), FileHashes(catalog))
     assert hash_listing(listing, hashes) not in (before, now)
