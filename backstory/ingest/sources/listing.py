@@ -180,11 +180,17 @@ def remove_source(workspace: WorkspacePaths, source: Source) -> None:
         recorded[:] = [each for each in recorded if each.label != source.name]
 
 
-def set_exclude(workspace: WorkspacePaths, source: Source, exclude: Sequence[str]) -> None:
-    """Set what an added source leaves out; the next run follows it."""
-    changed = source.settings.model_copy(update={"exclude": tuple(exclude)})
+def change_exclude(
+    workspace: WorkspacePaths, source: Source, change: Callable[[Sequence[str]], Sequence[str]]
+) -> None:
+    """Change what an added source leaves out, as it is recorded by then; the next run follows it."""
     with _changing_record(workspace.added_sources) as recorded:
-        recorded[:] = [changed if each.label == source.name else each for each in recorded]
+        recorded[:] = [
+            each.model_copy(update={"exclude": tuple(change(each.exclude))})
+            if each.label == source.name
+            else each
+            for each in recorded
+        ]
 
 
 def list_documents(workspace: WorkspacePaths, apart: Collection[Path]) -> Listing:

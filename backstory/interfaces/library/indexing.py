@@ -23,11 +23,11 @@ from backstory.ingest.documents.written import SOURCE_MARK, name_source
 from backstory.ingest.sources.listing import (
     Source,
     add_source,
+    change_exclude,
     find_covering,
     list_sources,
     remove_source,
     require_apart,
-    set_exclude,
 )
 from backstory.ingest.walk import Listing
 from backstory.interfaces.library.added_texts import (
@@ -129,8 +129,9 @@ class Change:
             require_apart(self.workspace, path)
         for source in list_sources(self.workspace) if recursive else ():
             if source.is_added and source.root.resolve() in places and _FOLDERS in source.settings.exclude:
-                others = [each for each in source.settings.exclude if each != _FOLDERS]
-                set_exclude(self.workspace, source, others)
+                change_exclude(
+                    self.workspace, source, lambda known: [each for each in known if each != _FOLDERS]
+                )
         for path in further:
             if find_covering(self.workspace, path) is None:  # no other of them holds it
                 add_source(self.workspace, path, exclude=() if recursive or path.is_file() else (_FOLDERS,))
@@ -278,7 +279,7 @@ def exclude_document(workspace: Workspace, uri: str, path: Path) -> str:
     source = require_excludable(workspace, uri)
     if source is not None:  # nothing is written into the folder of a source
         below = _pattern_of(uri.partition(SOURCE_MARK)[2])
-        set_exclude(workspace, source, (*source.settings.exclude, below))
+        change_exclude(workspace, source, lambda known: (*known, below))
         return f"the source {source.name} now leaves it out, until you remove and add the source; the file is unchanged"
     # The parent of a member is an archive, which is read as a folder is, and can hold no such line.
     folder = next(folder for folder in path.parents if folder.is_dir())

@@ -5,6 +5,7 @@ import os
 import shutil
 import tarfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from backstory import run_pipeline
 from backstory.base.errors import InputError, RemovalError, SettingsError, WorkspaceError
 from backstory.ingest.sources.listing import add_source, list_sources, read_record, remove_source
 from backstory.ingest.sources.web_address import DocumentLinks
+from backstory.interfaces.library.indexing import exclude_document
 from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.operations.backup import write_backup
 from backstory.operations.forgetting import forget
@@ -195,6 +197,13 @@ def test_everything_that_looks_at_the_documents_sees_the_sources(workspace: Work
     assert all(len(set(column)) == 3 for column in zip(*hashes, strict=True))
     looked_at = {row["source"] for row in preview_run([], workspace.root).files}
     assert "my-notes://moths.md" in looked_at
+
+
+def test_files_that_are_excluded_at_once_are_all_left_out(added: Workspace, notes: Path) -> None:
+    names = [f"{number}.md" for number in range(12)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda name: exclude_document(added, f"my-notes://{name}", notes / name), names))
+    assert sorted(list_sources(added)[0].settings.exclude) == sorted(f"/{name}" for name in names)
 
 
 def test_only_added_sources_can_be_removed(with_sources: Make, notes: Path) -> None:
