@@ -116,6 +116,15 @@ def test_timestamps_without_a_zone_stay_local(value: object, expected: datetime)
     assert read_timestamp(value) == expected
 
 
+def test_an_hour_that_occurs_twice_is_the_first_one_in_whatever_order_a_table_is(read_text: ReadText) -> None:
+    rows = ["2024-10-27 02:10,Ann,one", "2024-10-27 02:50,Ann,two"]
+    for listed in (rows, rows[::-1]):
+        messages, _ = read_text(
+            "\n".join(["timestamp,author,message", *listed]), "a.csv", timezone="Europe/Berlin"
+        )
+        assert messages["timestamp"].dt.hour().to_list() == [0, 0]
+
+
 @pytest.mark.parametrize(
     "value",
     [
