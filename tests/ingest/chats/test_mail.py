@@ -227,11 +227,12 @@ def test_what_only_looks_like_a_quote_stays(text: str) -> None:
 
 def test_html_becomes_text_without_its_quotes() -> None:
     page = (
-        "<html><head><title>t</title><style>p {}</style></head><body><p>One<br>two &lt;3</p><ul><li>a</li></ul>"
+        "<html><head><title>t</title><style>p {}</style></head><body><p>One<br>two &lt;3"
+        "<blockquote cite='x'>old</blockquote>yes</p><ul><li>a</li></ul>"
         "<blockquote type='cite'>old<blockquote>older</blockquote>old</blockquote><div>end</div>"
         '<div id="divRplyFwdMsg">From: x</div><p>old</p></body></html>'
     )
-    assert read_html(page) == "One\ntwo <3\n\n- a\n\nend"
+    assert read_html(page) == "One\ntwo <3\nyes\n\n- a\n\nend"
 
 
 def test_mails_that_cannot_be_read_cost_nothing_else(tmp_path: Path) -> None:

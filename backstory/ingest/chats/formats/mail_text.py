@@ -197,7 +197,7 @@ def read_html(written: str) -> str:
         exclude_selectors=list(_CONTAINERS),
     )
     own = _OUTLOOK_REPLY.split(written, maxsplit=1)[0]
-    marked = _QUOTE_ENDS.sub(_CLOSE, _QUOTE_BEGINS.sub(rf"\g<0>{_OPEN}", own))
+    marked = _QUOTE_ENDS.sub(_CLOSE, _QUOTE_BEGINS.sub(rf"\n\g<0>{_OPEN}", own))
     result = convert(marked, options)
     if any(str(warning.kind) == "depth_limit_exceeded" for warning in result.warnings):
         raise InputError("its HTML is nested deeper than 1,024 tags")
