@@ -129,9 +129,9 @@ def read_parquet(content: bytes, choose: Callable[[list[str]], list[str]] = list
                 f"the table has {rows:,} rows, more than the {_MOST_RECORDS:,} that are read of one file; split it",
                 code="too_many_rows",
             )
-        held = table.select(~cs.binary())
+        held = [name for name, dtype in table.collect_schema().items() if not _holds_bytes(dtype)]
         read = (
-            held.select(choose(held.collect_schema().names()))
+            table.select(choose(held))
             .with_columns(cs.temporal().dt.to_string("iso"))
             .with_columns((~cs.nested()).cast(pl.String))
             .collect()
@@ -144,3 +144,11 @@ def read_parquet(content: bytes, choose: Callable[[list[str]], list[str]] = list
             "the Parquet file is damaged, or holds times outside the calendar; write it again",
             code="damaged_file",
         ) from error
+
+
+def _holds_bytes(dtype: object) -> bool:
+    if isinstance(dtype, pl.List | pl.Array):
+        return _holds_bytes(dtype.inner)
+    if isinstance(dtype, pl.Struct):
+        return any(_holds_bytes(field.dtype) for field in dtype.fields)
+    return isinstance(dtype, pl.Binary)

@@ -31,6 +31,7 @@ def test_each_record_is_a_row() -> None:
             "list": [[1, 2], None],
             "part": [{"a": True, "b": [{"c": "d"}]}] * 2,
             "photo": [b"\0", None],
+            "image": [{"path": "a.png", "bytes": [b"\0"]}] * 2,
         }
     )
     rest = (
@@ -41,7 +42,7 @@ def test_each_record_is_a_row() -> None:
         text="n; text; day; at; took; price; list; part\n"
          'n: 1; text: "x\\ny"; ' + rest.format("list: [1, 2]; ") + "\n" + rest.format(""),
         chunker="rows",
-        unread="these columns hold bytes and were left out: photo",
+        unread="these columns hold bytes and were left out: image; photo",
     )  # fmt: skip
 
 
