@@ -112,7 +112,8 @@ class _Merging:
             return None
         there, names = found
         models = leader.select(pl.col("place").alias("model"), pl.col(_TERMS).name.suffix("_here"))
-        told = there.join(_pair(leader, there), on="place", how="left").join(models, on="model", how="left")
+        pairs = _pair(leader, there, ["kind", "author", "norm"])
+        told = there.join(pairs, on="place", how="left").join(models, on="model", how="left")
         is_shared = pl.col("model").is_not_null()
         told = told.with_columns(
             pl.lit(leader["conversation_id"][0]).alias("conversation_id"),
@@ -154,18 +155,20 @@ def _compare(here: pl.DataFrame, there: pl.DataFrame) -> tuple[pl.DataFrame, dic
     covered = sorted(rows.filter(pl.col("time").is_between(first, last)).height for rows in said)
     if any(len(usual) < share * texts for share, texts in zip(_LEAST_SHARES, covered, strict=True)):
         return None
-    names = usual.group_by("author_there", "author").len()
+    # Short texts tell names, too: some people write no others.
+    texts = _pair(here.filter(kind="message"), there.filter(kind="message"), ["norm"])
+    authors, others = here.select("author", model="place"), there.select("place", author_there="author")
+    names = texts.join(authors, on="model").join(others, on="place").group_by("author_there", "author").len()
     names = names.filter(pl.col("len") >= _SAME_PERSON * pl.col("len").sum().over("author_there"))
     known = dict(names.filter(pl.col("author_there") != pl.col("author")).drop("len").iter_rows())
     return there.with_columns(pl.col("author").replace(known)), known
 
 
-def _pair(here: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
-    """Pair equal rows of two exports in order of time, each once, if they are at most three minutes apart.
+def _pair(here: pl.DataFrame, there: pl.DataFrame, on: list[str]) -> pl.DataFrame:
+    """Pair rows of two exports with equal values in order of time, each once, if they are at most three minutes apart.
 
     It returns their places: ``model`` of the one in the first export, and ``place`` of the one in the second.
     """
-    on = ["kind", "author", "norm"]
     listed = [rows.sort("time", "place").group_by(on).agg("time", "place") for rows in (here, there)]
     both = listed[0].join(listed[1], on=on, suffix="_there", nulls_equal=True)
     pairs = []

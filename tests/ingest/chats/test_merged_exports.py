@@ -270,6 +270,17 @@ def test_a_change_of_the_clock_on_one_side_is_followed() -> None:
     assert len(both) == len(conversation)
 
 
+def test_who_writes_short_texts_alone_is_one_person_under_both_names() -> None:
+    brief = [Message(START + timedelta(minutes=1 + 61 * number), "Dan Yew", "ok") for number in range(9)]
+    conversation = sorted([*talk(120), *brief], key=lambda message: message.moment)
+    other = Phone("family/b.txt", offset=60, names=(("Dan Yew", "Dad"),))
+
+    both = merged(A.export(conversation), other.export(conversation))
+
+    assert both.filter(author="Dan Yew").height == len(brief)
+    assert both.filter(author="Dad").is_empty()
+
+
 def test_what_was_written_twice_in_a_minute_stays_twice() -> None:
     conversation = [*talk(60), *(Message(START + timedelta(days=3), "Ben Okri", "ok") for _ in range(2))]
 
