@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
@@ -45,6 +46,8 @@ _MEDIA_NAME: Final = re.compile(
 """File names that WhatsApp gives to media: ``IMG-20240115-WA0001.jpg``, ``00000012-PHOTO-2024-01-15-21-05-00.jpg``."""
 _OF_MAIL_PROGRAM: Final = re.compile(r"dovecot.*|[^.]*")
 """Files beside mails: ``dovecot.index.log``, and names without a suffix, such as ``maildirfolder``."""
+_decode_head: Final = lru_cache(maxsize=1)(decode_head)
+"""Decodes once what each format looks at, since it takes long to detect an encoding."""
 
 
 @dataclass
@@ -78,7 +81,7 @@ class Opened:
 
     def head_lines(self, name: str = "") -> list[str]:
         """Return the complete lines in the beginning of a part; none of a binary one."""
-        return decode_head(self.head(name))
+        return _decode_head(self.head(name))
 
     def json_paths(self, name: str) -> frozenset[str]:
         """Return the paths of all values near the beginning of a part, which is parsed once; none if it is not JSON."""

@@ -54,6 +54,11 @@ def vary(value: Any) -> Iterator[Any]:
             yield {other: part for other, part in value.items() if other != key}
 
 
+def test_all_formats_look_at_lines_that_are_decoded_once() -> None:
+    with open_parts(io.BytesIO("Grüße\n".encode("cp1252")), "a.txt", ConversationSettings()) as opened:
+        assert opened.head_lines() is opened.head_lines()
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_sample_is_read_whole_and_as_its_format(name: str) -> None:
     found, items = read(write_sample(SAMPLES[name]))
