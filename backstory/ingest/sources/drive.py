@@ -90,7 +90,9 @@ class DriveRemote:
     def _ask(self, call: str, parameters: Mapping[str, str]) -> Entry:
         """Make a call whose answer is an object of JSON."""
         with closing(self._get(call, parameters)) as response, naming_failures("Drive gave no JSON: "):
-            answer: Entry = response.json()
+            answer = response.json()
+            if not isinstance(answer, dict):
+                raise ReadError("Drive gave an answer that is no object of JSON")
             return answer
 
     def _get(self, call: str, parameters: Mapping[str, str]) -> requests.Response:

@@ -110,6 +110,7 @@ def test_a_limit_of_calls_is_waited_for(drive: Drive, tmp_path: Path, status: in
             "Drive answered with status 503, 5 times in a row",
         ),
         ([Answer(b"<html>")], "Drive gave no JSON: no further reason (JSONDecodeError)"),
+        ([Answer(b"[]")], "Drive gave an answer that is no object of JSON"),
     ],
 )
 def test_a_drive_that_cannot_be_listed_keeps_its_copies_and_says_why(
