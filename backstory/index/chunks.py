@@ -23,7 +23,7 @@ from backstory.text.chunking.units import Pages
 
 logger = logging.getLogger(__name__)
 
-_REVISION_OF_CUTTING = "4"
+_REVISION_OF_CUTTING = "5"
 """Increase this when documents are cut in another way."""
 _RECOGNISED: Final = "ocr"
 """Method in the id of a chunk with text that was recognised in an image."""

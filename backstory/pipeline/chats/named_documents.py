@@ -32,7 +32,7 @@ from backstory.writing.post_files import inspect_file
 
 _NAMED: Final = "names in documents"
 _SEARCHED: Final = "documents searched for names"
-_VERSION: Final = "5"
+_VERSION: Final = "6"
 """Changes when the search finds other names in the same text."""
 _LISTED: Final = 5
 _CONTACTS: Final = ("email", "phone")

@@ -27,14 +27,14 @@ from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.tables import WHOLE
 
 CODE_VERSIONS: Final[Mapping[str, int]] = {
-    "messages": 18,
+    "messages": 19,
     "windows": 3,
-    "window_chunks": 6,
-    "documents": 13,
-    "document_chunks": 6,
+    "window_chunks": 7,
+    "documents": 14,
+    "document_chunks": 7,
     "search_index": FORMAT,
     "hits": 2,
-    "decisions": 13,
+    "decisions": 14,
     "contexts": 12,
     "window_contexts": 12,
     "posts": 12,
