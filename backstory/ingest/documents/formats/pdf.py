@@ -21,6 +21,7 @@ import numpy as np
 import pypdf
 import pypdfium2
 from pypdf.errors import PyPdfError
+from pypdf.generic import DictionaryObject, StreamObject, create_string_object
 from pypdfium2 import raw
 
 from backstory.base.errors import ReadError
@@ -119,14 +120,18 @@ class _Again:
     def list_filled(self) -> Iterator[tuple[int, str]]:
         """List the filled fields (``name: value``) and the boxes that are ticked, with their pages, from 0."""
         for place, page in enumerate(self._reader.pages):
-            for field in (annotation.get_object() for annotation in page.annotations or ()):
+            annotations = (annotation.get_object() for annotation in page.annotations or ())
+            for field in (each for each in annotations if isinstance(each, DictionaryObject)):
                 kind, stated, shown, given = (
                     field.get_inherited(key, "") for key in ("/FT", "/V", "/TU", "/T")
                 )
                 # The name that people are shown, else the one that the program gave unless it says nothing.
-                name = str(shown or ("" if _MACHINE_NAME.fullmatch(given) else given))
+                name = str(shown or ("" if _MACHINE_NAME.fullmatch(str(given)) else given))
+                if isinstance(stated, StreamObject):
+                    stated = create_string_object(stated.get_data())
+                values = stated if isinstance(stated, list) else [stated]
                 value = " ".join(
-                    (", ".join(map(str, stated)) if isinstance(stated, list) else str(stated)).split()
+                    ", ".join(str(text) for text in values if isinstance(text, str | bytes)).split()
                 )
                 if kind == "/Btn" and field.get("/AS", stated) not in ("", "/Off"):
                     yield place, f"☑ {name}".strip()
