@@ -48,6 +48,22 @@ def test_a_log_is_of_the_channel_that_its_path_names(source: str, name: str) -> 
 @pytest.mark.parametrize(
     "line",
     [
+        "10:01 -!- cleo changed the topic of #bread to: rye",
+        "10:01 -!- mode/#bread [+o ann] by cleo",
+        '2024-05-01 10:01:00\t--\tcleo has changed topic for #bread from "x" to "y"',
+        "2024-05-01 10:01:00\t--\tMode #bread [+o ann] by cleo",
+        "[10:01:00] *** cleo changes topic to 'rye'",
+        "[10:01:00] *** cleo sets mode: +o ann",
+    ],
+)
+def test_who_changes_a_topic_or_a_mode_is_known_by_name(line: str, tmp_path: Path) -> None:
+    (tmp_path / "2024-05-01.log").write_text(f"10:00 <ann> cleo left us\n{line}\n", encoding="utf-8")
+    assert read_exports(tmp_path, SETTINGS).unread_authors == {"ann", "cleo"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         "-!- ann changed the topic of #bread to: ben has joined us",
         "-!- ann [~a@a.example] has quit [Quit: ben has joined us]",
         "-!- Topic for #bread: everyone has left",

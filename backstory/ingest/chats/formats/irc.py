@@ -55,12 +55,18 @@ _FORMS: Final = {
         rf"\t(?:-->|<--)\t(?:\S{{1,64}} has kicked )?{_NICK}(?: .*)?",
         rf"\*\*\* (?:(?:Joins|Parts|Quits): )?{_NICK} (?:\(|was kicked by ).*",
     ),
-    "note": (r"-!- .*", r"\*\*\* .*", r"\t[^\t]{0,80}\t.*"),
+    "note": (
+        rf"(?:-!- |\t--\t|\*\*\* ){_NICK} (?:(?:has )?change[sd] (?:the )?topic|sets mode).*",
+        rf"(?:-!- |\t--\tMode )\S+ \[.*\] by {_NICK}",
+        r"-!- .*",
+        r"\*\*\* .*",
+        r"\t[^\t]{0,80}\t.*",
+    ),
 }
 """What follows the time of a line, in the order in which the forms are tried: those of irssi, WeeChat and ZNC.
 
 Only WeeChat, which always writes the day, parts time and rest by a tab. Its forms begin with this tab, so that they
-match no other log. ``moved``: who joined, left or was removed.
+match no other log. ``moved``: who joined, left or was removed. ``note``: with who changed a topic or a mode.
 """
 _PATTERNS: Final = [(what, re.compile(form, re.DOTALL)) for what, forms in _FORMS.items() for form in forms]
 _NOTE: Final = "a note of the program"
