@@ -66,7 +66,8 @@ def decide_date_order(
     possible: list[DateOrder] = (
         ["ymd"] if is_year[0] else ["dmy", "mdy"] if is_year[1] else ["dmy", "mdy", "ymd"]
     )
-    orders = [order for order in possible if order == setting] or possible
+    # With dots, every locale writes the day first, or four digits of the year.
+    orders = [order for order in possible if order == setting] or possible[: 1 if separator == "." else None]
     readings = {order: [read_date(parts, order, latest_year) for parts in dates] for order in orders}
     faults = {
         order: 2 * days.count(None) + sum(after < before for before, after in pairwise(filter(None, days)))
@@ -83,8 +84,9 @@ def decide_date_order(
             code="unlikely_dates",
         )
     for order, other in readings.items():
-        # With dots, every locale writes the day first, or four digits of the year.
-        if separator == "." or faults[order] > faults[best] or other == days:
+        # Hardly any locale writes two digits of the year first: one date of a wrong clock does not tell that it does.
+        margin = 2 if len(readings) > 2 and "ymd" in (best, order) else 0
+        if faults[order] > faults[best] + margin or other == days:
             continue
         if order == "ymd" and _is_less_likely(other, days):
             continue
@@ -102,7 +104,7 @@ def decide_date_order(
 def _is_less_likely(year_first: list[date | None], days: list[date | None]) -> bool:
     """Return whether two digits of the year, which hardly any locale has first, give an older and no shorter chat."""
     known, others = [*filter(None, year_first)], [*filter(None, days)]
-    return max(known) < max(others) and max(known) - min(known) >= max(others) - min(others)
+    return not known or (max(known) < max(others) and max(known) - min(known) >= max(others) - min(others))
 
 
 def local_to_utc(local: pl.Series, timezone: str, *, in_order: bool = True) -> pl.Series:

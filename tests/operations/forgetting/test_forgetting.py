@@ -175,14 +175,16 @@ def test_what_was_forgotten_stays_forgotten_with_names_in_the_tables(made: Works
 
 def test_a_name_inside_a_longer_word_is_not_that_of_the_forgotten_member(tmp_path: Path) -> None:
     workspace = write_workspace(tmp_path / "workspace", f"{SETTINGS}privacy: {{pseudonyms: false}}\n")
-    said = "The channel meets annually, (ANN) said, and Ann's tent is there: _ann_"
+    said = "The channel meets annually, (ANN) said, and Ann's tent is there: _ann_, x.org/a%20b%2Fc"
     chat = f"16/03/2025, 09:00 - Ann: I bring a tent\n16/03/2025, 09:01 - Ben Okri: {said}\n"
     (workspace.chats_dir / "planning.txt").write_text(chat, "utf-8")
     forget(workspace, "member", "Ann")
     run_pipeline(reopen(workspace))
     messages = workspace.tables.read("messages").filter(conversation_id="planning")
     token = Forgotten.read(workspace.forgotten).token("Ann")
-    told = f"The channel meets annually, ({token}) said, and {token}'s tent is there: _{token}_"
+    told = (
+        f"The channel meets annually, ({token}) said, and {token}'s tent is there: _{token}_, x.org/a%20b%2Fc"
+    )
     assert told in set(messages["text"])
     assert "Ann" not in set(messages["author"])
 
