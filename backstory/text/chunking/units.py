@@ -15,7 +15,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -182,12 +182,17 @@ def _abbreviates(written: Sequence[str], following: str, text: str, after: int) 
         return may_be_name
     if "before_number" in kinds and following.isdecimal():
         return True
-    longer = f"{parts[-1]}.{rest[1].casefold()}" if rest else ""
-    if longer and any(known.startswith(longer) for known in lists["never_last"] | lists["rarely_last"]):
+    if rest and _begins_abbreviation(f"{parts[-1]}.{rest[1].casefold()}"):
         return True
     if "rarely_last" in kinds or (len(parts) > 1 and max(map(len, parts)) == 1 and is_small):
         return is_small
     return is_initial and may_be_name and written[-1].isupper() and written != ["I"]
+
+
+@lru_cache(maxsize=1024)
+def _begins_abbreviation(parts: str) -> bool:
+    lists = _read_abbreviations()
+    return any(known.startswith(parts) for known in lists["never_last"] | lists["rarely_last"])
 
 
 def _read_word(text: str, after: int) -> str:

@@ -45,7 +45,7 @@ def find_html_encoding(content: bytes) -> str:
     declared = _CHARSET.search(content[:_DECLARED_IN])
     stated = declared[1].decode("ascii").lower() if declared else guessed
     for name in (*([guessed] if guessed.startswith("utf-") else []), _READ_AS.get(stated, stated)):
-        with suppress(LookupError, UnicodeDecodeError):
+        with suppress(LookupError, UnicodeError):
             content.decode(name)
             return codecs.lookup(name).name
     return guessed
