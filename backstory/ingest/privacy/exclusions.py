@@ -196,9 +196,15 @@ def hide_members(
     if secret is not None:
         tokens |= {make_pseudonym(normalize_name(name), secret): forgotten.token(name) for name in members}
     finder = NameFinder(members if secret is None else ())
-    written = (finder.replace(frame[name], "identifier", forgotten.token) for name in columns)
-    hidden = {NOTHING: ""} | tokens
-    return frame.with_columns(texts.str.replace_many([*hidden], [*hidden.values()]) for texts in written)
+    hidden = {NOTHING: NOTHING} | tokens
+
+    def hide(texts: pl.Series) -> pl.Series:
+        # Only the names of files lose their escapes: in a text, they are part of an address.
+        read = texts.str.replace_all("%", "%25", literal=True) if texts.name == "text" else texts
+        written = finder.replace(read, "identifier", forgotten.token)
+        return texts.zip_with(written == read, written).str.replace_many([*hidden], [*hidden.values()])
+
+    return frame.with_columns(hide(frame[name]) for name in columns)
 
 
 def drop_members(messages: pl.DataFrame, forgotten: Forgotten) -> pl.DataFrame:
