@@ -85,7 +85,7 @@ def decide_date_order(
         )
     for order, other in readings.items():
         # Hardly any locale writes two digits of the year first: one date of a wrong clock does not tell that it does.
-        margin = 2 if len(readings) > 2 and "ymd" in (best, order) else 0
+        margin = 2 if len(readings) > 2 and best == "ymd" else 0
         if faults[order] > faults[best] + margin or other == days:
             continue
         if order == "ymd" and _is_less_likely(other, days):
