@@ -175,14 +175,14 @@ def _fetch(folder: Path, state: MirrorState, remote: Remote, rules: FileRules, m
         else:
             state.ignored[path] = why
     copies = folder / COPIES
+    kept = {copies / path for path in (*wanted, *state.failed)}
     # A fetch that was killed, or a record that was lost, leaves copies that no record names.
-    present = {copy.relative_to(copies).as_posix() for copy in copies.rglob("*") if copy.is_file()}
-    for path in {*state.files, *present} - wanted.keys() - state.failed.keys():
+    for copy in {copy for copy in copies.rglob("*") if copy.is_file()} - kept:
         # Before the others come, since a file may have become a folder.
-        (copies / path).unlink(missing_ok=True)
+        copy.unlink()
         with suppress(OSError):  # other copies lie beside it
-            os.removedirs((copies / path).parent)
-        state.files.pop(path, None)
+            os.removedirs(copy.parent)
+    state.files = {path: file for path, file in state.files.items() if copies / path in kept}
     for done, (path, file) in enumerate(wanted.items()):
         if file.stamp and state.files.get(path) == file and (copies / path).is_file():
             continue

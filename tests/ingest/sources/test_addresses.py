@@ -221,6 +221,14 @@ def test_nothing_partial_is_kept_and_a_fetch_goes_on_where_it_stopped(tmp_path: 
     assert copies(tmp_path) == remote.contents
 
 
+def test_a_key_with_an_empty_part_is_fetched_once(tmp_path: Path) -> None:
+    remote = Scripted({"a//b.md": b"# First\n"})
+    for _ in range(2):
+        update(tmp_path, remote)
+    assert remote.downloads == ["a//b.md"]
+    assert copies(tmp_path) == {"a/b.md": b"# First\n"}
+
+
 def test_a_folder_that_becomes_a_file_and_a_file_that_becomes_a_folder_are_fetched(tmp_path: Path) -> None:
     for contents in ({"a/b.md": b"1", "c": b"2"}, {"a": b"3", "c/d.md": b"4"}):
         state = update(tmp_path, Scripted(contents))
