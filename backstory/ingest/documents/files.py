@@ -66,10 +66,10 @@ class FileRules:
         found = self.secrets.find(path.lower()) if self.secrets.keeps_any else None
         return found is not None and not found[0]
 
-    def explain(self, path: str) -> str | None:
+    def explain(self, path: str, *, is_member: bool = False) -> str | None:
         """Return which rule leaves out a file or folder; None if none does. The path of a folder ends with ``/``.
 
-        Of an archive, which is like a folder, the members are chosen.
+        Of an archive, which is like a folder, the members are chosen; one in an archive is a file (``is_member``).
         """
         if (found := self.secrets.find(path.lower())) and found[0]:
             return _describe_secret(f"its name is one of `{found[1]}`")
@@ -77,7 +77,7 @@ class FileRules:
             return hidden
         if (found := self.exclude.find(path)) and found[0]:
             return f"`exclude: {found[1]}` of {self.name} leaves it out"
-        if not path.endswith("/") and not is_archive(path):
+        if not path.endswith("/") and (is_member or not is_archive(path)):
             if not matches_glob(PurePosixPath(path).parts, PurePosixPath(self.pattern).parts):
                 return f"`documents: {{pattern: {self.pattern}}}` leaves it out"
             if self.include.lines and not ((found := self.include.find(path)) and found[0]):
@@ -90,10 +90,11 @@ class FileRules:
                 return f"`{found[1]}` in {folder}{IGNORE_FILE} leaves it out" if found[0] else None
         return None
 
-    def explain_with_folders(self, path: str) -> str | None:
+    def explain_with_folders(self, path: str, *, is_member: bool = False) -> str | None:
         """Return which rule leaves out a file or one of its folders; None if none does."""
         folders = [path[: place + 1] for place, letter in enumerate(path) if letter == "/"]
-        return next(filter(None, map(self.explain, (*folders, path))), None)
+        reasons = (self.explain(each, is_member=is_member) for each in (*folders, path))
+        return next(filter(None, reasons), None)
 
 
 def make_rules(settings: DocumentSettings, source: SourceSettings | None = None) -> FileRules:
@@ -154,7 +155,8 @@ class DocumentFolder(Folder):
         for name, info, problem in members:
             member = replace(file, uri=f"{below}{name}", archive=archive, member=info)
             rule = None if problem is None else ("failed", problem)
-            if not leads_out(name) and (reason := self._rules.explain_with_folders(member.uri)) is not None:
+            reason = None if leads_out(name) else self._rules.explain_with_folders(member.uri, is_member=True)
+            if reason is not None:
                 rule = "ignored", reason
             self.keep(member, rule)
 

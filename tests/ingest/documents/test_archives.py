@@ -53,6 +53,7 @@ def test_rules_hold_in_an_archive_as_in_a_folder(tmp_path: Path) -> None:
         "__MACOSX/._a.md": "junk",
         "keys/.env": "hush",
         "c.txt": "C",
+        "inner.zip": pack({"e.md": "# E\n"}),
         "in/.backstoryignore": "d.md\n",
         "in/d.md": "# D\n",
     }
