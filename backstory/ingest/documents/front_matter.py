@@ -63,8 +63,11 @@ class Fields:
             self._fields.setdefault(_plain_name(str(name)), value)
 
     def text(self, name: str) -> str | None:
-        """Return a field as one line, a list with commas; None if the field is absent or blank."""
-        return ", ".join(self._list(name)) or None
+        """Return a field as one line; None if the field is absent or blank."""
+        texts = self._list(name)
+        if len(texts) > 1:
+            raise ReadError(f"the field {name} must be one text, and not a list", code="invalid_field")
+        return texts[0] if texts else None
 
     def date(self, *names: str) -> datetime | None:
         """Return the date of the first field that is present and not blank; None if there is none."""
@@ -111,7 +114,7 @@ class Fields:
 
         They have not the ``#`` of Obsidian; a nested tag such as ``house/garden`` is one tag.
         """
-        name = "tags" if self.text("tags") else "tag"
+        name = "tags" if self._list("tags") else "tag"
         tags = self._list(name)
         if not isinstance(self._fields.get(name), list):
             tags = [tag for text in tags for tag in text.split("," if "," in text else None)]
