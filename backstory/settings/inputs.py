@@ -110,7 +110,7 @@ class DriveSettings(SettingsGroup):
     folder: DriveId | None = None
     """Id of a folder, whose files and subfolders are read."""
     files: tuple[DriveId, ...] = ()
-    """Ids of single files."""
+    """Ids of single files; that of a folder stands for all files in it."""
 
     @model_validator(mode="after")
     def _names_any(self) -> Self:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC
 from email import message_from_bytes
-from email.errors import HeaderParseError
+from email.errors import HeaderParseError, MultipartInvariantViolationDefect
 from email.header import decode_header
 from email.message import Message
 from email.parser import BytesHeaderParser
@@ -75,7 +75,9 @@ def _is_mail(head: bytes) -> bool:
     """Return whether a file begins with the headers of a mail, and with nothing else."""
     mail = BytesHeaderParser().parsebytes(head)
     names = {name.lower() for name in mail.keys()}  # noqa: SIM118 - a mail is no dict
-    return not mail.defects and "from" in names and len(_OF_A_MAIL & names) > 1
+    # Python 3.11.2 says so of all headers of several parts that are read alone.
+    defects = [one for one in mail.defects if not isinstance(one, MultipartInvariantViolationDefect)]
+    return not defects and "from" in names and len(_OF_A_MAIL & names) > 1
 
 
 def _read(opened: Opened, found: list[str]) -> Iterator[Item]:

@@ -90,7 +90,9 @@ def _find_text(record: Record, path: str) -> str | None:
 def _read_text(record: Record) -> str:
     """Return what was written, and the words and the address of what was shared with it."""
     text = repair_text(record.content("content"))
-    if record.get("share") and _PLACEHOLDER.fullmatch(text):
+    if not record.get("share"):
+        return text
+    if _PLACEHOLDER.fullmatch(text):
         text = ""
     shared = (_find_text(record, f"share/{name}") for name in ("share_text", "link"))
     return "\n".join(filter(None, [text, *(one for one in shared if one and one not in text)]))
