@@ -35,9 +35,8 @@ def latest_year_of(written_at: float) -> int:
     WhatsApp was unpacked or copied without its time, and may be of this year.
     """
     with suppress(OverflowError):
-        written = datetime(1970, 1, 2, tzinfo=UTC) + timedelta(
-            seconds=written_at
-        )  # zones are a day ahead of UTC
+        # The clock of the phone may be up to a day ahead of UTC.
+        written = datetime(1970, 1, 2, tzinfo=UTC) + timedelta(seconds=written_at)
         if FIRST_YEAR <= written.year < MAXYEAR:
             return max(KNOWN_YEAR, written.year)
     return max(KNOWN_YEAR, datetime.now(UTC).year)

@@ -75,7 +75,7 @@ def _is_mail(head: bytes) -> bool:
     """Return whether a file begins with the headers of a mail, and with nothing else."""
     mail = BytesHeaderParser().parsebytes(head)
     names = {name.lower() for name in mail.keys()}  # noqa: SIM118 - a mail is no dict
-    # Python 3.11.2 says so of all headers of several parts that are read alone.
+    # Python 3.11.2 reports this one for each mail of several parts of which only the headers are parsed.
     defects = [one for one in mail.defects if not isinstance(one, MultipartInvariantViolationDefect)]
     return not defects and "from" in names and len(_OF_A_MAIL & names) > 1
 

@@ -55,10 +55,8 @@ def _read(files: Iterator[IO[bytes]]) -> Iterator[Item]:
                 head[path] = name
                 if path in ("room_creator", "exported_by"):
                     yield Person(name)
-            if (
-                known != (len(people), len(rooms)) or path == "room_name"
-            ):  # the keys of an object have no order
-                # Element names a room of two people after the other one.
+            # The name may stand behind the events. Element names a room of two people after the other one.
+            if known != (len(people), len(rooms)) or path == "room_name":
                 shown = head.get("room_name") if len(people) >= _LEAST_GROUP else None
                 yield from (Chat(f"matrix/{place}", name_chat(shown, place)) for place in rooms)
 
@@ -144,7 +142,8 @@ def _find_words(content: Record) -> str:
     for name in _TEXTS:
         listed = content.get(name)
         for part in listed if isinstance(listed, list) else [listed]:
-            if text := Record(body=part).text("body/body", "body"):
+            text = part.text("body") if isinstance(part, Record) else part
+            if isinstance(text, str) and text.strip():
                 return text
     return ""
 
