@@ -15,10 +15,16 @@ from pydantic import BaseModel
 
 from backstory.base.errors import ReadError
 from backstory.base.sandbox import ReadingLimits, run_limited
+from backstory.settings.inputs import ConversationSettings, DocumentSettings
 
 _TASK: Final = f"{__name__}:handle_call"
 _TOO_DEEP: Final = "its parts are nested more deeply than any program writes them; write or export it again"
 Result = TypeVar("Result")
+
+
+def find_limits(settings: ConversationSettings | DocumentSettings) -> ReadingLimits:
+    """Return the limits within which a file is read."""
+    return ReadingLimits(settings.read_seconds, settings.read_megabytes)
 
 
 def call_limited(

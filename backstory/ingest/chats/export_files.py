@@ -16,11 +16,11 @@ from backstory.base.errors import ReadError, WorkspaceError
 from backstory.base.files.patterns import compose
 from backstory.base.files.safe_open import open_inside
 from backstory.base.ids import digest
-from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.chats.export import Export, Item
 from backstory.ingest.chats.json_stream import find_paths
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
 from backstory.ingest.file_kinds import kind_in_chats
+from backstory.ingest.limited_calls import find_limits
 from backstory.ingest.text_lines import decode_head
 from backstory.ingest.walk import Folder, ListedFile, Listing, Rule, explain_hidden, require_size
 from backstory.ingest.zips import MAGIC, open_member, open_zip
@@ -91,7 +91,7 @@ class Opened:
 
     def read(self, name: str) -> bytes:
         """Read a part as a whole; raise ``ReadError`` if it is too large for the limit of memory."""
-        most = ReadingLimits(self.settings.read_seconds, self.settings.read_megabytes).most_bytes
+        most = find_limits(self.settings).most_bytes
         with self.open(name) as file:
             content = file.read(most + 1)
         require_size(len(content), most)

@@ -10,7 +10,6 @@ from typing import IO, Final
 
 from backstory.base.errors import ReadError
 from backstory.base.files.safe_open import open_inside, state_of
-from backstory.base.sandbox import ReadingLimits
 from backstory.base.wording import count
 from backstory.ingest.chats.export import Export, collect_items
 from backstory.ingest.chats.export_files import (
@@ -25,7 +24,7 @@ from backstory.ingest.chats.formats.registry import find_format
 from backstory.ingest.chats.formats.whatsapp import WHATSAPP
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
 from backstory.ingest.file_kinds import describe_unread_chat
-from backstory.ingest.limited_calls import call_limited
+from backstory.ingest.limited_calls import call_limited, find_limits
 from backstory.ingest.walk import ListedFile
 from backstory.ingest.zips import MAGIC
 from backstory.settings.inputs import ConversationSettings
@@ -41,7 +40,7 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> Export:
     Anything else may need time and memory out of proportion to its size, or crash the library that reads it: its status
     is ``failed`` if the process fails.
     """
-    limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
+    limits = find_limits(settings)
     settings = settings.override(file.uri, conversation_of(file.uri))
     request = (file.path, file.root, file.uri, settings)
     try:

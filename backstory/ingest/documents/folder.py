@@ -24,7 +24,7 @@ from backstory.ingest.documents.files import FileHashes, explain_secret
 from backstory.ingest.documents.formats.texts import UNREADABLE_DRAFT
 from backstory.ingest.documents.pages import WORDLESS, name_recognition
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
-from backstory.ingest.documents.reader import READERS, find_limits, find_reader, list_titles, read_document
+from backstory.ingest.documents.reader import READERS, find_reader, list_titles, read_document
 from backstory.ingest.documents.rows import (
     DRAFT,
     Outcome,
@@ -35,6 +35,7 @@ from backstory.ingest.documents.rows import (
 )
 from backstory.ingest.documents.written import JUST_AFTER, is_unlisted
 from backstory.ingest.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
+from backstory.ingest.limited_calls import find_limits
 from backstory.ingest.walk import ListedFile, Listing
 from backstory.ingest.zips import CHANGED
 from backstory.settings.inputs import DocumentSettings

@@ -27,7 +27,7 @@ from backstory.ingest.documents.page_texts import (
 )
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
-from backstory.ingest.limited_calls import call_limited
+from backstory.ingest.limited_calls import call_limited, find_limits
 from backstory.settings.inputs import DocumentSettings
 
 WORDLESS: Final = (
@@ -107,10 +107,9 @@ IMAGE: Final = DocumentFormat(
 """Scans and photographs of text; a picture without text, such as a photograph beside a post, is no document."""
 
 
-def read_paged(
-    format_name: str, content: bytes, settings: DocumentSettings, limits: ReadingLimits
-) -> ParsedDocument:
+def read_paged(format_name: str, content: bytes, settings: DocumentSettings) -> ParsedDocument:
     """Read a file of pages within the limits, which apply to its text, and then to all images in it."""
+    limits = find_limits(settings)
     paged = call_limited(read_pages, format_name, content, limits=limits)
     if not paged.pictures:
         return compose_document(paged, Recognition())
@@ -154,8 +153,8 @@ def recognise(
 
 def draw_page(content: bytes, page: int, settings: DocumentSettings) -> bytes:
     """Draw a page of a PDF for a screen as PNG; raise ``ReadError`` (``unknown_page``) if it has no such page."""
-    limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
-    return call_limited(draw_picture, content, page, _SCREEN_DPI, _SCREEN_PIXELS, False, limits=limits)
+    screen = (_SCREEN_DPI, _SCREEN_PIXELS)
+    return call_limited(draw_picture, content, page, *screen, False, limits=find_limits(settings))
 
 
 def draw_picture(content: bytes, page: int, dpi: int, most_pixels: int, is_grey: bool) -> bytes:

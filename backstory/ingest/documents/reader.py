@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Final
 
-from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.documents.formats.html import HTML
 from backstory.ingest.documents.formats.office.documents import DOCX, EPUB, ODP, ODT
 from backstory.ingest.documents.formats.office.sheets import SPREADSHEET
@@ -22,7 +21,7 @@ from backstory.ingest.documents.formats.texts import (
 )
 from backstory.ingest.documents.pages import IMAGE, PDF, read_paged
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
-from backstory.ingest.limited_calls import call_limited
+from backstory.ingest.limited_calls import call_limited, find_limits
 from backstory.settings.inputs import DocumentSettings
 
 READERS: Final[tuple[DocumentFormat, ...]] = (
@@ -44,11 +43,6 @@ def list_titles(readers: Iterable[DocumentFormat] = READERS) -> str:
     return ", ".join(dict.fromkeys(reader.title for reader in readers))
 
 
-def find_limits(settings: DocumentSettings) -> ReadingLimits:
-    """Return the limits within which a file is read."""
-    return ReadingLimits(settings.read_seconds, settings.read_megabytes)
-
-
 def gives_markdown(uri: str) -> bool:
     """Tell whether the text that a file is read as is Markdown; other texts may hold marks that mean nothing."""
     reader = find_reader(uri)
@@ -62,12 +56,11 @@ def read_document(
 
     It raises ``ReadError`` if the file cannot be read or exceeds the limits; the message does not name the file.
     """
-    limits = find_limits(settings)
     if reader in (PDF, IMAGE):
-        return read_paged(reader.name, content, settings, limits)
+        return read_paged(reader.name, content, settings)
     if reader in (MARKDOWN, PLAIN_TEXT) and len(content) <= _SMALL_BYTES:
         return reader.read(content, uri)
-    return call_limited(read_content, reader.name, content, uri, limits=limits)
+    return call_limited(read_content, reader.name, content, uri, limits=find_limits(settings))
 
 
 def read_content(format_name: str, content: bytes, uri: str) -> ParsedDocument:

@@ -17,8 +17,8 @@ from backstory.base.errors import InputError, ReadError, SettingsError, Workspac
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.base.ids import digest
 from backstory.ingest.documents.files import DocumentFolder, FileHashes, make_rules
-from backstory.ingest.documents.reader import find_limits
 from backstory.ingest.documents.written import SOURCE_MARK, locate
+from backstory.ingest.limited_calls import find_limits
 from backstory.ingest.sources.drive import DriveRemote
 from backstory.ingest.sources.remotes import (
     COPIES,

@@ -15,7 +15,6 @@ from regex import escape
 from backstory.base.errors import BackstoryError, InputError, NoIndexError, naming_faults_of_system
 from backstory.base.files.atomic import write_file
 from backstory.base.ids import document_id_of, is_written
-from backstory.base.sandbox import ReadingLimits
 from backstory.index.snapshot import current_version, find_moment
 from backstory.ingest.documents.rows import list_foreign
 from backstory.ingest.documents.written import name_source
@@ -229,6 +228,7 @@ class DocumentReader:
             ReadError: The page cannot be drawn.
         """
         from backstory.ingest.documents.pages import PDF, draw_page
+        from backstory.ingest.limited_calls import find_limits
 
         row = self._read_corpus().find(document)
         uri, pages = row["uri"], len(row["page_starts"] or ())
@@ -237,8 +237,7 @@ class DocumentReader:
             raise InputError(what, code="unknown_page")
         settings = self.workspace.settings.documents
         file = next((each for each in self.workspace.list_documents().files if each.uri == uri), None)
-        limits = ReadingLimits(settings.read_seconds, settings.read_megabytes)
-        content = b"" if file is None else file.read(most_bytes=limits.most_bytes)
+        content = b"" if file is None else file.read(most_bytes=find_limits(settings).most_bytes)
         if hashlib.sha256(content).hexdigest() != row["content_hash"]:
             what = f"{uri} has changed since it was indexed, so its pages may be others; index again"
             raise InputError(what, code="changed_document")

@@ -15,7 +15,8 @@ from backstory.base.errors import InputError
 from backstory.base.files.atomic import exclusive_temporary, flush, publish, temporary_path
 from backstory.base.ids import document_id_of
 from backstory.ingest.documents.files import make_rules
-from backstory.ingest.documents.reader import find_limits, find_reader, list_titles
+from backstory.ingest.documents.reader import find_reader, list_titles
+from backstory.ingest.limited_calls import find_limits
 from backstory.ingest.zips import is_archive
 from backstory.interfaces.service.file_names import check_file_name, fold_file_name
 from backstory.pipeline.workspace import Workspace
