@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from types import MappingProxyType
 from typing import Final
 
@@ -21,6 +22,18 @@ def name_some(names: Sequence[str], most: int, *, separator: str = ", ") -> str:
     if len(names) <= most:
         return named
     return f"{named}{separator if ';' in separator else ' '}{count_rest(len(names), most)}"
+
+
+def name_all(names: Sequence[str]) -> str:
+    """Name all of several things: ``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def name_runs(numbers: Iterable[int], to: str) -> list[str]:
+    """Name the runs of numbers, in order: ``3``, ``5-7``."""
+    grouped = groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])
+    runs = [[str(number) for _, number in run] for _, run in grouped]
+    return [to.join(dict.fromkeys([run[0], run[-1]])) for run in runs]
 
 
 def count_rest(total: int, shown: int, listed_by: str = "") -> str:

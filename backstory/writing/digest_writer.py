@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from backstory.base.local_times import choose_clock, name_zone
-from backstory.base.wording import inflect
+from backstory.base.wording import inflect, name_all
 from backstory.text.prompts.entries import cut_line
 from backstory.text.prompts.escaping import escape_line
 from backstory.text.small_talk import find_small_talk
@@ -246,9 +246,7 @@ class _Digest:
     def _write_head(self) -> str:
         window = self._window
         authors = list(dict.fromkeys(one.author for one in window.messages if one.author))
-        by = (
-            f" by {_enumerate([_escape(self._name_people(author)) for author in authors])}" if authors else ""
-        )
+        by = f" by {name_all([_escape(self._name_people(author)) for author in authors])}" if authors else ""
         start, end = window.started_at, window.ended_at
         clock = choose_clock(start, end)
         until = f"{end:{clock}}" if start.date() == end.date() else f"{_write_day(end)} {end:{clock}}"
@@ -378,10 +376,6 @@ def _deactivate(found: re.Match[str]) -> str:
     """Put a backslash before a character, unless there is one already that counts."""
     backslashes, character = found.groups()
     return f"{backslashes}{character}" if len(backslashes) % 2 else f"{backslashes}\\{character}"
-
-
-def _enumerate(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _name_period(period: Period) -> str:

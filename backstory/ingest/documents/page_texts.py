@@ -7,10 +7,10 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import accumulate
 from typing import Final
 
-from backstory.base.wording import inflect
+from backstory.base.wording import name_all, name_runs
 from backstory.ingest.documents.dates import NO_CHANGE, LastChange
 
 PAGE_BREAK: Final = "\n\n"
@@ -61,14 +61,8 @@ def find_starts(pages: Sequence[str], separator: str = PAGE_BREAK) -> tuple[int,
 
 def list_pages(numbers: Iterable[int]) -> str:
     """Name pages as a subject: ``page 3``, ``pages 3 and 5-7``."""
-    ordered = sorted(numbers)
-    runs = [
-        [number for _, number in run]
-        for _, run in groupby(enumerate(ordered), lambda pair: pair[1] - pair[0])
-    ]
-    names = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
-    listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-    return f"{inflect(len(ordered), 'page')} {listed}"
+    listed = name_all(name_runs(numbers, "-"))
+    return f"{'page' if listed.isdigit() else 'pages'} {listed}"
 
 
 def clean_page(text: str) -> str:

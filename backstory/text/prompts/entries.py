@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from backstory.base.wording import name_all, name_runs
 from backstory.settings.models import ContextSettings
 from backstory.text.chunking.tokens import estimate_tokens
 from backstory.text.prompts.escaping import escape_block, escape_line
@@ -147,16 +148,9 @@ def name_pages(record: Mapping[str, Any]) -> str:
 
 def name_messages(places: Iterable[int]) -> str:
     """Name messages by their places in a window, such as ``messages 3 to 9 and 12``; at most four runs of them."""
-    runs: list[tuple[int, int]] = []
-    for place in sorted(places):
-        if runs and runs[-1][1] == place - 1:
-            runs[-1] = (runs[-1][0], place)
-        else:
-            runs.append((place, place))
-    names = [str(first) if first == last else f"{first} to {last}" for first, last in runs[:_MOST_RUNS]]
-    if len(runs) > _MOST_RUNS:
-        names.append("others")
-    listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    names = name_runs(places, " to ")
+    names[_MOST_RUNS:] = ["others"] if len(names) > _MOST_RUNS else []
+    listed = name_all(names)
     return f"{'message' if listed.isdigit() else 'messages'} {listed}"
 
 
