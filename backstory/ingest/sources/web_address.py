@@ -9,8 +9,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents.formats.html import HtmlHead, decode_html
-from backstory.ingest.documents.formats.texts import decode_text
+from backstory.ingest.documents.formats.html import HTML, HtmlHead, decode_html
+from backstory.ingest.documents.formats.texts import MARKDOWN, decode_text
 from backstory.ingest.documents.front_matter import split_front_matter
 from backstory.ingest.documents.written import SOURCE_MARK, locate
 from backstory.ingest.sources.listing import list_sources, make_locator
@@ -18,8 +18,6 @@ from backstory.ingest.sources.remotes import read_state
 from backstory.settings.paths import WorkspacePaths
 
 _FIELDS: Final = ("url", "canonical_url", "canonical", "canonicalURL")
-_MARKDOWN: Final = (".md", ".markdown")
-_HTML: Final = (".html", ".htm", ".xhtml")
 _DRIVE: Final = "https://drive.google.com/open?id="
 
 
@@ -74,11 +72,11 @@ class DocumentLinks:
 
 def _read_stated(path: Path) -> str | None:
     suffix = path.suffix.lower()
-    if suffix not in (*_MARKDOWN, *_HTML):
+    if suffix not in MARKDOWN.suffixes | HTML.suffixes:
         return None
     try:
         content = path.read_bytes()
-        if suffix in _MARKDOWN:
+        if suffix in MARKDOWN.suffixes:
             front, _ = split_front_matter(decode_text(content))
             values = [front.text(name) for name in _FIELDS]
         else:
