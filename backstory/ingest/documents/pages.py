@@ -91,17 +91,17 @@ def read_pages(format_name: str, content: bytes) -> PagedFile:
     return PagedFile(texts=("",), pictures=(1,))
 
 
-def _read_typed(format_name: str, content: bytes, _: str) -> ParsedDocument:
+def _read_unrecognised(format_name: str, content: bytes, _: str) -> ParsedDocument:
     paged = read_pages(format_name, content)
     return compose_document(paged, Recognition(failures=dict.fromkeys(paged.pictures, INSTALL)), "needs_ocr")
 
 
-PDF: Final = DocumentFormat("pdf", "PDF", frozenset({".pdf"}), partial(_read_typed, "pdf"), None)
+PDF: Final = DocumentFormat("pdf", "PDF", frozenset({".pdf"}), partial(_read_unrecognised, "pdf"), None)
 IMAGE: Final = DocumentFormat(
     "image",
     "image (PNG, JPEG, TIFF, WebP)",
     frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"}),
-    partial(_read_typed, "image"),
+    partial(_read_unrecognised, "image"),
     None,
 )
 """Scans and photographs of text; a picture without text, such as a photograph beside a post, is no document."""

@@ -62,7 +62,7 @@ def read_pdf(content: bytes) -> PagedFile:
     pictures: list[int] = []
     damaged: set[int] = set()
     with closing(_open(content)) as pdf:
-        again = _Again(pdf)
+        second = _SecondReader(pdf)
         for number in range(1, len(pdf) + 1):
             text, is_picture = "", False
             try:
@@ -70,18 +70,18 @@ def read_pdf(content: bytes) -> PagedFile:
             except pypdfium2.PdfiumError:
                 damaged.add(number)
             pictures += [number] if is_picture else []
-            texts.append(again.turn(number, text) if _RIGHT_TO_LEFT.search(text) else text)
+            texts.append(second.turn(number, text) if _RIGHT_TO_LEFT.search(text) else text)
         # The number of pages is only claimed: those that follow the last one in the file take no place in the text.
         while len(texts) in damaged:
             texts.pop()
         problems = {
             "cannot be read: the file is damaged; write or export it again": damaged,
-            "may hold letters in a wrong order; export the file again": again.unsure,
+            "may hold letters in a wrong order; export the file again": second.unsure,
         }
         notes = [f"{list_pages(numbers)} {problem}" for problem, numbers in problems.items() if numbers]
         if pdf.get_formtype() != raw.FORMTYPE_NONE:
             try:
-                for place, line in again.list_filled():
+                for place, line in second.list_filled():
                     texts[place] = f"{texts[place]}\n{line}".strip()
             except _PYPDF_ERRORS:
                 notes.append("what is filled into its form cannot be read; print it as PDF")
@@ -95,8 +95,8 @@ def read_pdf(content: bytes) -> PagedFile:
         )
 
 
-class _Again:
-    """Reads by pypdf, from a copy, what PDFium reads wrong or at length."""
+class _SecondReader:
+    """Reads by pypdf, from a copy, what PDFium reads wrong, or only with much more code."""
 
     def __init__(self, pdf: pypdfium2.PdfDocument) -> None:
         self._pdf = pdf
