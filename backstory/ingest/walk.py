@@ -98,8 +98,8 @@ class Listing:
 class Folder:
     """Lists a folder and its subfolders once, except linked and hidden ones.
 
-    Each file is an entry of its own, or is covered by a skipped folder above it. What is left out, and what is read as
-    one, a subclass knows.
+    Each file is an entry of its own, or is covered by a skipped folder above it. A subclass knows what is left out, and
+    which folders are read as one file.
     """
 
     def __init__(self, folder: Path) -> None:

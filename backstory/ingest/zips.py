@@ -35,7 +35,7 @@ DAMAGED: Final = (
 )  # fmt: skip
 """Errors that the standard library raises for archives that are damaged, or packed in an unknown way."""
 _BYTES_OF_MEMBER: Final = 400
-"""What the listing of an archive has for each member at most, where names are no attack."""
+"""Most bytes that the listing of an archive needs for each member, unless its names are an attack."""
 _END: Final = struct.Struct("<4s8xII2x")
 _END_MARK: Final = b"PK\x05\x06"
 _MOST_COMMENT: Final = 1 << 16

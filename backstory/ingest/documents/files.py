@@ -197,8 +197,7 @@ _SIGNS: Final = (
     ("a key of Azure storage", b"AccountKey=", rb"AccountKey=[A-Za-z0-9+/]{86}=="),
     ("a password of Telegram bots", b":AA", rb"(?<!\d)\d{8,10}:AA[\w-]{33}(?![\w-])"),
 )
-"""What gives a secret away: what it is, bytes that every one holds, by which other files are passed quickly, and its
-form."""
+"""What gives a secret away: its name, bytes that each one holds (a fast first test), and its form."""
 
 
 def explain_secret(content: bytes) -> str | None:
@@ -246,7 +245,7 @@ class FileHashes:
         return None if entry is None or entry.inputs != _describe_state(path)[0] else entry.content
 
     def use(self, file: ListedFile, content: str) -> None:
-        """Take what was read of a file for its content, whatever it held before or holds by now."""
+        """Set the hash of a file to that of what was read of it, whatever it held before or holds by now."""
         self._used[escape(file.path)] = content
 
     def hash(self, file: ListedFile) -> str:

@@ -112,7 +112,7 @@ class Fields:
     def list_tags(self) -> tuple[str, ...]:
         """List the tags, each once: a list, or a text with commas, else with spaces between them.
 
-        They have not the ``#`` of Obsidian; a nested tag such as ``house/garden`` is one tag.
+        The ``#`` of Obsidian is left out; a nested tag such as ``house/garden`` is one tag.
         """
         name = "tags" if self._list("tags") else "tag"
         tags = self._list(name)

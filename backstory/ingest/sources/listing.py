@@ -95,7 +95,7 @@ def make_locator(workspace: WorkspacePaths) -> Callable[[str], Path]:
 
 
 def require_apart(workspace: WorkspacePaths, root: Path) -> None:
-    """Raise ``InputError`` if a path is the folder of documents, or lies where chats or what runs write lie."""
+    """Raise ``InputError`` if a path is the folder of documents, or lies among the chats or what runs write."""
     place = root.resolve()
     if place == workspace.documents_dir.resolve():
         raise InputError(f"{root} is the folder of documents, which every run reads", code="read_already")

@@ -264,7 +264,7 @@ class AddressRemote:
                     f"this tenant has no credentials for {kind}:// addresses; store them by "
                     f"`backstory serve key set TENANT {BUCKET_VARIABLE}`"
                 )
-            # Not kept by fsspec for whoever names the same place with other credentials.
+            # Else fsspec reuses the connection for whoever names the same place with other credentials.
             options[kind] = {**self._credentials[kind], "skip_instance_cache": True}
         return options
 
@@ -368,7 +368,7 @@ def naming_failures(what: str = "") -> Iterator[None]:
 
 def describe_failure(error: Exception) -> str:
     """Return why something could not be fetched, without addresses, which may hold keys."""
-    # fsspec tells of every refusal in the web as of a file that does not exist, and names the cause beside it.
+    # fsspec reports every refusal in the web as a file that does not exist, caused by the actual error.
     for one in (error.__cause__, error):
         status = getattr(one, "status", None) or getattr(one, "code", None)
         if isinstance(status, int):

@@ -4,8 +4,8 @@ What splits takes a range of a text and returns the ranges of its units in order
 omitted.
 
 A full stop may end an abbreviation, an initial, an ordinal or an item's number, and no sentence. A chunk is cut before
-its language is known, and a chat mixes languages, so the abbreviations of all languages count together. Where the same
-letters are a word of another language, the list that says less about them is theirs.
+its language is known, and a chat mixes languages, so the abbreviations of all languages count together. One that is
+also a word of another language is in the list that claims less.
 """
 
 from __future__ import annotations

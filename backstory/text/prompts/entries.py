@@ -157,7 +157,7 @@ def name_messages(places: Iterable[int]) -> str:
 def format_context(rows: Sequence[Row], settings: ContextSettings, form: ContextFormat = "markdown") -> str:
     """Write the context of one window, given its rows of table ``contexts`` by rank; empty without rows.
 
-    ``markdown`` is the block of earlier versions, and ``cited`` is Markdown with numbers to cite and quoted passages.
+    ``markdown`` is that of :func:`format_markdown`, and ``cited`` is Markdown with numbers to cite and quoted passages.
     ``json`` is an object with a list of documents, and ``blocks`` one with the ``search_result`` blocks that the
     interface of Anthropic takes, and a ``table``, which says what each of them quotes. No format but ``markdown`` is
     longer than the budget: where even the shortest passages do not fit, rows are left out from the end, and the text

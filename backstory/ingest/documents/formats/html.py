@@ -159,7 +159,7 @@ _EXPONENT: Final = re.compile(r"[\w+−-]*[\d+−-][\w+−-]*|[ijkmpqxyz]")
 _SECTION: Final = re.compile(
     r"<(/?)(article|aside|main|nav|section|blockquote|figure|footer)\b", re.IGNORECASE
 )
-"""A part of a page, of which a footer may be one; a footer in none of them is that of the site (HTML-AAM)."""
+"""A part of a page. A footer inside one belongs to it; any other is that of the site (HTML-AAM)."""
 _SELF_CLOSED: Final = re.compile(
     r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)([A-Za-z][\w:.-]*)"
     r"((?:\s[^<>]*)?)/>",
@@ -169,7 +169,7 @@ _DEEP: Final = "depth_limit_exceeded"
 _XHTML: Final = re.compile(r"\s*<\?xml\b|.{0,2000}<html[^>]*\sxmlns\s*=", re.IGNORECASE | re.DOTALL)
 _NESTED: Final = "parts nested deeper than 1,024 tags were not read; save the page again with a browser"
 _BROKEN: Final = (
-    "a broken declaration (`<![`) hides title, date and keywords after it; save the page by a browser"
+    "a broken declaration (`<![`) hides title, date and keywords after it; save the page with a browser"
 )
 
 
