@@ -27,7 +27,7 @@ CHANGED: Final = "changed_file"
 MOST_MEMBERS: Final = 10_000
 MOST_BYTES: Final = 1 << 30
 """Limits of an archive of documents: the number of its members, and the size of all of them, unpacked."""
-MOST_RATIO: Final = 200
+_MOST_RATIO: Final = 200
 """How many times its packed size a member of more than 1 MiB may have; tables of equal rows reach 100."""
 DAMAGED: Final = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, NotImplementedError, ValueError,
@@ -118,8 +118,8 @@ def _find_problem(name: str, info: zipfile.ZipInfo) -> str | None:
         return "this is a link, and Backstory follows no links in archives; pack the file itself"
     if info.flag_bits & _ENCRYPTED:
         return _PROTECTED
-    if info.file_size > 1 << 20 and info.file_size > MOST_RATIO * info.compress_size:
-        return f"this would grow to more than {MOST_RATIO} times its packed size; unpack it if you trust it"
+    if info.file_size > 1 << 20 and info.file_size > _MOST_RATIO * info.compress_size:
+        return f"this would grow to more than {_MOST_RATIO} times its packed size; unpack it if you trust it"
     return None
 
 

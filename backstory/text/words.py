@@ -25,7 +25,7 @@ NO_LANGUAGE: Final = "none"
 """Name of the stemmer that leaves words as they are."""
 _STOP_WORDS_FILE: Final = Path(__file__).with_name("stop_words.json")
 
-EACH_BY_ITS_OWN: Final = "auto"
+_EACH_BY_ITS_OWN: Final = "auto"
 """Value of ``index.language`` by which each document is stemmed by its own language."""
 _STEMMERS: Final[Mapping[str, str]] = {
     "ar": "arabic", "bs": "serbian", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek",
@@ -220,6 +220,6 @@ def find_main_stemmer(languages: Iterable[str | None], counted: Iterable[bool]) 
 
 def choose_stemmers(languages: Sequence[str | None], setting: str, main: str) -> list[str]:
     """Choose the stemmer of each document by ``index.language``: one for all, or by ``auto`` its own."""
-    if setting != EACH_BY_ITS_OWN:
+    if setting != _EACH_BY_ITS_OWN:
         return [setting] * len(languages)
     return [find_stemmer(language) if language else main for language in languages]

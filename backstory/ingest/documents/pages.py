@@ -48,7 +48,7 @@ _SCREEN_DPI, _SCREEN_PIXELS = 110, 4_000_000
 """Resolution for a screen, and a page of A2 at it; larger ones are drawn at a lower resolution."""
 _RECOGNISED_PIXELS: Final = 40_000_000
 """A page of A2 at the resolution of recognition."""
-DPI: Final = 300
+_DPI: Final = 300
 """Resolution at which Tesseract reads best, and at which pages are drawn for it."""
 INSTALL: Final = (
     "install Tesseract to have their text recognised: `apt install tesseract-ocr` (Debian, Ubuntu) or "
@@ -113,7 +113,7 @@ def read_paged(format_name: str, content: bytes, settings: DocumentSettings) -> 
     paged = call_limited(read_pages, format_name, content, limits=limits)
     if not paged.pictures:
         return compose_document(paged, Recognition())
-    tesseract = choose_tesseract(settings)
+    tesseract = _choose_tesseract(settings)
     if isinstance(tesseract, str):
         failures = dict.fromkeys(paged.pictures, tesseract)
         return compose_document(paged, Recognition(failures=failures), "needs_ocr")
@@ -142,8 +142,8 @@ def recognise(
         try:
             image = content
             if format_name == PDF.name:
-                image = draw_picture(content, page, DPI, _RECOGNISED_PIXELS, True)
-            found.pages[page] = recognise_pages(image, program, languages, limits)
+                image = draw_picture(content, page, _DPI, _RECOGNISED_PIXELS, True)
+            found.pages[page] = _recognise_pages(image, program, languages, limits)
         except ReadError as error:
             found.failures[page] = str(error)
             if error.code == "too_slow":  # others may, too, each for a minute
@@ -231,7 +231,7 @@ def _examine(program: str, _changed: int) -> Tesseract | None:
     return Tesseract(program, " ".join(version), tuple(sorted(languages)))
 
 
-def choose_tesseract(settings: DocumentSettings) -> Tesseract | str:
+def _choose_tesseract(settings: DocumentSettings) -> Tesseract | str:
     """Return what recognises text in images, or why none is recognised, and what to do."""
     if settings.ocr == "off":
         return "set `documents: {ocr: auto}` to have their text recognised"
@@ -251,14 +251,14 @@ def choose_tesseract(settings: DocumentSettings) -> Tesseract | str:
 
 def name_recognition(settings: DocumentSettings) -> str:
     """Return an id of what recognises text: the program, its languages, and the limits, which may stop it."""
-    tesseract = choose_tesseract(settings)
+    tesseract = _choose_tesseract(settings)
     if isinstance(tesseract, str):
         return ""
     limits = f"{settings.read_seconds} {settings.read_megabytes}"
     return " ".join([tesseract.version, limits, *settings.ocr_languages, *tesseract.languages])
 
 
-def recognise_pages(
+def _recognise_pages(
     image: bytes, program: str, languages: str, limits: ReadingLimits
 ) -> list[RecognisedPage]:
     """Recognise the text in an image file, in the process with limits, with which Tesseract ends.
@@ -266,7 +266,7 @@ def recognise_pages(
     On Linux it has limits of its own.
     """
     # The program is that of the PATH, and no argument is of the file.
-    command = [program, "stdin", "stdout", "-l", languages, "--dpi", str(DPI), "tsv"]
+    command = [program, "stdin", "stdout", "-l", languages, "--dpi", str(_DPI), "tsv"]
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing) as process:  # noqa: S603
         if sys.platform == "linux":  # it waits for the image, so that the limits come in time

@@ -49,7 +49,7 @@ class DocumentLinks:
         if copy is None:
             return None
         address = copy.key if source.settings.drive is None else f"{_DRIVE}{copy.key}"
-        return address if is_web_address(address) else None
+        return address if _is_web_address(address) else None
 
     def link(self, uri: str) -> str:
         """Find where a link of a post to a document leads.
@@ -83,10 +83,10 @@ def _read_stated(path: Path) -> str | None:
             values = [*HtmlHead(decode_html(content)).values("canonical", "og:url")]
     except (OSError, ReadError):
         return None  # the table documents holds an earlier revision, and says why the file cannot be read
-    return next((value for value in values if value and is_web_address(value)), None)
+    return next((value for value in values if value and _is_web_address(value)), None)
 
 
-def is_web_address(value: str) -> bool:
+def _is_web_address(value: str) -> bool:
     """Return whether a text is an address of the web; front matter of Hugo, for example, states a path as ``url``."""
     try:
         parts = urlsplit(value)

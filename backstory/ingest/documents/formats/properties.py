@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 from backstory.ingest.documents.dates import NO_CHANGE, find_last_change, parse_date
 from backstory.ingest.documents.parsed_document import ParsedDocument
 
-FIRST_PDF_YEAR: Final = 1993
+_FIRST_PDF_YEAR: Final = 1993
 """PDF is not older; an earlier year comes from a clock that was never set."""
 _DEFAULT_YEARS: Final = 1981
 """Programs that set no date write 1970 or 1980, where their clocks begin."""
@@ -52,7 +52,7 @@ def read_pdf_date(stated: str) -> datetime | None:
     year, month, day, hour, minute, second, zone = found.groups("")
     time = f"{hour or '00'}:{minute or '00'}:{min(second or '00', '59')}"
     moment = _read_date(f"{year}-{month}-{day} {time} {zone.replace(chr(39), '')}")
-    return moment if moment and FIRST_PDF_YEAR <= moment.year < MAXYEAR else None
+    return moment if moment and _FIRST_PDF_YEAR <= moment.year < MAXYEAR else None
 
 
 def read_properties(root: Element) -> ParsedDocument:

@@ -81,7 +81,7 @@ def read_markdown(content: bytes, _: str) -> ParsedDocument:
     document = _compose(fields, body, "there is no text after the front matter")
     # A post of an earlier version did not say whose it is.
     conversation = fields.text("conversation") or ("" if fields.text("window") else None)
-    tags = tuple(dict.fromkeys((*document.tags, *find_inline_tags(body))))
+    tags = tuple(dict.fromkeys((*document.tags, *_find_inline_tags(body))))
     return replace(document, tags=tags, conversation=conversation)
 
 
@@ -106,7 +106,7 @@ def _compose(fields: Fields, text: str, problem: str) -> ParsedDocument:
         raise ReadError(str(error), code=UNREADABLE_DRAFT if is_draft else error.code) from error
 
 
-def find_inline_tags(text: str) -> tuple[str, ...]:
+def _find_inline_tags(text: str) -> tuple[str, ...]:
     """Find the tags in the running text of Markdown, without ``#``, each once; code, links and HTML are skipped."""
     if _TAG.search(text) is None:
         return ()
@@ -122,7 +122,7 @@ def find_inline_tags(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, tags)))
 
 
-def convert_plain_text(text: str) -> Marked:
+def _convert_plain_text(text: str) -> Marked:
     """Find the title of a plain text: a short first line that is no sentence, before a blank line and more text."""
     match = _TITLE_LINE.match(text)
     is_title = match and any(map(str.isalpha, match[1])) and not match[1].endswith(_ENDS)
@@ -156,7 +156,7 @@ _HEADING: Final = re.compile(r"^( {0,3})(#{1,6})(?=\s|$)")
 _TICKS: Final = re.compile(r"`{3,}")
 
 
-def write_heading(level: int, title: str) -> str:
+def _write_heading(level: int, title: str) -> str:
     """Write a heading as a line of Markdown, which has six levels."""
     return f"{'#' * min(level, 6)} {title}"
 
@@ -166,7 +166,7 @@ def keep_line(line: str) -> str:
     return _HEADING.sub(r"\1\\\2", line)
 
 
-def fence_code(code: str, language: str = "") -> str:
+def _fence_code(code: str, language: str = "") -> str:
     """Write a block of fenced code, with a fence that none of its lines can end."""
     fence = "`" * (1 + max(map(len, _TICKS.findall(code)), default=2))
     return f"{fence}{language}\n{code}\n{fence}"
@@ -201,7 +201,7 @@ class Markup:
                 fields += _read_field(found["name"], found["value"] or "")
             elif found := self.heading.match(text, at):
                 level = _find_level(found, styles)
-                out += ["", write_heading(level, found["title"]), ""]
+                out += ["", _write_heading(level, found["title"]), ""]
                 is_header = is_header and level == 1
             elif found := self.code.match(text, at):
                 out += _write_code(found)
@@ -234,7 +234,7 @@ def _write_code(found: re.Match[str]) -> Iterator[str]:
     code = dedent(found["code"].expandtabs()) if "indent" in named else found["code"]
     if shown := named.get("shown"):
         yield keep_line(f"{named.get('indent', '')}{shown}")
-    yield from ("", fence_code(code.strip("\n"), found["language"] or ""), "")
+    yield from ("", _fence_code(code.strip("\n"), found["language"] or ""), "")
 
 
 def _join_blocks(blocks: Iterable[str]) -> str:
@@ -284,7 +284,7 @@ _REVISION: Final = re.compile(
 """Title, author, and below them the version: ``v2.0, 2026-02-10: remark``."""
 
 
-def convert_asciidoc(text: str) -> Marked:
+def _convert_asciidoc(text: str) -> Marked:
     """Convert AsciiDoc; its fields are the attributes of its header (``:revdate: 2024-05-01``)."""
     return _ASCIIDOC.convert(_REVISION.sub(r"\1:revdate: \2", text, count=1))
 
@@ -354,11 +354,11 @@ def _read_by(
 MARKDOWN: Final = DocumentFormat(
     "markdown", "Markdown", frozenset({".md", ".markdown"}), read_markdown, gives_markdown=True
 )
-PLAIN_TEXT: Final = _read_by(convert_plain_text, "text", "text", ".txt", ".text", gives_markdown=False)
+PLAIN_TEXT: Final = _read_by(_convert_plain_text, "text", "text", ".txt", ".text", gives_markdown=False)
 """Plain text, in which most messengers export chats, too."""
 RESTRUCTURED_TEXT: Final = _read_by(
     _RESTRUCTURED_TEXT.convert, "restructuredtext", "reStructuredText", ".rst"
 )
-ASCIIDOC: Final = _read_by(convert_asciidoc, "asciidoc", "AsciiDoc", ".adoc", ".asciidoc")
+ASCIIDOC: Final = _read_by(_convert_asciidoc, "asciidoc", "AsciiDoc", ".adoc", ".asciidoc")
 ORG_MODE: Final = _read_by(_ORG.convert, "org", "Org mode", ".org")
 CODE: Final = DocumentFormat("code", "source code", frozenset([*_LANGUAGE_OF, ".css"]), read_code)

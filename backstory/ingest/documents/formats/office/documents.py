@@ -154,7 +154,7 @@ def read_opendocument(kind: str, content: bytes, _: str) -> ParsedDocument:
     if body is None:
         raise damaged(f"it holds no {kind}")
     if kind == "text":
-        text, unread = convert_html(write_blocks(body).replace("</pre><pre>", "\n"))
+        text, unread = convert_html(_write_blocks(body).replace("</pre><pre>", "\n"))
         return compose_document(package, [text], notes=[unread])
     return compose_document(package, [_write_slide(page) for page in body.iter("page")], "page")
 
@@ -162,7 +162,7 @@ def read_opendocument(kind: str, content: bytes, _: str) -> ParsedDocument:
 def _write_slide(page: Element) -> str:
     title, blocks, notes = "", "", ""
     for frame in page:
-        written = write_blocks(frame)
+        written = _write_blocks(frame)
         if frame.tag == "notes":
             notes = written and f"<p>Notes:</p>{written}"
         elif read_attribute(frame, "class") == "title":
@@ -172,7 +172,7 @@ def _write_slide(page: Element) -> str:
     return convert_html(f"<h1>{title}</h1>{blocks}{notes}")[0]
 
 
-def write_blocks(parent: Element) -> str:
+def _write_blocks(parent: Element) -> str:
     """Write the paragraphs, headings, lists and tables of an element as HTML, in order."""
     blocks: list[str] = []
     for element in parent:
@@ -184,11 +184,11 @@ def write_blocks(parent: Element) -> str:
                 tag = "pre"
             blocks.append(f"<{tag}>{_write_line(element)}</{tag}>")
             # What is beside its text stands below it.
-            blocks += [write_blocks(box) for box in element.iter("text-box")]
+            blocks += [_write_blocks(box) for box in element.iter("text-box")]
             notes = (" ".join(map(_write_line, note)) for note in element.iter("note-body"))
             blocks += [f"<p>Note: {note}</p>" for note in notes]
         elif element.tag not in _UNSEEN:
-            tag, inner = _TAGS.get(element.tag, "div"), write_blocks(element)
+            tag, inner = _TAGS.get(element.tag, "div"), _write_blocks(element)
             blocks.append(f"<{tag}>{inner}</{tag}>" * _read_number(element, "number-columns-repeated"))
     return "".join(blocks)
 

@@ -66,7 +66,7 @@ class Package:
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, content in self.parts.items():
-                refuse_definitions(content, name)
+                _refuse_definitions(content, name)
                 archive.writestr(zipfile.ZipInfo(name), content)
         file.seek(0)
         return file
@@ -128,7 +128,7 @@ def damaged(problem: str) -> ReadError:
 
 def parse_xml(content: bytes, name: str) -> Element:
     """Parse the content of a part."""
-    refuse_definitions(content, name)
+    _refuse_definitions(content, name)
     parser = XMLParser()  # noqa: S314 - what makes it unsafe was refused
     try:
         parser.feed(content)
@@ -137,7 +137,7 @@ def parse_xml(content: bytes, name: str) -> Element:
         raise damaged(f"its part {name} is not XML") from error
 
 
-def refuse_definitions(content: bytes, name: str) -> None:
+def _refuse_definitions(content: bytes, name: str) -> None:
     """Raise ``ReadError`` if XML has a document type definition: office documents have none, attacks do."""
     if any(mark in content for mark in _DEFINITIONS):
         raise ReadError(
