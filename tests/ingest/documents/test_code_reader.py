@@ -28,7 +28,6 @@ def test_without_the_extra_code_is_cut_as_text_and_read_again_when_it_is_there(
     )
     code._load_grammar.cache_clear()
     document = READER.read(b"package a\n", "a.go")
-    assert document is not None
     assert document.chunker == "sentence"
     assert "tree_sitter_go, which is not installed; run `pip install 'backstory[code]'`" in (
         document.unread or ""

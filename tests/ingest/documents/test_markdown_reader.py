@@ -19,9 +19,7 @@ READER = MARKDOWN
 
 
 def read(text: str) -> ParsedDocument:
-    document = READER.read(text.encode(), "a/post.md")
-    assert document is not None
-    return document
+    return READER.read(text.encode(), "a/post.md")
 
 
 PRECEDENCE = (
@@ -101,8 +99,6 @@ def test_any_file_is_read_or_refused(text: str) -> None:
 
 def read_or_refuse(content: bytes) -> ParsedDocument | ReadError:
     try:
-        document = READER.read(content, "post.md")
+        return READER.read(content, "post.md")
     except ReadError as error:
         return error
-    assert document is not None
-    return document

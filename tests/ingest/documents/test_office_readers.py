@@ -32,7 +32,6 @@ def read(uri: str, parts: dict[str, str | bytes]) -> ParsedDocument:
     content = make_zip(parts)
     assert reader.find_encoding is None
     document = reader.read(content, uri)
-    assert document is not None
     assert document == reader.read(content, uri)
     return document
 

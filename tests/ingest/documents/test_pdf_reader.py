@@ -20,9 +20,7 @@ WITHOUT_OCR = DocumentSettings(ocr="off")
 
 
 def read(content: bytes) -> ParsedDocument:
-    document = read_document(READER, content, "a.pdf", WITHOUT_OCR)
-    assert document is not None
-    return document
+    return read_document(READER, content, "a.pdf", WITHOUT_OCR)
 
 
 def list_pages(document: ParsedDocument) -> list[str]:

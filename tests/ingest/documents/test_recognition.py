@@ -152,7 +152,6 @@ def test_whatever_ends_tesseract_costs_one_page(
     settings = DocumentSettings(read_seconds=1)
     mixed = make_scan([write_lines("Typed"), None], "A")
     document = read_document(PDF, mixed, "mixed.pdf", settings)
-    assert document is not None
     assert (document.text, document.confidences) == ("Typed\n\n", ())
     assert re.match(f"page 2 holds only images; .*{reason}", document.unread or "")
     read = read_documents(write({"mixed.pdf": mixed, "photo.png": make_png("A")}), settings)
