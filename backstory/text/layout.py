@@ -9,7 +9,7 @@ from itertools import chain, groupby, pairwise
 from typing import Final, Literal
 
 from backstory.text.chunking.outline import outline_markdown
-from backstory.text.chunking.units import Range, join_wrapped, split_sentences
+from backstory.text.chunking.units import ROW, Range, join_wrapped, split_sentences
 
 MESSAGE_SEPARATOR: Final = "\n\n"
 """Stands between the texts of messages that are one text."""
@@ -172,6 +172,8 @@ def _shape(text: str, start: int, end: int, before: Sequence[Piece]) -> Iterator
         return
     goes_with_item = before and before[-1].form == "item" and "\n" not in text[before[-1].end : start]
     form: Form = "item" if goes_with_item or _ITEM.match(text, start) else "sentence"
+    if ROW.match(text, start):
+        form = "row"
     is_long = end - start > _LONGEST_SENTENCE
     parts = [match.span() for match in _PART.finditer(text, start, end)] if is_long else [(start, end)]
     yield from (Piece(*part, form, goes_on=part[1] < end) for part in parts)

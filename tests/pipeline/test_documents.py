@@ -9,8 +9,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from rich.console import Console
 
 from backstory import run_pipeline
+from backstory.interfaces.cli.windows import print_context
+from backstory.operations.inspection.windows import read_window_context
 from backstory.pipeline.run.plan import is_fresh, record_run
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
@@ -214,3 +217,6 @@ def test_copies_of_a_file_take_one_place_in_a_context_and_are_named_beside_it(wo
     assert {(uri, *also_in) for uri, also_in in shown.select("uri", "also_in").iter_rows()} == {
         ("sourdough.md", "a/sourdough (1).md", "copy of sourdough.md", "z.sourdough.md")
     }
+    console = Console(record=True, width=200)
+    print_context(console, read_window_context(workspace, shown["window_id"][0]))
+    assert "a/sourdough (1).md, copy of sourdough.md and z.sourdough.md" in console.export_text()

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from backstory.base.errors import BackstoryError
-from backstory.base.wording import count
+from backstory.base.wording import count, name_all
 from backstory.interfaces.cli.options import (
     FirstOption,
     JsonOption,
@@ -150,6 +150,8 @@ def print_context(console: Console, context: Mapping[str, Any]) -> None:
             probability = f"(probability {row['probability']:.2f})"
             console.print(plain_line(f"{row['rank']}. {row['slug']} {serves} {parts} {probability}, such as"))
             _print_parts(console, row["asked_by"][:_PARTS_SHOWN])
+            if row["also_in"]:
+                console.print(plain_line(f"   The same text is in {name_all(row['also_in'])}."))
         if context["dropped"]:
             console.print("\nDropped hits", style="bold")
         for cause, number in context["dropped"].items():

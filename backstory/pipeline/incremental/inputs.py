@@ -35,7 +35,7 @@ CODE_VERSIONS: Final[Mapping[str, int]] = {
     "search_index": FORMAT,
     "hits": 2,
     "decisions": 14,
-    "contexts": 12,
+    "contexts": 13,
     "window_contexts": 12,
     "posts": 12,
 }

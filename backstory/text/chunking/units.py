@@ -45,7 +45,7 @@ _SENTENCE_BREAK = re.compile(
 )
 _ENDS_A_SENTENCE = re.compile(r"[.!?…。！？｡:：;|][\"'”’»)\]」』】）*_`]*\Z")
 _BEGINS_A_LINE = re.compile(r"[-+*•>|]|\d{1,9}[.)]\s|#{1,6}\s|`{3}|~{3}")
-_ROW: Final = re.compile(r"[^\n:;|]{1,80}: [^\n;]*; [^\n:;]{1,80}: |[^\n|]*[^\s|] \| [^\s|]")
+ROW: Final = re.compile(r"[^\n:;|]{1,80}: [^\n;]*; [^\n:;]{1,80}: |[^\n|]*[^\s|] \| [^\s|]")
 """Beginning of a row of a table, as CSV and JSON (``name: Ann; city: Riga``) or a sheet (``Ann | Riga``) are read."""
 _WORDS_BEFORE: Final = regex.compile(
     r"(?<![\p{L}\p{M}\p{N}])(?:ad )?(?:[\p{L}\p{M}ªº\-]{1,6}\.[ \u00a0\u202f]?){0,4}[\p{L}\p{M}ªº§№\-]{1,8}\Z"
@@ -122,7 +122,7 @@ def _goes_on(text: str, before: Range, start: int) -> bool:
         and not _ENDS_A_SENTENCE.search(sentence)
         and not sentence.startswith("#")
         and not _BEGINS_A_LINE.match(text, start)
-        and not _ROW.match(text, start)
+        and not ROW.match(text, start)
     )
 
 

@@ -31,7 +31,7 @@ class AnswerSentence:
         text: The sentence on one line.
         heading: The nearest heading above it; empty if there is none besides the title.
         section: Number of its section, which goes from one heading to the next.
-        paragraph: Number of its paragraph; an item of a list belongs to that of the item before it.
+        paragraph: Number of its paragraph; an item of a list belongs to that of the item before it, a row to none.
         place: Position in its section.
         is_item: Whether it is an item or a row.
         own: Its terms.
@@ -133,7 +133,7 @@ def _begins_paragraph(text: str, pieces: Sequence[Piece], place: int) -> bool:
     if place == 0:
         return True
     before, piece = pieces[place - 1], pieces[place]
-    if before.form != piece.form:
+    if before.form != piece.form or piece.form == "row":
         return True
     return piece.form == "sentence" and bool(_BLANK.search(text, before.end, piece.start))
 

@@ -46,6 +46,17 @@ def test_a_quote_stays_in_its_paragraph_and_has_few_sentences() -> None:
     assert len(span.places) == LONGEST
 
 
+def test_a_row_is_quoted_without_the_rows_beside_it() -> None:
+    for rows in (
+        ["bird: Heron; place: river mouth", "bird: Dipper; place: upper weir"],
+        ["Heron | river mouth", "Dipper | upper weir"],
+        ["| Heron | river mouth |", "| Dipper | upper weir |"],
+    ):
+        found = list_sentences([make_passage("\n".join(rows), "p1")], "english")
+        assert [each.text for each in found] == rows
+        assert {len(span.places) for span in choose_spans(found, np.full(2, 2.0))} == {1}
+
+
 def test_a_share_is_of_as_many_sentences_as_are_compared() -> None:
     found = list_box()
     alone, [of_all, *_] = (
