@@ -239,7 +239,7 @@ def _describe_names(workspace: Workspace) -> str:
     found = [_describe_check(workspace, check) for check in CHECKS if check.name == "real_names"]
     return _join_faults([one for one in found if isinstance(one, Fault)]) or (
         "no full name of a member, mention or member's phone number in messages and what other tables hold of them; "
-        "first names alone and names in documents are not looked for (docs/security.md)"
+        "first names alone, names in documents and phone numbers of others are not looked for (docs/security.md)"
     )
 
 
