@@ -40,13 +40,15 @@ def explain_window(
     )
     texts = dict(chunks.select("chunk_id", "text").iter_rows())
     entries = {row["document_id"]: corpus.describe(row) for row in corpus.documents.iter_rows(named=True)}
+    found_in = decisions.select("chunk_id", "document_id").unique().iter_rows()
+    uris = {chunk: entries[document].uri for chunk, document in found_in if document in entries}
     if wanted is not None:
         decisions = decisions.filter(document_id=wanted.document_id)
     order = decisions.sort(
         ["kept", "rank", "probability", "similarity"], descending=[True, False, True, True], nulls_last=True
     )
     groups = order.partition_by("document_id", maintain_order=True)
-    explained = [explain_hits(group, entries.get(group["document_id"][0]), texts) for group in groups]
+    explained = [explain_hits(group, entries.get(group["document_id"][0]), texts, uris) for group in groups]
     if wanted is not None and not explained:
         explained = [_explain_absence(wanted, window, workspace)]
     return Explanation(
@@ -76,18 +78,24 @@ def _record(
 
 
 def explain_hits(
-    hits: pl.DataFrame, entry: DocumentEntry | None, texts: Mapping[str, str]
+    hits: pl.DataFrame, entry: DocumentEntry | None, texts: Mapping[str, str], uris: Mapping[str, str]
 ) -> ExplainedDocument:
-    """Explain a document by its best hit that another chunk of the same document does not stand for."""
+    """Explain a document by its best hit that another chunk of the same document does not stand for.
+
+    ``texts`` are those of the parts of the window, and ``uris`` those of the documents that hold a chunk, by its id.
+    """
     standing = hits.filter(pl.col("cause").ne_missing("duplicate_document"))
     best = (hits if standing.is_empty() else standing).row(0, named=True)
     found_by = dict.fromkeys(hits["query_chunk_id"].to_list())
     shown = [texts[key] for key in found_by if key in texts][:_PARTS]
+    reason = "it is in the context" if best["kept"] else CAUSES[best["cause"]]
+    if best["cause"] == "near_duplicate" and best["because_of"] in uris:
+        reason += f", in {uris[best['because_of']]}"
     return ExplainedDocument(
         **{name: best[name] for name in ("document_id", "kept", "cause", "rank")},
         uri=entry.uri if entry else "",
         title=entry.title if entry else "(no document of the library)",
-        reason="it is in the context" if best["kept"] else CAUSES[best["cause"]],
+        reason=reason,
         similarity=hits["similarity"].max(),
         probability=hits["probability"].max(),
         hits=hits.height,

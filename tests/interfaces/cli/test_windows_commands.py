@@ -125,16 +125,22 @@ def test_explain_says_what_the_library_says(made_workspace: Workspace) -> None:
     assert all(found.uri in shown for found in everything)
 
 
-def test_a_document_that_a_context_lacks_is_explained_by_a_hit_that_no_other_one_stands_for() -> None:
+@pytest.mark.parametrize("cause", ["not_selected", "near_duplicate"])
+def test_a_document_that_a_context_lacks_is_explained_by_a_hit_that_no_other_one_stands_for(
+    cause: str,
+) -> None:
     hits = pl.DataFrame(
         {
             "document_id": ["d", "d"],
             "query_chunk_id": ["q1", "q2"],
             "kept": [False, False],
-            "cause": ["duplicate_document", "not_selected"],
+            "cause": ["duplicate_document", cause],
+            "because_of": ["a", "b"],
             "rank": pl.Series([None, None], dtype=pl.Int64),
             "similarity": [0.6, 0.4],
             "probability": [0.9, 0.7],
         }
     )
-    assert explain_hits(hits, None, {}).cause == "not_selected"
+    explained = explain_hits(hits, None, {}, {"b": "posts/copy.md"})
+    assert explained.cause == cause
+    assert ("posts/copy.md" in explained.reason) is (cause == "near_duplicate")
