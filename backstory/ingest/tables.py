@@ -14,7 +14,7 @@ import polars as pl
 import polars.selectors as cs
 
 from backstory.base.errors import ReadError
-from backstory.ingest.text_lines import decode_lines
+from backstory.text.encoding import decode_lines
 
 PARQUET_MAGIC: Final = b"PAR1"
 TOO_DEEP: Final = "lists and objects are nested too deeply in it"

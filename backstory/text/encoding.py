@@ -1,11 +1,15 @@
-"""Detecting the encoding of a text file from its bytes."""
+"""Decoding text: a whole file in the encoding that its bytes tell, or a stream in which each line may have its own."""
 
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
-from typing import Final
+from typing import IO, Final
 
+import polars as pl
 from charset_normalizer import from_bytes
 
 UTF8: Final = "utf-8"
@@ -46,6 +50,9 @@ _MOST_FOREIGN_IN_LATIN: Final = 0.45
 _SAMPLE_BYTES: Final = 65_536
 _LEAST_SHARE_OF_NULLS: Final = 0.2
 _LINES_OF_CHANCE: Final = 20
+_MOST_LINE_BYTES: Final = 1 << 20
+_LETTER_BYTES: Final = bytes(range(0x80, 0x100))
+_MOST_NULLS: Final = 0.001
 
 
 def find_iso_2022(content: bytes) -> str | None:
@@ -130,3 +137,85 @@ def _share_in_alphabet(sample: bytes, encoding: str) -> float:
     best = max(sum(letter in alphabet for letter in letters) for alphabet in alphabets)
     together = sum(any(letter in alphabet for alphabet in alphabets) for letter in letters)
     return (max(best, _MIXED * together) + marks) / number
+
+
+@dataclass(frozen=True)
+class TextLines:
+    """Lines of a file without line ends, and why some could not be decoded, by line number from 1.
+
+    They are a series, which needs a third of a list's memory. Bytes that are no text in the encoding become U+FFFD.
+    """
+
+    lines: pl.Series
+    undecodable: dict[int, str]
+    encoding: str
+
+
+def decode_lines(content: bytes) -> TextLines:
+    """Split a file at line feeds, with or without a carriage return before them.
+
+    Only line feeds end a line: a message may contain any other character that Unicode counts as a line break. In a file
+    without line feeds, carriage returns do. A line feed at the end of the file does not add an empty line.
+    """
+    content = content if b"\n" in content else content.replace(b"\r", b"\n")
+    if b"\0" not in content[:_SAMPLE_BYTES] and find_iso_2022(content) is None:
+        try:
+            return TextLines(_split(content.removeprefix(codecs.BOM_UTF8)), {}, UTF8)
+        except pl.exceptions.ComputeError:  # another encoding, or UTF-8 with damaged lines
+            pass
+    encoding = find_encoding(content)
+    lines = _split(content.removeprefix(codecs.BOM_UTF8).decode(encoding, "replace").encode())
+    damaged = lines.str.contains("\ufffd", literal=True).arg_true() + 1
+    reason = f"the line is not {encoding}, as others are; save the file as UTF-8"
+    return TextLines(lines, dict.fromkeys(damaged, reason), encoding)
+
+
+def _split(content: bytes) -> pl.Series:
+    """Split UTF-8, else raise ``ComputeError``, without creating a Python object per line."""
+    # Behind a line feed, Polars does not unpack a text that begins as a compressed file does ("x^2").
+    return pl.read_lines(b"\n" + content).to_series().slice(1)
+
+
+def decode_head(content: bytes) -> list[str]:
+    """Decode the first complete lines of a file; the list is empty for a binary file.
+
+    A text may contain a few null bytes; many of them indicate a binary file.
+    """
+    head = content[:_SAMPLE_BYTES]
+    if len(content) >= _SAMPLE_BYTES:  # a line or a character cut in half would look like another encoding
+        head = head[: head.rfind(b"\n") + 1] or head.rstrip(_LETTER_BYTES)
+    decoded = decode_lines(head)
+    is_binary = decoded.encoding == UTF8 and head.count(0) > 1 + _MOST_NULLS * len(head)
+    return [] if is_binary else decoded.lines.to_list()
+
+
+def read_lines(file: IO[bytes]) -> Iterator[tuple[int, str | None]]:
+    """Yield number, from 1, and text of each line, without its end; None for a line that is longer than 1 MiB."""
+    lines = iter(partial(file.readline, _MOST_LINE_BYTES), b"")
+    for number, line in enumerate(lines, start=1):
+        is_cut = len(line) == _MOST_LINE_BYTES and not line.endswith(b"\n")
+        if is_cut:
+            skip_line(file)
+        yield (
+            number,
+            None if is_cut else decode_line(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line),
+        )
+
+
+def skip_line(file: IO[bytes]) -> None:
+    """Go to the end of a line in steps of 1 MiB."""
+    while (part := file.readline(_MOST_LINE_BYTES)) and not part.endswith(b"\n"):
+        pass
+
+
+def decode_line(line: bytes) -> str:
+    """Decode one line, since in the logs of some programs each line has its own encoding.
+
+    It is read as ISO-2022-JP if it has the escape sequences of that, else as UTF-8, else as Windows-1252.
+    """
+    ended = line.removesuffix(b"\n").removesuffix(b"\r")
+    escaped = find_iso_2022(ended)
+    try:
+        return ended.decode(escaped or UTF8, "replace" if escaped else "strict")
+    except UnicodeDecodeError:
+        return ended.decode(_USUAL, "replace")

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.ingest import text_lines
-from backstory.ingest.text_lines import decode_head, decode_lines
-from backstory.text.encoding import describe_encoding, find_encoding
+from backstory.text.encoding import decode_head, decode_lines, describe_encoding, find_encoding
 
 TEXTS = {
     "cp1252": (
@@ -136,11 +134,9 @@ def test_binary_content_is_no_text() -> None:
     assert decode_head(b"\x89PNG\0\0\x01\x02\xff") == []
 
 
-@given(st.text(alphabet="aé明\r\n\u2028"), st.integers(1, 9))
-def test_lines_end_at_line_feeds_alone_wherever_a_block_ends(text: str, block: int) -> None:
+@given(st.text(alphabet="aé明x^\r\n\u2028"))
+def test_lines_end_at_line_feeds_alone(text: str) -> None:
     texts = (text if "\n" in text else text.replace("\r", "\n")).split("\n")
-    ended = [line.removesuffix("\r") for line in texts[:-1]]
-    rest = [line for line in texts[-1:] if line not in ("", "\r")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_lines, "_BLOCK_BYTES", block)
-        assert decode_lines(text.encode()).lines.to_list() == ended + rest
+    lines = [line.removesuffix("\r") for line in texts]
+    assert decode_lines(text.encode()).lines.to_list() == lines[: len(lines) - (lines[-1] == "")]
+    assert decode_lines(("x^" + text).encode()).lines.to_list()[:1] == ["x^" + lines[0]]

@@ -12,7 +12,6 @@ import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.base.ids import digest
-from backstory.ingest.chats.formats.table_values import read_text
 from backstory.ingest.chats.json_stream import BrokenJsonError, Record
 from backstory.ingest.chats.times import KNOWN_YEAR, put_in_utc, without_zone
 from backstory.text.encoding import UTF8
@@ -129,6 +128,24 @@ def read_each(
             yield from read(record)
         except ValueError as error:
             yield Unread(f"{place and f'record {number} of {place}: '}{error}")
+
+
+def read_text(value: object, column: str) -> str | None:
+    """Read an author or a message; numbers are converted to text.
+
+    It raises ``ValueError`` if the value is a list or an object, or not valid Unicode.
+    """
+    if isinstance(value, list | dict):
+        raise ValueError(  # noqa: TRY004 - the value is data of the file
+            f"the column {column} holds a {type(value).__name__}, not text"
+        )
+    text = None if value is None else str(value)
+    if text and not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"the column {column} holds half of a UTF-16 surrogate pair") from error
+    return text
 
 
 _REACTIONS: Final = pl.List(pl.Struct({"emoji": pl.String(), "count": pl.Int64()}))

@@ -21,10 +21,10 @@ from backstory.ingest.chats.json_stream import find_paths
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
 from backstory.ingest.file_kinds import kind_in_chats
 from backstory.ingest.limited_calls import find_limits
-from backstory.ingest.text_lines import decode_head
 from backstory.ingest.walk import Folder, ListedFile, Listing, Rule, explain_hidden, require_size
 from backstory.ingest.zips import MAGIC, open_member, open_zip
 from backstory.settings.inputs import ConversationSettings
+from backstory.text.encoding import decode_head
 
 HEAD_BYTES: Final = 1 << 16
 """Number of bytes at the beginning of a part by which formats are told apart."""

@@ -6,8 +6,8 @@ import pytest
 
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.formats.whatsapp import parse_whatsapp
-from backstory.ingest.text_lines import decode_lines
 from backstory.settings.inputs import ConversationSettings
+from backstory.text.encoding import decode_lines
 from tests.ingest.chats.renderings import OF_LOCALES, Rendering, renderings
 from tests.long_tests import LONG_TESTS
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import InputError, ReadError
-from backstory.ingest.chats.formats.table_values import read_timestamp
+from backstory.ingest.chats.formats.tables import read_timestamp
 from tests.errors import raises
 from tests.ingest.chats.conftest import ReadText
 

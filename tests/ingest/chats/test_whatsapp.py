@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from backstory.ingest.chats.formats.whatsapp import parse_whatsapp
-from backstory.ingest.text_lines import decode_lines
 from backstory.settings.inputs import ConversationSettings
+from backstory.text.encoding import decode_lines
 from tests.ingest.chats.conftest import ReadText
 
 MOMENT = datetime(2024, 1, 15, 21, 5, tzinfo=UTC)

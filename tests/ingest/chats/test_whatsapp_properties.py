@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from backstory.ingest.chats.formats.whatsapp import find_headers, parse_whatsapp
-from backstory.ingest.text_lines import decode_lines
 from backstory.settings.inputs import ConversationSettings
+from backstory.text.encoding import decode_lines
 from tests.ingest.chats.chat_strategies import STYLES, Message, Style, conversations
 from tests.long_tests import some
 

@@ -13,7 +13,7 @@ from typing import IO, Any, Final, TypeAlias
 from backstory.base.errors import InputError
 from backstory.ingest.chats.export import Chat, ChatMessage, Item, name_chat, read_each
 from backstory.ingest.chats.export_files import make_json_format
-from backstory.ingest.chats.formats.table_values import read_timestamp
+from backstory.ingest.chats.formats.tables import read_timestamp
 from backstory.ingest.chats.json_stream import Record, stream_records
 
 _CHATGPT_AUTHORS: Final = {"user": "ChatGPT user", "assistant": "ChatGPT assistant"}

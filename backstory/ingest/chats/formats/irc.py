@@ -13,9 +13,9 @@ from typing import Final
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.export import Chat, ChatMessage, Item, Person, Unread, name_chat
 from backstory.ingest.chats.export_files import ChatFormat, Opened
-from backstory.ingest.chats.formats.table_values import read_timestamp
+from backstory.ingest.chats.formats.tables import read_timestamp
 from backstory.ingest.chats.times import find_day, without_day
-from backstory.ingest.text_lines import read_lines
+from backstory.text.encoding import read_lines
 
 _LEAST_KNOWN: Final = 0.8
 _LINES_TRIED: Final = 200

@@ -20,8 +20,8 @@ from backstory.base.errors import InputError, ReadError
 from backstory.ingest.chats.export import Chat, ChatMessage, Item, Person, Unread, name_chat
 from backstory.ingest.chats.export_files import ChatFormat, Opened, conversation_of
 from backstory.ingest.chats.formats.mail_text import cut_quotes, read_html
-from backstory.ingest.chats.formats.table_values import read_timestamp
-from backstory.ingest.text_lines import decode_line
+from backstory.ingest.chats.formats.tables import read_timestamp
+from backstory.text.encoding import decode_line
 
 _LIST: Final = re.compile(r"<([^<>\s]{1,255})>\s*$")
 _ID: Final = re.compile(r"<([^<>\s]{1,998})>")

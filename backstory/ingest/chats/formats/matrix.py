@@ -20,7 +20,7 @@ from backstory.ingest.chats.export import (
     read_each,
 )
 from backstory.ingest.chats.export_files import make_json_format
-from backstory.ingest.chats.formats.table_values import read_timestamp
+from backstory.ingest.chats.formats.tables import read_timestamp
 from backstory.ingest.chats.json_stream import Record, stream_json
 
 _RECORDS: Final = "messages.item"

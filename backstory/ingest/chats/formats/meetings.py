@@ -15,9 +15,9 @@ from typing import IO, Final, TypeAlias
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.export import ChatMessage, Item, Person, Unread
 from backstory.ingest.chats.export_files import ChatFormat, Opened
-from backstory.ingest.chats.formats.table_values import read_timestamp
+from backstory.ingest.chats.formats.tables import read_timestamp
 from backstory.ingest.chats.times import find_day, find_moment, is_recording
-from backstory.ingest.text_lines import read_lines
+from backstory.text.encoding import read_lines
 
 _WEBVTT: Final = "WEBVTT"
 _TIME: Final = r"((?:\d{1,4}:)?\d\d:\d\d[.,]\d{3})"

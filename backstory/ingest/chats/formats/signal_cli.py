@@ -21,9 +21,9 @@ from backstory.ingest.chats.export import (
     read_each,
 )
 from backstory.ingest.chats.export_files import make_json_format
-from backstory.ingest.chats.formats.table_values import read_timestamp
+from backstory.ingest.chats.formats.tables import read_timestamp
 from backstory.ingest.chats.json_stream import Record
-from backstory.ingest.text_lines import skip_line
+from backstory.text.encoding import skip_line
 
 _MARKS: Final = (
     frozenset(["envelope.timestamp", "envelope.sourceDevice"]),

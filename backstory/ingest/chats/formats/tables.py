@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
 import polars as pl
 
-from backstory.base.errors import ReadError
-from backstory.ingest.chats.export import Export, complete_rows, unread_frame
+from backstory.base.errors import InputError, ReadError
+from backstory.ingest.chats.export import Export, complete_rows, read_text, unread_frame
 from backstory.ingest.chats.export_files import ChatFormat, Opened
-from backstory.ingest.chats.formats.table_values import read_text, read_timestamp
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
 from backstory.ingest.chats.times import put_in_utc, without_zone
 from backstory.ingest.tables import (
@@ -29,6 +29,20 @@ from backstory.ingest.tables import (
 from backstory.settings.inputs import ConversationSettings
 
 _SUFFIXES: Final = (".csv", ".tsv")
+_NUMBER: Final = re.compile(r"\+?\d{1,20}(?:\.\d+)?(?:[eE]\+?\d\d?)?")
+_DATES: Final = ((1.9e13, 2.1e13, "%Y%m%d%H%M%S"), (1.9e11, 2.1e11, "%Y%m%d%H%M"), (1.9e7, 2.1e7, "%Y%m%d"))
+"""Ranges of numbers whose digits are a date of the years from 1900 to 2099."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS: Final = ((1e8, 4.1e9, 1e6), (1e11, 4.1e12, 1e3), (1e14, 4.1e15, 1.0), (1e17, 4.1e18, 1e-3))
+"""Ranges of seconds, milli-, micro- and nanoseconds from 1973 to 2100, and what one lasts."""
+
+_FIRST_SHEET_DAY: Final = datetime(1899, 12, 30)
+_SHEET_DAYS: Final = (20_000, 80_000)
+"""Days from 1954 to 2119, as spreadsheets count them."""
+
+_YEARS: Final = (1970, 2200)
+"""Those of messages; another calendar counts others."""
 
 
 def _find_csv(opened: Opened) -> list[str]:
@@ -143,6 +157,52 @@ def _require_columns(found: Collection[str], settings: ConversationSettings) -> 
             code="absent_column",
         )
     return list(wanted.values())
+
+
+def read_timestamp(value: object) -> datetime:
+    """Read the timestamp of a record.
+
+    ``value``: a datetime; text in ISO 8601, with or without an offset; or a number, whose range tells what it is:
+    ``20240513100000``, ``202405131000`` or ``20240513``; days of a spreadsheet; or seconds, milliseconds, microseconds
+    or nanoseconds since 1970. It raises ``InputError`` if the value is not a timestamp.
+    """
+    if value is None or value == "":
+        raise InputError("there is no timestamp", code="no_timestamp")
+    try:
+        moment = _read_moment(value)
+        moment = moment.astimezone(UTC) if moment.tzinfo else moment
+        if not _YEARS[0] <= moment.year < _YEARS[1]:
+            raise ValueError
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            f"the timestamp is no time between {_YEARS[0]} and {_YEARS[1]}: neither ISO 8601, nor a number of seconds "
+            "since 1970, of days of a spreadsheet, or with the digits of a date",
+            code="no_timestamp",
+        ) from error
+    return moment
+
+
+def _read_moment(value: object) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, str):
+        text = value.strip()
+        if _NUMBER.fullmatch(text):
+            return _read_moment(float(text))
+        if text[:9].isdigit():  # Python takes the ninth digit for what parts date and time
+            raise ValueError
+        return datetime.fromisoformat(text)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError  # noqa: TRY004 - the value is data of the file
+    for least, most, form in _DATES:
+        if least <= value < most:
+            return datetime.strptime(str(int(value)), form)
+    for least, most, unit in _UNITS:
+        if least <= value < most:
+            return _EPOCH + timedelta(microseconds=round(value * unit))
+    if _SHEET_DAYS[0] <= value < _SHEET_DAYS[1]:
+        return _FIRST_SHEET_DAY + timedelta(seconds=round(value * 86_400))
+    raise ValueError
 
 
 PARQUET: Final = ChatFormat("parquet", _find_parquet, _read_parquet)

@@ -12,7 +12,7 @@ from typing import IO, Any, Final
 
 from backstory.ingest.chats.export import Chat, ChatMessage, Item, Person, name_chat, read_each
 from backstory.ingest.chats.export_files import make_json_format
-from backstory.ingest.chats.formats.table_values import read_timestamp
+from backstory.ingest.chats.formats.tables import read_timestamp
 from backstory.ingest.chats.json_stream import OPENED, Record, stream_json
 
 _LISTS: Final = ("chats.list.item", "left_chats.list.item")

@@ -27,8 +27,8 @@ from backstory.ingest.chats.times import (
     local_to_utc,
     read_date,
 )
-from backstory.ingest.text_lines import TextLines, decode_lines
 from backstory.settings.inputs import ConversationSettings
+from backstory.text.encoding import TextLines, decode_lines
 
 _DIGITS: Final = "0-9٠-٩۰-۹०-९০-৯"
 _ASCII_DIGITS: Final = {chr(ord(zero) + value): str(value) for zero in "٠۰०০" for value in range(10)}

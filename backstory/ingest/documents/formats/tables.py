@@ -28,7 +28,7 @@ from backstory.ingest.tables import (
     read_json_lines,
     read_parquet,
 )
-from backstory.ingest.text_lines import decode_head
+from backstory.text.encoding import decode_head
 
 _SPECIAL: Final = re.compile(r'^["\s]|\s$|[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]|; ')
 _SPECIAL_NAME: Final = re.compile(rf"{_SPECIAL.pattern}|: |^$")
