@@ -154,7 +154,7 @@ class Workspace(WorkspacePaths):
 
     def list_documents(self) -> Listing:
         """List the files of the documents, with those of the written posts if they are documents, too."""
-        from backstory.ingest.documents.written import list_written
+        from backstory.ingest.documents.files import list_written
         from backstory.ingest.sources.listing import list_documents
 
         listing = list_documents(self, self.list_other_parts())

@@ -133,7 +133,7 @@ def check_document(document: ParsedDocument) -> None:
 
 def check_limited(content: bytes, name: str) -> None:
     """Read a file as a run does; a crash is one of the process with limits, and told in a sentence."""
-    reader = find_reader(name, READERS)
+    reader = find_reader(name)
     assert reader is not None
     problem = ""
     try:
@@ -151,7 +151,7 @@ def test_every_reader_has_a_sample_that_is_read() -> None:
     samples |= {name: make_zip(parts) for name, parts in PACKED.items()}
     read = set()
     for name, content in samples.items():
-        reader = find_reader(name, READERS)
+        reader = find_reader(name)
         assert reader is not None
         read.add(reader.name)
         if reader.name != "image":  # whose text only Tesseract reads
@@ -205,7 +205,7 @@ def test_documents(content: bytes) -> None:
 @pytest.mark.parametrize("name", ROWS_AND_CODE)
 def test_rows_and_code(name: str, data: st.DataObject) -> None:
     content = data.draw(damage([ROWS_AND_CODE[name]]))
-    reader = find_reader(name, READERS)
+    reader = find_reader(name)
     assert reader is not None
     problem = ""
     try:

@@ -27,11 +27,6 @@ class Patterns:
 
     lines: tuple[str, ...] = ()
 
-    @cached_property
-    def keeps_any(self) -> bool:
-        """Whether any pattern keeps what it matches."""
-        return any(line.startswith("!") for line in self.lines)
-
     def find(self, path: str) -> tuple[bool, str] | None:
         """Find the pattern that decides on a path: whether it matches, and the pattern; None if none does.
 

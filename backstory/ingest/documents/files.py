@@ -1,4 +1,4 @@
-"""The files of a folder of documents: the rules that leave some out, and the hashes of their contents.
+"""The files of documents: their uris, the rules that leave some out, and the hashes of their contents.
 
 The rules are patterns of the settings, files ``.backstoryignore``, and signs of secrets.
 """
@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import time
-from contextlib import suppress
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -18,11 +18,19 @@ from typing import Final
 from backstory.base.errors import ReadError
 from backstory.base.files.patterns import Patterns, compile_patterns, matches_glob
 from backstory.base.files.safe_open import GONE, open_inside
-from backstory.ingest.walk import Folder, ListedFile, Rule, Skipped, escape, explain_hidden
-from backstory.ingest.zips import Archive, is_archive, leads_out, list_members
+from backstory.base.ids import WRITTEN_PREFIX, is_written
+from backstory.ingest.walk import Folder, ListedFile, Listing, Rule, Skipped, escape, explain_hidden
+from backstory.ingest.zips import Archive, is_archive, list_members
 from backstory.settings.inputs import DocumentSettings, SourceSettings
 from backstory.storage.tables.catalog import Catalog, Entry
 
+SOURCE_MARK: Final = "://"
+"""What stands in the uri of a document of a further source between the source's name and the path below its root.
+
+No path of a file holds it, so that no two sources have the same uri.
+"""
+DRAFT_SUFFIX: Final = ".draft.md"
+"""End of the name of a draft that lies beside a post which a person has edited."""
 IGNORE_FILE: Final = ".backstoryignore"
 """File of patterns, in any folder, that leaves files out of the folder and those below it."""
 _MOST_PATTERN_BYTES: Final = 1 << 16
@@ -46,6 +54,34 @@ _SECRETS: Final = (
 _SECRET_NAMES: Final = Patterns(_SECRETS)
 
 
+def is_of_source(uri: str) -> bool:
+    """Return whether a document comes from a further source, and not from the folder of documents."""
+    return SOURCE_MARK in uri
+
+
+def locate(uri: str, folder: str) -> str:
+    """Return the path of a document relative to the workspace; one of a further source has its name as first folder."""
+    if is_of_source(uri):
+        return str(PurePosixPath(uri))
+    return uri.removeprefix(WRITTEN_PREFIX) if is_written(uri) else str(PurePosixPath(folder) / uri)
+
+
+def name_source(folder: str, uri: str) -> str:
+    """Return a file's name in the table ``sources``: its path in the workspace, or its uri in a further source."""
+    if is_of_source(uri):
+        return uri
+    below = "/" if uri.endswith("/") else ""
+    return f"{PurePosixPath(locate(uri, folder))}{below}"
+
+
+def is_unlisted(uri: str, places: Set[str]) -> bool:
+    """Return whether a document lies where a listing could not look, so that what was read of it is kept."""
+    if "" in places and not is_of_source(uri) and not is_written(uri):
+        return True
+    above = [place for place, letter in enumerate(uri) if letter == "/"]
+    return uri in places or any(uri[:place] in places or uri[: place + 1] in places for place in above)
+
+
 @dataclass(frozen=True)
 class FileRules:
     """The rules of the settings: a glob of the files to read, and patterns that leave files out.
@@ -63,13 +99,13 @@ class FileRules:
 
     def is_vetted(self, path: str) -> bool:
         """Return whether the settings say that a file may be read though it looks like a secret."""
-        found = self.secrets.find(path.lower()) if self.secrets.keeps_any else None
+        found = self.secrets.find(path.lower())
         return found is not None and not found[0]
 
-    def explain(self, path: str, *, is_member: bool = False) -> str | None:
+    def explain(self, path: str) -> str | None:
         """Return which rule leaves out a file or folder; None if none does. The path of a folder ends with ``/``.
 
-        Of an archive, which is like a folder, the members are chosen; one in an archive is a file (``is_member``).
+        Of an archive, which is like a folder, the members are chosen.
         """
         if (found := self.secrets.find(path.lower())) and found[0]:
             return _describe_secret(f"its name is one of `{found[1]}`")
@@ -77,7 +113,7 @@ class FileRules:
             return hidden
         if (found := self.exclude.find(path)) and found[0]:
             return f"`exclude: {found[1]}` of {self.name} leaves it out"
-        if not path.endswith("/") and (is_member or not is_archive(path)):
+        if not path.endswith("/") and not is_archive(path):
             if not matches_glob(PurePosixPath(path).parts, PurePosixPath(self.pattern).parts):
                 return f"`documents: {{pattern: {self.pattern}}}` leaves it out"
             if self.include.lines and not ((found := self.include.find(path)) and found[0]):
@@ -90,11 +126,17 @@ class FileRules:
                 return f"`{found[1]}` in {folder}{IGNORE_FILE} leaves it out" if found[0] else None
         return None
 
-    def explain_with_folders(self, path: str, *, is_member: bool = False) -> str | None:
+    def explain_with_folders(self, path: str) -> str | None:
         """Return which rule leaves out a file or one of its folders; None if none does."""
         folders = [path[: place + 1] for place, letter in enumerate(path) if letter == "/"]
-        reasons = (self.explain(each, is_member=is_member) for each in (*folders, path))
-        return next(filter(None, reasons), None)
+        return next(filter(None, map(self.explain, (*folders, path))), None)
+
+
+_RULES_OF_POSTS: Final = FileRules(
+    pattern="*.md",
+    exclude=Patterns((f"*{DRAFT_SUFFIX}",)),
+    name="written posts, since a draft is to be merged with the post beside it,",
+)
 
 
 def make_rules(settings: DocumentSettings, source: SourceSettings | None = None) -> FileRules:
@@ -154,15 +196,18 @@ class DocumentFolder(Folder):
             self.skipped.append(Skipped(below, "ignored", "the archive holds no file"))
         for name, info, problem in members:
             member = replace(file, uri=f"{below}{name}", archive=archive, member=info)
-            rule = None if problem is None else ("failed", problem)
-            reason = None if leads_out(name) else self._rules.explain_with_folders(member.uri, is_member=True)
-            if reason is not None:
-                rule = "ignored", reason
-            self.keep(member, rule)
+            reason = problem or self._rules.explain_with_folders(member.uri)
+            self.keep(member, None if reason is None else ("failed" if problem else "ignored", reason))
 
     def _close(self, uri: str, problem: str, what: str) -> None:
         reason = f"{problem}; until then Backstory reads nothing in {what}"
         self.skipped.append(Skipped(uri, "failed", reason, hides_files=True))
+
+
+def list_written(folder: Path, name: str) -> Listing:
+    """List the posts that Backstory wrote in a workspace."""
+    listed = DocumentFolder(folder, _RULES_OF_POSTS).list_all()
+    return listed.put_below(f"{WRITTEN_PREFIX}{name}/")
 
 
 def _parse_patterns(content: bytes) -> Patterns:
@@ -226,23 +271,21 @@ class FileHashes:
     """The hashes of files by their content, remembered for files that have not changed since they were hashed.
 
     A file is taken for unchanged if its size, the times of its last change of content and of state, and its number on
-    the disk are those of the earlier reading. A program can set the first time, but the system alone sets the second. A
-    file that was changed within seconds of the reading is never remembered: a later change could leave the same times.
-    ``known`` are the files that earlier runs remembered; ``unchanged`` counts those of them that were asked for.
+    the disk are those of the earlier reading. A program can set the first time, but the system alone sets the second.
+    ``unchanged`` counts the files that were asked for and not read.
     """
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self.known = dict(catalog.read(_FILES))
-        self._found: dict[str, Entry] = {}
+        self._entries = catalog.read(_FILES)
+        self._asked: set[str] = set()
         self._used: dict[str, str] = {}
-        self._seen: set[str] = set()
         self.unchanged = 0
 
-    def find(self, path: Path | str) -> str | None:
-        """Return the hash of a file that has not changed; None for any other, and for a link."""
-        entry = self._found.get(escape(path)) or self.known.get(escape(path))
-        return None if entry is None or entry.inputs != _describe_state(path)[0] else entry.content
+    def find(self, file: ListedFile) -> str | None:
+        """Return the hash of a file, or of the archive that it is in, if that has not changed; else None."""
+        entry = self._entries.get(escape(file.path))
+        return None if entry is None or entry.inputs != _describe_state(file.path) else entry.content
 
     def use(self, file: ListedFile, content: str) -> None:
         """Set the hash of a file to that of what was read of it, whatever it held before or holds by now."""
@@ -251,44 +294,38 @@ class FileHashes:
     def hash(self, file: ListedFile) -> str:
         """Return the SHA-256 of a file, in hexadecimal digits: of what was read of it, if anything was."""
         name = escape(file.path)
-        self._seen.add(name)
+        self._asked.add(name)
         if name in self._used:
             return self._used[name]
-        known = self.find(file.path)
-        if known is not None:
+        if (known := self.find(file)) is not None:
             self.unchanged += 1
             return known
-        started = time.time()
-        state, changed = _describe_state(file.path)
+        state = _describe_state(file.path)
         with file.open() as opened:
             content = hashlib.file_digest(opened, "sha256").hexdigest()
             if file.archive is not None:
                 file.archive.require_same(opened)
-        is_settled = changed < started - SETTLED_SECONDS and state == _describe_state(file.path)[0]
-        if state is not None and is_settled:
-            self._found[name] = Entry(state, content, 0)
+        if state is not None and state == _describe_state(file.path):
+            self._entries[name] = Entry(state, content, 0)
         return content
 
     def save(self) -> None:
         """Store the new hashes, and drop those of files that were not asked for."""
-        self._catalog.forget(_FILES, self.known.keys() - self._seen)
-        self._catalog.record(_FILES, self._found)
-
-    def find_deviation(self) -> str | None:
-        """Hash the remembered files that have not changed, and return the first with another content; None without."""
-        for path in sorted(self.known):
-            # What cannot be read, the next run reports.
-            with suppress(OSError), Path(path).open("rb") as file:
-                if self.find(path) not in (None, hashlib.file_digest(file, "sha256").hexdigest()):
-                    return path
-        return None
+        stored = self._catalog.read(_FILES)
+        asked = {name: entry for name, entry in self._entries.items() if name in self._asked}
+        changed = {name: entry for name, entry in asked.items() if stored.get(name) != entry}
+        self._catalog.record(_FILES, {**dict.fromkeys(stored.keys() - asked.keys()), **changed})
 
 
-def _describe_state(path: Path | str) -> tuple[str | None, float]:
-    """Describe the state of a file, with the time of its last change; nothing of what is no regular file, as a link."""
+def _describe_state(path: Path) -> str | None:
+    """Describe the state of a regular file, but for one that may change again without another state.
+
+    A file that was changed within seconds may get another content with the same times, and a link another end.
+    """
     try:
         found = os.lstat(path)
     except OSError:
-        return None, 0.0
-    state = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_dev} {found.st_ino}"
-    return (state if stat.S_ISREG(found.st_mode) else None), max(found.st_mtime, found.st_ctime)
+        return None
+    if not stat.S_ISREG(found.st_mode) or max(found.st_mtime, found.st_ctime) > time.time() - SETTLED_SECONDS:
+        return None
+    return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_dev} {found.st_ino}"

@@ -6,8 +6,9 @@ import hashlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final
 
 import polars as pl
@@ -20,7 +21,7 @@ from backstory.base.local_times import put_in_zone
 from backstory.base.progress import announce_name
 from backstory.base.telemetry import log_event
 from backstory.ingest.documents.dates import split_dated_name
-from backstory.ingest.documents.files import FileHashes, explain_secret
+from backstory.ingest.documents.files import FileHashes, explain_secret, is_unlisted
 from backstory.ingest.documents.formats.texts import UNREADABLE_DRAFT
 from backstory.ingest.documents.pages import WORDLESS, name_recognition
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
@@ -33,8 +34,7 @@ from backstory.ingest.documents.rows import (
     list_sources,
     update_revisions,
 )
-from backstory.ingest.documents.written import JUST_AFTER, is_unlisted
-from backstory.ingest.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
+from backstory.ingest.file_kinds import HEAD_BYTES, name_kind
 from backstory.ingest.limited_calls import find_limits
 from backstory.ingest.walk import ListedFile, Listing
 from backstory.ingest.zips import CHANGED
@@ -45,13 +45,16 @@ from backstory.text.languages import detect_language
 
 logger = logging.getLogger(__name__)
 
-_REVISION_OF_READING: Final = "10"
+_REVISION_OF_READING: Final = "11"
 """Increase this when reading changes the title, date, tags or draft status of a file."""
 
-_STATUSES: Final = {"empty_document": "empty", "needs_ocr": "needs_ocr"}
+_STATUSES: Final = {"empty_document": "empty", "needs_ocr": "needs_ocr", "binary_file": "unsupported"}
 """Statuses of files that could not be read, by the codes of the errors; any other has failed."""
+_UNREAD: Final = dict.fromkeys(("encoding", "chunker", "language"))
 _UNREADABLE: Final = "unreadable"
 """Revision id of a file with unknown content."""
+_JUST_AFTER: Final = timedelta(microseconds=1)
+"""How long after the end of its window a post is out. A window of one moment must not find its own post."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,6 @@ def read_listed_documents(
     previous: pl.DataFrame | None = None,
     *,
     previous_reading: str = "",
-    readers: Sequence[DocumentFormat] = READERS,
     hashes: FileHashes | None = None,
     timezone: str = "UTC",
     mentions_undated: bool = True,
@@ -90,7 +92,7 @@ def read_listed_documents(
     """
     started = time.perf_counter()
     reading = name_reading(settings, timezone)
-    reader = _Reader(settings, readers, hashes, timezone)
+    reader = _Reader(settings, hashes, timezone)
     known = conform(previous, Documents) if previous is not None else pl.DataFrame(schema=Documents.schema)
     is_latest = pl.col("status").is_in(["ok", "error"])
     # Of a file that became unreadable, the last reading gave the error.
@@ -145,7 +147,6 @@ class _Reader:
     """Reads one file after another in the same way."""
 
     settings: DocumentSettings
-    readers: Sequence[DocumentFormat]
     hashes: FileHashes | None
     timezone: str
 
@@ -154,91 +155,72 @@ class _Reader:
 
         ``latest``: the revision that an earlier reading of the same kind gave.
         """
-        format_ = find_reader(file.uri, self.readers)
-        hashes = self.hashes if file.archive is None else None  # of a member, that of its archive counts
+        format_ = find_reader(file.uri)
         draft = Outcome(file.uri, "ignored", DRAFT, format_)
-        content: bytes | None = None
+        if "_drafts" in file.uri.split("/")[:-1] and not self.settings.drafts:  # as in Jekyll
+            return draft
+        content, content_hash = None, ""
         try:
             if format_ is None:
-                return self._describe_foreign(file)
-            if (
-                latest is not None
-                and _is_whole(latest)
-                and hashes is not None
-                and hashes.find(file.path) == latest["content_hash"]
-            ):
+                kind, listed = name_kind(file.uri, file.read(HEAD_BYTES)), list_titles()
+                reason = (
+                    f"this is {kind}; to have it read, rename it or save its text as one of these: {listed}"
+                )
+                return Outcome(file.uri, "unsupported", reason)
+            hashes = self.hashes if file.archive is None else None  # of a member, that of its archive counts
+            was_read = latest is not None and latest["error"] is None
+            if latest and was_read and hashes and hashes.find(file) == latest["content_hash"]:
                 hashes.use(file, latest["content_hash"])
                 return describe_served(latest, format_)
-            if "_drafts" in file.uri.split("/")[:-1] and not self.settings.drafts:  # as in Jekyll
-                return draft
             content = file.read(most_bytes=find_limits(self.settings).most_bytes)
             content_hash = hashlib.sha256(content).hexdigest()
             if hashes is not None:
                 hashes.use(file, content_hash)
-            same = latest if latest is not None and latest["content_hash"] == content_hash else None
-            if same is not None and same["error"] == WORDLESS:
-                # Recognising nothing in a photograph again would take seconds.
-                raise ReadError(WORDLESS, code="empty_document")
-            if same is None or not _is_whole(same):
+            row = latest
+            # Recognising nothing in a photograph again would take seconds; other errors may be mended elsewhere.
+            if row is None or row["content_hash"] != content_hash or row["error"] not in (None, WORDLESS):
                 document = read_document(format_, content, file.uri, self.settings)
                 if document.is_draft and not self.settings.drafts:
                     return draft
-                same = self._describe(file, content, format_, document)
-            secret = (
-                None if file.is_vetted else explain_secret(content) or explain_secret(same["text"].encode())
-            )
-            if secret is not None:
+                row = self._describe(file, format_, document, content, content_hash)
+            if row["error"] is not None:
+                raise ReadError(row["error"], code="empty_document")
+            secret = explain_secret(content) or explain_secret(row["text"].encode())
+            if secret is not None and not file.is_vetted:
                 return Outcome(file.uri, "ignored", secret, format_)
         except ReadError as error:
             if error.code in (GONE, CHANGED) and self.hashes is not None:
                 self.hashes.use(file, error.code)  # of no content, so that the next run reads it
             if error.code == GONE:
                 return None
-            if format_ is None:
-                return Outcome(file.uri, "failed", str(error))
             if error.code == UNREADABLE_DRAFT and not self.settings.drafts:
                 return draft
-            return self._describe_failure(file, content, format_, error)
-        return describe_served(same, format_)
-
-    def _describe_foreign(self, file: ListedFile) -> Outcome:
-        kind, listed = name_kind(file.uri, file.read(HEAD_BYTES)), list_titles(self.readers)
-        reason = f"this is {kind}; to have it read, rename it or save its text as one of these: {listed}"
-        return Outcome(file.uri, "unsupported", reason)
-
-    def _describe_failure(
-        self, file: ListedFile, content: bytes | None, format_: DocumentFormat, error: ReadError
-    ) -> Outcome:
-        """Describe a file that could not be read, with a row that has the slug from its name."""
-        unread = self._describe(file, content, format_, None) | {"status": "error", "error": str(error)}
-        status, reason = _STATUSES.get(error.code, "failed"), str(error)
-        kind = name_binary_kind(content or b"") if format_.find_encoding is not None else None
-        if status == "failed" and kind is not None:
-            status = "unsupported"
-            reason = f"this is {kind}, although its name says otherwise; give it the ending of its kind"
-        return Outcome(file.uri, status, reason, format_, unread)
+            row = None
+            if format_ is not None:
+                row = self._describe(file, format_, ParsedDocument(text=""), content, content_hash)
+                row |= {"status": "error", "error": str(error), **_UNREAD}
+            return Outcome(file.uri, _STATUSES.get(error.code, "failed"), str(error), format_, row)
+        return describe_served(row, format_)
 
     def _describe(
         self,
         file: ListedFile,
-        content: bytes | None,
         format_: DocumentFormat,
-        document: ParsedDocument | None,
+        document: ParsedDocument,
+        content: bytes | None,
+        content_hash: str,
     ) -> Row:
-        """Build the revision of a file; without a parsed document, from its name alone."""
-        content_hash = "" if content is None else hashlib.sha256(content).hexdigest()
+        """Build the revision of a file."""
         dated, slug = split_dated_name(file.uri)
-        stated = document or ParsedDocument(text="")
-        slug = stated.slug or slug
-        title = stated.title or slug
-        published_at, origin = stated.published_at, "stated"
-        if document is not None and published_at is None and dated is not None:
+        slug = document.slug or slug
+        title = document.title or slug
+        published_at, origin = document.published_at, "stated"
+        if published_at is None and dated is not None:
             published_at, origin = dated, "name"
         if published_at is not None and is_written(file.uri):
-            published_at += JUST_AFTER
+            published_at += _JUST_AFTER
         if published_at is None:
-            published_at, origin = stated.change
-        find_encoding = None if document is None else format_.find_encoding
+            published_at, origin = document.change
         return {
             "document_id": document_id_of(file.uri),
             "revision": content_hash[:12] or _UNREADABLE,
@@ -247,24 +229,20 @@ class _Reader:
             "slug": slug,
             "published_at": None if published_at is None else put_in_zone(published_at, self.timezone),
             "date_origin": None if published_at is None else origin,
-            "tags": list(stated.tags),
-            "kind": stated.kind or (self.settings.kind if file.kind is None else file.kind),
-            "tenant": stated.tenant or (self.settings.tenant if file.tenant is None else file.tenant),
-            "conversation_id": stated.conversation if is_written(file.uri) else None,
+            "tags": list(document.tags),
+            "kind": document.kind or (self.settings.kind if file.kind is None else file.kind),
+            "tenant": document.tenant or (self.settings.tenant if file.tenant is None else file.tenant),
+            "conversation_id": document.conversation if is_written(file.uri) else None,
             "format": format_.name,
             "size": None if content is None else len(content),
-            "encoding": None if find_encoding is None else find_encoding(content or b""),
-            "page_starts": list(stated.page_starts),
-            "confidences": list(stated.confidences),
-            "chunker": None if document is None else stated.chunker,
-            "language": detect_language([title, stated.text]) if document else None,
-            "text": stated.text,
+            "encoding": format_.find_encoding(content or b"") if format_.find_encoding else None,
+            "page_starts": list(document.page_starts),
+            "confidences": list(document.confidences),
+            "chunker": document.chunker,
+            "language": detect_language([title, document.text]),
+            "text": document.text,
             "content_hash": content_hash,
             "status": "ok",
             "error": None,
-            "unread": stated.unread,
+            "unread": document.unread,
         }
-
-
-def _is_whole(row: Row) -> bool:
-    return row["error"] is None and bool(row["text"])

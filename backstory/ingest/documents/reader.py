@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -32,15 +31,15 @@ _SMALL_BYTES: Final = 1 << 18
 """Maximum size of Markdown and plain text that is read in this process: reading time grows only with the length."""
 
 
-def find_reader(uri: str, readers: Iterable[DocumentFormat] = READERS) -> DocumentFormat | None:
+def find_reader(uri: str) -> DocumentFormat | None:
     """Return the first format that a file's suffix names, in any case; None if there is none."""
     suffix = PurePosixPath(uri).suffix.lower()
-    return next((reader for reader in readers if suffix in reader.suffixes), None)
+    return next((reader for reader in READERS if suffix in reader.suffixes), None)
 
 
-def list_titles(readers: Iterable[DocumentFormat] = READERS) -> str:
+def list_titles() -> str:
     """List the formats as people call them, each once."""
-    return ", ".join(dict.fromkeys(reader.title for reader in readers))
+    return ", ".join(dict.fromkeys(reader.title for reader in READERS))
 
 
 def gives_markdown(uri: str) -> bool:

@@ -8,8 +8,9 @@ from typing import Any, Final, TypeAlias
 
 import polars as pl
 
+from backstory.base.ids import WRITTEN_PREFIX
+from backstory.ingest.documents.files import name_source
 from backstory.ingest.documents.parsed_document import DocumentFormat
-from backstory.ingest.documents.written import name_source
 from backstory.storage.tables.schemas import Sources
 from backstory.text.encoding import describe_encoding
 
@@ -58,6 +59,12 @@ def update_revisions(known: pl.DataFrame, current: pl.DataFrame, kept: Collectio
         .join(current, on=["uri", "revision"], how="anti")
     )
     return pl.concat([updated, current]).sort("uri", rank, "revision")
+
+
+def drop_former_posts(documents: pl.DataFrame) -> pl.DataFrame:
+    """Drop earlier revisions and tombstones of written posts: what Backstory wrote before is no history to keep."""
+    is_former = pl.col("status").is_in(["superseded", "deleted"])
+    return documents.filter(~(is_former & pl.col("uri").str.starts_with(WRITTEN_PREFIX)))
 
 
 UNDATED = "it states no date; `rag: {undated: hide}` keeps such documents from all windows"

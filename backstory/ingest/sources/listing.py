@@ -16,8 +16,7 @@ from backstory.base.environment import BUCKET_VARIABLE, SETTINGS_FILE
 from backstory.base.errors import InputError, ReadError, SettingsError, WorkspaceError
 from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
 from backstory.base.ids import digest
-from backstory.ingest.documents.files import DocumentFolder, FileHashes, make_rules
-from backstory.ingest.documents.written import SOURCE_MARK, locate
+from backstory.ingest.documents.files import SOURCE_MARK, DocumentFolder, FileHashes, locate, make_rules
 from backstory.ingest.limited_calls import find_limits
 from backstory.ingest.sources.drive import DriveRemote
 from backstory.ingest.sources.remotes import (

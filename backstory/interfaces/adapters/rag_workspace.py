@@ -13,8 +13,8 @@ from typing import Any, Final
 from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import InputError, SearchIndexError, SettingsError
 from backstory.base.files.atomic import write_file
+from backstory.ingest.documents.files import SOURCE_MARK, name_source
 from backstory.ingest.documents.reader import READERS
-from backstory.ingest.documents.written import SOURCE_MARK, name_source
 from backstory.ingest.sources.listing import find_covering, list_sources, make_locator
 from backstory.interfaces.adapters.external_embedder import ExternalEmbedder
 from backstory.interfaces.adapters.rag_config import BaseEmbeddingProvider, RAGConfig

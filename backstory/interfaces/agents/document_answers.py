@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from backstory.base.errors import InputError, NoIndexError, ReadError, SearchIndexError
 from backstory.base.wording import count, inflect
-from backstory.ingest.documents.written import SOURCE_MARK, name_source
+from backstory.ingest.documents.files import SOURCE_MARK, name_source
 from backstory.ingest.sources.listing import make_locator
 from backstory.interfaces.agents.document_results import (
     FALLBACK_INSTRUCTION,

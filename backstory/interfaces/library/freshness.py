@@ -15,8 +15,7 @@ import polars as pl
 from backstory.base.errors import BackstoryError, NoIndexError, ReadError
 from backstory.base.ids import digest
 from backstory.base.wording import count
-from backstory.ingest.documents.files import FileHashes
-from backstory.ingest.documents.written import is_unlisted, name_source
+from backstory.ingest.documents.files import FileHashes, is_unlisted, name_source
 from backstory.ingest.walk import ListedFile
 from backstory.interfaces.library.results import IndexReport, State
 from backstory.pipeline.history.history import LOST, RUNNING
@@ -149,7 +148,7 @@ def _hash(file: ListedFile, known: str | None, hashes: FileHashes) -> str:
     try:
         if file.archive is None:
             return hashes.hash(file)
-        if known is not None and hashes.find(file.path) is not None:
+        if known is not None and hashes.find(file) is not None:
             return known
         return hashlib.sha256(file.read()).hexdigest()
     except ReadError:

@@ -18,8 +18,7 @@ from backstory.base.progress import STEP_OF_TABLES, announce
 from backstory.index.search import open_index
 from backstory.index.snapshot import current_version
 from backstory.ingest.chats.export_files import list_exports
-from backstory.ingest.documents.files import IGNORE_FILE
-from backstory.ingest.documents.written import SOURCE_MARK, name_source
+from backstory.ingest.documents.files import IGNORE_FILE, SOURCE_MARK, name_source
 from backstory.ingest.sources.listing import (
     Source,
     add_source,

@@ -17,7 +17,7 @@ import polars as pl
 from backstory.base.errors import InputError
 from backstory.base.files.patterns import compose, matches_glob
 from backstory.base.wording import name_some
-from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.ingest.documents.files import SOURCE_MARK
 from backstory.ingest.sources.listing import make_locator
 from backstory.pipeline.workspace import Workspace
 

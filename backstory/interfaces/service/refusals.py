@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from backstory.base.errors import BackstoryError
-from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.ingest.documents.files import SOURCE_MARK
 from backstory.ingest.sources.listing import list_sources
 from backstory.interfaces.agents.roots import list_named
 from backstory.settings.paths import WorkspacePaths

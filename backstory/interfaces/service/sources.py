@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from backstory.ingest.documents.written import SOURCE_MARK
+from backstory.ingest.documents.files import SOURCE_MARK
 from backstory.ingest.sources.listing import Source, list_sources
 from backstory.ingest.sources.remotes import read_state
 from backstory.interfaces.library.job_store import Job

@@ -20,15 +20,15 @@ from backstory.ingest.chats.export_files import ExportFolder
 from backstory.ingest.chats.exports import RAW_SCHEMA, ExportRead, read_exports, read_listed_exports
 from backstory.ingest.chats.formats.registry import CHAT_FORMATS
 from backstory.ingest.chats.message_ids import assign_message_ids
-from backstory.ingest.documents.files import DocumentFolder, FileHashes, make_rules
+from backstory.ingest.documents.files import DocumentFolder, FileHashes, make_rules, name_source
 from backstory.ingest.documents.folder import DocumentRead, read_listed_documents
 from backstory.ingest.documents.formats.texts import PLAIN_TEXT
 from backstory.ingest.documents.pages import IMAGE
-from backstory.ingest.documents.reader import READERS, find_reader
-from backstory.ingest.documents.written import name_source
+from backstory.ingest.documents.reader import find_reader
 from backstory.ingest.file_kinds import names_chat
 from backstory.ingest.privacy.exclusions import Forgotten, leave_out, leave_out_documents
 from backstory.ingest.sources.listing import list_documents
+from backstory.ingest.walk import Skipped
 from backstory.ingest.zips import is_archive
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
@@ -59,6 +59,7 @@ Row: TypeAlias = dict[str, Any]
   model cannot be opened, whose limit decides the chunks.
 """
 
+_PICTURE: Final = "next to chats, a picture is taken for one that was sent in a chat"
 _NO_CHAT: Final = {"people": None, "media": None, "system": None}
 _NO_DOCUMENT: Final = {"pages": None, "chunks": None}
 
@@ -263,6 +264,7 @@ def _read_place(folder: Path, members: Sequence[Path] | None, settings: Settings
     of_chats, messages = _describe_chats(read, chats.folder)
     rows = {row["source"]: row for row in of_chats}
     others = {name for name, row in rows.items() if not _is_chat(row)}
+    has_chat = any(row["format"] for name, row in rows.items() if name not in others)
 
     def is_other(uri: str) -> bool:
         name = name_source(chats.folder, uri)
@@ -272,15 +274,14 @@ def _read_place(folder: Path, members: Sequence[Path] | None, settings: Settings
         above = (place for parent in PurePosixPath(name).parents for place in (str(parent), f"{parent}/"))
         return not others.isdisjoint(above)
 
+    pictures = {file.uri for file in listing.files if has_chat and find_reader(file.uri) == IMAGE}
+    skipped = (*listing.skipped, *(Skipped(uri, "unsupported", _PICTURE) for uri in sorted(pictures)))
     listing = replace(
         listing,
-        files=tuple(file for file in listing.files if is_other(file.uri)),
-        skipped=tuple(entry for entry in listing.skipped if is_other(entry.uri)),
+        files=tuple(file for file in listing.files if is_other(file.uri) and file.uri not in pictures),
+        skipped=tuple(entry for entry in skipped if is_other(entry.uri)),
     )
-    # Next to chats, a picture was sent in a chat; alone or next to documents, it belongs to a document.
-    has_chat = any(row["format"] for name, row in rows.items() if name not in others)
-    readers = [reader for reader in READERS if not (has_chat and reader == IMAGE)]
-    found = read_listed_documents(listing, documents, readers=readers, timezone=chats.timezone)
+    found = read_listed_documents(listing, documents, timezone=chats.timezone)
     beside, served = _describe_documents(found, chats.folder)
     for archive in [name for name in others if is_archive(name)]:
         if any(row["taken_for"] for row in beside if row["source"].startswith(f"{archive}/")):

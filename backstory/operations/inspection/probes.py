@@ -12,7 +12,6 @@ from backstory.base.wording import count, name_some
 from backstory.index.graph import GOOD_RECALL, REMEDY
 from backstory.index.snapshot import current_version, find_damage, read_manifest
 from backstory.ingest.chats.message_ids import read_archive
-from backstory.ingest.documents.files import FileHashes
 from backstory.ingest.privacy.exclusions import Forgotten
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.pipeline.chats.copies import find_stale_copies
@@ -171,16 +170,6 @@ def _describe_check(workspace: Workspace, check: Check) -> str:
     return f"no {check.what}" if finding.passed else Fault(f"{check.table}: {finding.message}")
 
 
-def _describe_documents(workspace: Workspace) -> str:
-    hashes = FileHashes(workspace.catalog)
-    if path := hashes.find_deviation():
-        return Fault(
-            f"{path} holds another content than a run read, though its size and times are the same; `touch` it, and "
-            "run `backstory run`"
-        )
-    return f"{len(hashes.known):,} recorded by size and times have the content that was read"
-
-
 def _describe_index(workspace: Workspace) -> str:
     """Compare every file of the published snapshot with its checksum, and look at the recall of its graph."""
     current = current_version(workspace.index)
@@ -262,7 +251,6 @@ PROBES: Final = (
         if check.name.startswith("unknown_") and check.table != "hits"
     ),
     Probe("kept values", _describe_values, "deep", is_replaced=True),
-    Probe("document files", _describe_documents, "deep", is_replaced=True),
     Probe("written posts", _describe_posts, "deep", is_replaced=True),
 )
 """The probes of what runs have written. Tables come first: what fails since it reads one is said of the table alone."""

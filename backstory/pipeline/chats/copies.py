@@ -20,7 +20,7 @@ from backstory.base.environment import read_variable
 from backstory.base.ids import WRITTEN_PREFIX, is_written
 from backstory.base.wording import count, name_some
 from backstory.index.snapshot import current_version
-from backstory.ingest.documents.written import DRAFT_SUFFIX
+from backstory.ingest.documents.files import DRAFT_SUFFIX
 from backstory.ingest.privacy.forms import UNSPACED
 from backstory.ingest.privacy.pseudonyms import find_naming_texts
 from backstory.pipeline.chats.stored_messages import read_intact_messages

@@ -17,7 +17,7 @@ import polars as pl
 
 from backstory.base.ids import WRITTEN_PREFIX, digest, digest_json, is_written
 from backstory.base.wording import count, inflect, name_some
-from backstory.ingest.documents.written import is_of_source
+from backstory.ingest.documents.files import is_of_source
 from backstory.ingest.privacy.exclusions import Forgotten
 from backstory.ingest.privacy.personal_data import scrub
 from backstory.ingest.sources.web_address import DocumentLinks

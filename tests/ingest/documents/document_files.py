@@ -8,8 +8,6 @@ import polars as pl
 
 from backstory.ingest.documents.files import DocumentFolder, make_rules
 from backstory.ingest.documents.folder import DocumentRead, read_listed_documents
-from backstory.ingest.documents.parsed_document import DocumentFormat
-from backstory.ingest.documents.reader import READERS
 from backstory.settings.inputs import DocumentSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Sources
@@ -39,13 +37,10 @@ def read_documents(
     *,
     previous_reading: str = "",
     apart: Sequence[Path] = (),
-    readers: Sequence[DocumentFormat] = READERS,
 ) -> DocumentRead:
     """Read every document of a folder, by the rules of the settings."""
     listing = DocumentFolder(folder, make_rules(settings)).list_all(apart)
-    return read_listed_documents(
-        listing, settings, previous, previous_reading=previous_reading, readers=readers
-    )
+    return read_listed_documents(listing, settings, previous, previous_reading=previous_reading)
 
 
 def states(found: DocumentRead, below: str = "") -> dict[str, tuple[str, str | None]]:

@@ -20,7 +20,7 @@ import pytest
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
-from backstory.ingest.documents.reader import READERS, find_reader, read_document
+from backstory.ingest.documents.reader import find_reader, read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.office_files import make_zip
 
@@ -54,7 +54,7 @@ def read_sample(path: Path) -> bytes:
 
 
 def find_format(path: Path) -> DocumentFormat:
-    reader = find_reader(path.name, READERS)
+    reader = find_reader(path.name)
     assert reader is not None
     return reader
 

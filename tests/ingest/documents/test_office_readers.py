@@ -9,7 +9,7 @@ from backstory.base.errors import ReadError
 from backstory.ingest.documents.folder import name_reading
 from backstory.ingest.documents.formats.office.sheets import show_number
 from backstory.ingest.documents.parsed_document import ParsedDocument
-from backstory.ingest.documents.reader import READERS, find_reader
+from backstory.ingest.documents.reader import find_reader
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises
 from tests.ingest.documents.office_files import (
@@ -27,7 +27,7 @@ MAY = datetime(2024, 5, 1, 10, tzinfo=UTC)
 
 
 def read(uri: str, parts: dict[str, str | bytes]) -> ParsedDocument:
-    reader = find_reader(uri, READERS)
+    reader = find_reader(uri)
     assert reader is not None
     content = make_zip(parts)
     assert reader.find_encoding is None

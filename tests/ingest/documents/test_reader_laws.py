@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.parsed_document import ParsedDocument
-from backstory.ingest.documents.reader import READERS, find_reader
+from backstory.ingest.documents.reader import find_reader
 from tests.errors import raises
 from tests.long_tests import some
 
 
 def read(uri: str, text: str) -> ParsedDocument:
-    reader = find_reader(uri, READERS)
+    reader = find_reader(uri)
     assert reader is not None
     document = reader.read(text.encode(), uri)
     assert document == reader.read(text.encode(), uri)

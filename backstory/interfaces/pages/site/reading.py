@@ -11,9 +11,9 @@ import polars as pl
 from backstory.base.errors import InputError, ReadError
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.local_times import localize_window
+from backstory.ingest.documents.files import locate
 from backstory.ingest.documents.formats.texts import read_markdown
 from backstory.ingest.documents.parsed_document import ParsedDocument
-from backstory.ingest.documents.written import locate
 from backstory.ingest.sources.web_address import DocumentLinks
 from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use, WithoutPost
 from backstory.interfaces.pages.site.markdown import list_topics

@@ -16,8 +16,7 @@ from typing import Final
 import backstory
 from backstory.base.ids import digest
 from backstory.index.snapshot import current_version
-from backstory.ingest.documents.files import FileHashes
-from backstory.ingest.documents.written import list_written
+from backstory.ingest.documents.files import FileHashes, list_written
 from backstory.ingest.sources.listing import hash_listing
 from backstory.pipeline.rendered_pages import list_site_pages
 from backstory.pipeline.run.plan import hash_document_files
