@@ -20,9 +20,9 @@ from backstory.base.ids import digest, document_id_of, is_written
 from backstory.base.local_times import put_in_zone
 from backstory.base.progress import announce_name
 from backstory.base.telemetry import log_event
-from backstory.ingest.documents.dates import split_dated_name
 from backstory.ingest.documents.files import FileHashes, explain_secret, is_unlisted
 from backstory.ingest.documents.formats.texts import UNREADABLE_DRAFT
+from backstory.ingest.documents.metadata import split_dated_name
 from backstory.ingest.documents.pages import WORDLESS, name_recognition
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.ingest.documents.reader import READERS, find_reader, list_titles, read_document

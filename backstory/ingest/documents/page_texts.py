@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Final
 
 from backstory.base.wording import name_all, name_runs
-from backstory.ingest.documents.dates import NO_CHANGE, LastChange
+from backstory.ingest.documents.parsed_document import NO_CHANGE, LastChange
 
 PAGE_BREAK: Final = "\n\n"
 """What stands between the texts of two pages."""

@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final, Literal, NamedTuple
 
-from backstory.ingest.documents.dates import NO_CHANGE, LastChange
 from backstory.settings.inputs import ChunkerName
 from backstory.text.encoding import find_encoding
+
+
+class LastChange(NamedTuple):
+    """By when all of a file was written, None if it does not say, and what that was taken from.
+
+    That is the last change, the creation, or a creation after the last change, as of a copy.
+    """
+
+    moment: datetime | None = None
+    origin: Literal["changed", "created", "copied"] = "changed"
+
+
+NO_CHANGE: Final = LastChange()
 
 
 @dataclass(frozen=True)

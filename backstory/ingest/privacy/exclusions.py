@@ -130,25 +130,21 @@ def leave_out(read: ExportRead, forgotten: Forgotten, folder: str) -> ExportRead
     includes all whose messages go, so that mentions of them are found. Files of a forgotten conversation are
     ``ignored`` in ``sources``, with the reason.
     """
+    members = forgotten.list_held("member", read.names)
     conversations = forgotten.list_held("conversation", read.messages["conversation_id"].unique())
     is_gone = pl.col("conversation_id").is_in(conversations)
-    members = forgotten.list_held("member", read.names)
-    is_by_member = pl.col("author").is_in(members).fill_null(value=False)
     gone, left = read.messages.filter(is_gone), read.messages.filter(~is_gone)
-    others = set(left["source"])  # exports of several chats, of which some are read
-
-    def is_forgotten(file: str) -> bool:
-        named = file in gone_files or bool(forgotten.list_held("conversation", [conversation_of(file)]))
-        return named and file not in others
-
-    gone_files, prefix = set(gone["source"]), f"{PurePosixPath(folder)}/"
-    present = read.sources.filter(pl.col("status") != "ignored")["source"]
-    unread = list(filter(is_forgotten, read.quarantine["source"].unique()))
+    prefix = f"{PurePosixPath(folder)}/"
+    present = read.sources.filter(pl.col("status") != "ignored")["source"].str.strip_prefix(prefix)
+    named = {file: conversation_of(file) for file in (*present, *read.quarantine["source"].unique())}
+    held = forgotten.list_held("conversation", named.values())
+    # An export of several chats is read on without the forgotten one.
+    files = {*gone["source"], *(file for file, name in named.items() if name in held)} - {*left["source"]}
     return replace(
         read,
-        messages=left.filter(~is_by_member),
-        quarantine=read.quarantine.filter(~pl.col("source").is_in(unread)),
-        sources=_ignore(read.sources, [name for name in present if is_forgotten(name.removeprefix(prefix))]),
+        messages=_drop(left, "author", members),
+        quarantine=_drop(read.quarantine, "source", files),
+        sources=_ignore(read.sources, [f"{prefix}{file}" for file in files]),
         unread_authors=read.unread_authors.union(members, gone["author"].drop_nulls()),
     )
 
@@ -159,21 +155,20 @@ def leave_out_documents(read: DocumentRead, forgotten: Forgotten, folder: str) -
     ``folder``: the folder of documents as ``sources`` names it.
     """
     uris = forgotten.list_held("document", read.documents["uri"])
-    return replace(
-        read,
-        documents=read.documents.filter(~pl.col("uri").is_in(uris)),
-        sources=_ignore(read.sources, [name_source(folder, uri) for uri in uris]),
-    )
+    sources = _ignore(read.sources, [name_source(folder, uri) for uri in uris])
+    return replace(read, documents=_drop(read.documents, "uri", uris), sources=sources)
+
+
+def _drop(rows: pl.DataFrame, column: str, values: Collection[str]) -> pl.DataFrame:
+    return rows.filter(~pl.col(column).is_in(list(values)).fill_null(value=False))
 
 
 def _ignore(sources: pl.DataFrame, paths: Collection[str]) -> pl.DataFrame:
     """Mark files as skipped, and remove all facts about their content."""
-    said = {"status": pl.lit("ignored"), "reason": pl.lit(_FORGOTTEN), "rows": pl.lit(0), "unread": pl.lit(0)}
+    said = {"status": "ignored", "reason": _FORGOTTEN, "rows": 0, "unread": 0}
+    is_named = pl.col("source").is_in(list(paths))
     return sources.with_columns(
-        pl.when(pl.col("source").is_in(list(paths)))
-        .then(said.get(name, pl.lit(None)).cast(dtype))
-        .otherwise(pl.col(name))
-        .alias(name)
+        pl.when(is_named).then(pl.lit(said.get(name), dtype)).otherwise(name).alias(name)
         for name, dtype in sources.schema.items()
         if name not in ("source", "folder")
     )
@@ -192,7 +187,9 @@ def hide_members(
     """
     if not forgotten.hashes:
         return frame
-    tokens = {name: forgotten.token(name) for name in _list_present_pseudonyms(frame, columns, forgotten)}
+    texts = pl.concat([frame[name].rename("text") for name in columns])
+    present = texts.str.extract_all(PSEUDONYM).explode().drop_nulls().unique().sort()
+    tokens = {name: forgotten.token(name) for name in forgotten.list_held("member", present)}
     if secret is not None:
         tokens |= {make_pseudonym(normalize_name(name), secret): forgotten.token(name) for name in members}
     finder = NameFinder(members if secret is None else ())
@@ -209,16 +206,7 @@ def hide_members(
 
 def drop_members(messages: pl.DataFrame, forgotten: Forgotten) -> pl.DataFrame:
     """Drop the messages of forgotten members of whom only the pseudonym is known."""
-    pseudonyms = _list_present_pseudonyms(messages, ("author",), forgotten)
-    return messages.filter(~pl.col("author").is_in(pseudonyms).fill_null(value=False))
-
-
-def _list_present_pseudonyms(frame: pl.DataFrame, columns: Sequence[str], forgotten: Forgotten) -> list[str]:
-    if not forgotten.hashes:
-        return []
-    texts = pl.concat([frame[name].rename("text") for name in columns])
-    present = texts.str.extract_all(PSEUDONYM).explode().drop_nulls().unique().sort()
-    return forgotten.list_held("member", present)
+    return _drop(messages, "author", forgotten.list_held("member", messages["author"].drop_nulls().unique()))
 
 
 def leave_out_people(

@@ -12,7 +12,7 @@ from backstory.base.errors import ReadError
 from backstory.ingest.documents.files import SOURCE_MARK, locate
 from backstory.ingest.documents.formats.html import HTML, HtmlHead, decode_html
 from backstory.ingest.documents.formats.texts import MARKDOWN, decode_text
-from backstory.ingest.documents.front_matter import split_front_matter
+from backstory.ingest.documents.metadata import split_front_matter
 from backstory.ingest.sources.listing import list_sources, make_locator
 from backstory.ingest.sources.remotes import read_state
 from backstory.settings.paths import WorkspacePaths

@@ -21,7 +21,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Strict, Validat
 from backstory.base.errors import InputError
 from backstory.base.files.atomic import write_file
 from backstory.base.ids import digest
-from backstory.ingest.documents.dates import parse_date
+from backstory.ingest.documents.metadata import parse_date
 from backstory.interfaces.library.names import ADDED_FOLDER
 from backstory.writing.post_files import FileState, inspect_file, write_sealed
 

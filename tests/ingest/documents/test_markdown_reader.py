@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents import front_matter
+from backstory.ingest.documents import metadata
 from backstory.ingest.documents.formats.texts import MARKDOWN
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from tests.errors import raises
@@ -23,7 +23,7 @@ def read(text: str) -> ParsedDocument:
 
 
 PRECEDENCE = (
-    *front_matter.PUBLICATION_FIELDS, "published", *front_matter.CREATION_FIELDS,
+    *metadata.PUBLICATION_FIELDS, "published", *metadata.CREATION_FIELDS,
 )  # fmt: skip
 SPELLINGS = (
     str,
@@ -37,7 +37,7 @@ SPELLINGS = (
 @given(
     names=st.lists(st.sampled_from(PRECEDENCE), min_size=1, unique=True),
     spell=st.sampled_from(SPELLINGS),
-    updated=st.none() | st.sampled_from(front_matter.UPDATE_FIELDS),
+    updated=st.none() | st.sampled_from(metadata.UPDATE_FIELDS),
 )
 def test_of_several_dates_the_first_in_the_stated_order_counts(
     names: list[str], spell: Callable[[str], str], updated: str | None
@@ -49,14 +49,14 @@ def test_of_several_dates_the_first_in_the_stated_order_counts(
     assert document.change.moment is None
 
 
-@given(st.sampled_from(front_matter.UPDATE_FIELDS), st.sampled_from(SPELLINGS))
+@given(st.sampled_from(metadata.UPDATE_FIELDS), st.sampled_from(SPELLINGS))
 def test_a_date_of_change_is_kept_apart(name: str, spell: Callable[[str], str]) -> None:
     document = read(f"---\n{spell(name)}: 2023-01-02\n---\nText")
     assert document.published_at is None
     assert document.change.moment == datetime(2023, 1, 2)
 
 
-@pytest.mark.parametrize("name", sorted({*PRECEDENCE, *front_matter.UPDATE_FIELDS} - {"published"}))
+@pytest.mark.parametrize("name", sorted({*PRECEDENCE, *metadata.UPDATE_FIELDS} - {"published"}))
 def test_a_field_that_holds_no_date_is_named(name: str) -> None:
     with raises(ReadError, "invalid_field", name):
         read(f"---\ntitle: A\n{name}: soon\n---\nText")

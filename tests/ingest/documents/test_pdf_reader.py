@@ -9,7 +9,7 @@ import pytest
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.pdf import read_pdf
-from backstory.ingest.documents.formats.properties import read_pdf_date, read_title
+from backstory.ingest.documents.metadata import read_pdf_date, read_title
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.reader import READERS, read_document
 from backstory.settings.inputs import DocumentSettings

@@ -25,8 +25,7 @@ from pypdf.generic import DictionaryObject, StreamObject, create_string_object
 from pypdfium2 import raw
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents.dates import find_last_change
-from backstory.ingest.documents.formats.properties import read_pdf_date, read_title
+from backstory.ingest.documents.metadata import find_last_change, read_pdf_date, read_title
 from backstory.ingest.documents.page_texts import (
     PagedFile,
     clean_page,

@@ -16,9 +16,8 @@ from textwrap import dedent
 from typing import Final, TypeAlias
 
 from backstory.base.errors import MissingExtraError, ReadError
-from backstory.ingest.documents.dates import LastChange
-from backstory.ingest.documents.front_matter import UPDATE_FIELDS, Fields, split_front_matter
-from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
+from backstory.ingest.documents.metadata import UPDATE_FIELDS, Fields, split_front_matter
+from backstory.ingest.documents.parsed_document import DocumentFormat, LastChange, ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
 from backstory.text.chunking.code import CodeLanguage, find_definitions
 from backstory.text.chunking.outline import outline_markdown

@@ -29,7 +29,7 @@ from backstory.ingest.documents.formats.office.package import (
     parse_xml,
     require_office,
 )
-from backstory.ingest.documents.formats.properties import read_attribute
+from backstory.ingest.documents.metadata import read_attribute
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
 _WORD: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"

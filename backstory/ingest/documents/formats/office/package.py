@@ -14,8 +14,8 @@ from xml.etree.ElementTree import Element, XMLParser
 from backstory.base.errors import MissingExtraError, ReadError
 from backstory.base.extras import require_extra
 from backstory.base.wording import count
-from backstory.ingest.documents.formats.properties import read_properties
 from backstory.ingest.documents.formats.texts import find_title
+from backstory.ingest.documents.metadata import read_properties
 from backstory.ingest.documents.page_texts import PAGE_BREAK, find_starts
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind

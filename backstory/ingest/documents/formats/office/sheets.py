@@ -23,7 +23,7 @@ from backstory.ingest.documents.formats.office.package import (
     open_package,
     require_office,
 )
-from backstory.ingest.documents.formats.properties import read_attribute
+from backstory.ingest.documents.metadata import read_attribute
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from xml.etree.ElementTree import Element
 
 from backstory.ingest.documents.formats.html import convert_html
 from backstory.ingest.documents.formats.office.package import compose_document, damaged, open_package
-from backstory.ingest.documents.formats.properties import read_attribute
 from backstory.ingest.documents.formats.texts import keep_line
+from backstory.ingest.documents.metadata import read_attribute
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
 _TITLES: Final = ("title", "ctrTitle")
