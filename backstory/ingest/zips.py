@@ -13,10 +13,10 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from typing import IO, ClassVar, Final
+from typing import IO, Final
 
 from backstory.base.errors import ReadError
 from backstory.base.files.safe_open import open_inside, state_of
@@ -36,14 +36,14 @@ DAMAGED: Final = (
 """Errors that the standard library raises for archives that are damaged, or packed in an unknown way."""
 _BYTES_OF_MEMBER: Final = 400
 """Most bytes that the listing of an archive needs for each member, unless its names are an attack."""
-_END: Final = struct.Struct("<4s8xII2x")
-_END_MARK: Final = b"PK\x05\x06"
+_END_BYTES: Final = 22
 _MOST_COMMENT: Final = 1 << 16
 _ENCRYPTED: Final = 0x1
 _PROTECTED: Final = (
     "this is protected by a password; unpack the archive with it, or save the file without one"
 )
-_reading: Final = threading.RLock()
+_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Ways of packing of which no more is unpacked at once than is asked for."""
 
 
 def is_archive(name: str) -> bool:
@@ -51,18 +51,14 @@ def is_archive(name: str) -> bool:
     return PurePosixPath(name).suffix.lower() == ".zip"
 
 
-def open_zip(file: IO[bytes], most_members: int, most_bytes: int) -> zipfile.ZipFile:
-    """Open an archive; raise ``ReadError`` if it is damaged or exceeds a limit."""
+def open_zip(file: IO[bytes], most_members: int = 1_000_000, most_bytes: int = 1 << 50) -> zipfile.ZipFile:
+    """Open an archive; raise ``ReadError`` if it is damaged or exceeds a limit.
+
+    The limits of chats are wide: they are read as streams within the limit of time, and their media not at all.
+    """
     size = file.seek(0, 2)
-    file.seek(max(size - _END.size - _MOST_COMMENT, 0))
-    tail = file.read()
-    place = tail.rfind(_END_MARK)
-    if place < 0 or len(tail) - place < _END.size:
-        raise _name_damage("its end is missing")
-    # The size of the listing decides how much memory it takes to read it.
-    is_long = _END.unpack_from(tail, place)[1] > most_members * _BYTES_OF_MEMBER
     with _naming_damage():
-        archive = None if is_long else zipfile.ZipFile(file)
+        archive = None if _lists_too_much(file, size, most_members) else zipfile.ZipFile(file)
     if archive is None or len(archive.infolist()) > most_members:
         raise ReadError(f"the archive has more than {most_members:,} members; unpack it")
     members = archive.infolist()
@@ -75,12 +71,15 @@ def open_zip(file: IO[bytes], most_members: int, most_bytes: int) -> zipfile.Zip
     return archive
 
 
-def _name_damage(problem: str) -> ReadError:
-    return ReadError(
-        f"the ZIP archive is damaged or not complete, or Backstory cannot unpack it ({problem}); copy or export it "
-        "again",
-        code="damaged_file",
-    )
+def _lists_too_much(file: IO[bytes], size: int, most_members: int) -> bool:
+    """Return whether the listing of an archive would take too much memory, by the sizes of it that its end states."""
+    file.seek(max(size - _END_BYTES - _MOST_COMMENT, 0))
+    tail = file.read()
+    end = tail.rfind(b"PK\x05\x06", 0, len(tail) - _END_BYTES + 4)
+    sizes = [tail[end + 12 : end + 16]]
+    if tail[end - 20 : end - 16] == b"PK\x06\x07":  # a second end, with numbers of 64 bits
+        sizes.append(tail[end - 36 : end - 28])
+    return end >= 0 and max(int.from_bytes(one, "little") for one in sizes) > most_members * _BYTES_OF_MEMBER
 
 
 @contextmanager
@@ -91,7 +90,8 @@ def _naming_damage() -> Iterator[None]:
     except ReadError:
         raise
     except DAMAGED as error:
-        raise _name_damage(str(error)) from error
+        problem = f"the ZIP archive is damaged or not complete, or Backstory cannot unpack it ({error})"
+        raise ReadError(f"{problem}; copy or export it again", code="damaged_file") from error
 
 
 def list_members(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo, str | None]]:
@@ -118,6 +118,8 @@ def _find_problem(name: str, info: zipfile.ZipInfo) -> str | None:
         return "this is a link, and Backstory follows no links in archives; pack the file itself"
     if info.flag_bits & _ENCRYPTED:
         return _PROTECTED
+    if info.compress_type not in _METHODS:
+        return "this is packed in an unusual way; pack it again by the usual method (deflate)"
     if info.file_size > 1 << 20 and info.file_size > _MOST_RATIO * info.compress_size:
         return f"this would grow to more than {_MOST_RATIO} times its packed size; unpack it if you trust it"
     return None
@@ -135,40 +137,27 @@ def open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[IO[
 def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, size: int = -1) -> bytes:
     """Read a member, or its first bytes; no more is unpacked than the archive says, whatever its data would give."""
     with open_member(archive, info) as member:
-        content = member.read(size if size >= 0 else info.file_size)
-    if size < 0 and len(content) < info.file_size:
-        raise _name_damage("a member is cut off")
-    return content
+        return member.read(size if size >= 0 else info.file_size)
 
 
 class Archive:
     """An archive of documents, whose members are read from the file that was listed.
 
-    One archive at a time is held open, so that no listing needs more descriptors than a process may have.
+    It is open only while a member is read, so that no listing needs more descriptors than a process may have.
     """
 
-    _held: ClassVar[ExitStack] = ExitStack()
-
     def __init__(self, root: Path, path: Path) -> None:
-        """Open an archive; raise ``ReadError`` if it cannot be read or exceeds the limits."""
-        self._root, self._path = root, path
-        with _reading:
-            self._open()
-            self._listed = state_of(self._file)
-
-    def _open(self) -> None:
-        Archive._held.close()
-        with ExitStack() as stack:
-            self._file: BufferedReader = stack.enter_context(open_inside(self._root, self._path))
-            self.zip = open_zip(self._file, MOST_MEMBERS, MOST_BYTES)
-            Archive._held = stack.pop_all()
+        """List an archive; raise ``ReadError`` if it cannot be read or exceeds the limits."""
+        self._root, self._path, self._reading = root, path, threading.Lock()
+        with open_inside(root, path) as file:
+            self._listed = state_of(file)
+            self.zip = open_zip(file, MOST_MEMBERS, MOST_BYTES)
 
     def read(self, info: zipfile.ZipInfo, size: int = -1) -> bytes:
         """Read a member; raise ``ReadError`` if it is damaged, or its archive is another one now."""
-        with _reading:
-            if self._file.closed:
-                self._open()
-            self.require_same(self._file)
+        with self._reading, open_inside(self._root, self._path) as file:
+            self.require_same(file)
+            self.zip.fp = file
             return read_member(self.zip, info, size)
 
     def require_same(self, file: BufferedReader) -> None:
