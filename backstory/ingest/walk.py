@@ -85,14 +85,9 @@ class Listing:
         skipped = (replace(entry, uri=f"{prefix}{entry.uri}") for entry in self.skipped)
         return Listing(self.present, tuple(placed), tuple(skipped))
 
-    def join(self, *others: Listing) -> Listing:
-        """Add the files of other folders; the folders are present if one of them is."""
-        listings = (self, *others)
-        return Listing(
-            present=any(listing.present for listing in listings),
-            files=tuple(file for listing in listings for file in listing.files),
-            skipped=tuple(entry for listing in listings for entry in listing.skipped),
-        )
+    def __add__(self, other: Listing) -> Listing:
+        """Add the files of another folder; the folders are present if one of them is."""
+        return Listing(self.present or other.present, self.files + other.files, self.skipped + other.skipped)
 
 
 class Folder:

@@ -160,7 +160,7 @@ class Workspace(WorkspacePaths):
         listing = list_documents(self, self.list_other_parts())
         if not self.feeds_back:
             return listing
-        return listing.join(list_written(self.posts_dir, self.settings.writers.folder))
+        return listing + list_written(self.posts_dir, self.settings.writers.folder)
 
     def _meter(self, purpose: str, settings: ServiceSettings) -> CallMeter:
         """Make what counts the calls of a paid service; those of a model of this process are not counted."""

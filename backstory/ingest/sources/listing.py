@@ -201,7 +201,7 @@ def list_documents(workspace: WorkspacePaths, apart: Collection[Path]) -> Listin
     settings, folder = workspace.settings.documents, workspace.documents_dir
     elsewhere = [*apart, *(source.root for source in sources)]
     others = [_list_source(source, settings, [*elsewhere, folder]) for source in sources]
-    return DocumentFolder(folder, make_rules(settings)).list_all(elsewhere).join(*others)
+    return sum(others, DocumentFolder(folder, make_rules(settings)).list_all(elsewhere))
 
 
 def hash_listing(listing: Listing, hashes: FileHashes) -> str:
