@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -14,53 +13,35 @@ HEAD_BYTES: Final = 512
 
 _ZIP: Final = b"PK\x03\x04"
 _MAGIC: Final = (
-    (b"%PDF-", "a PDF file"),
-    (b"\x89PNG\r\n\x1a\n", "an image (PNG)"),
-    (b"\xff\xd8\xff", "an image (JPEG)"),
-    (b"GIF8", "an image (GIF)"),
-    (b"II*\0", "an image (TIFF)"),
-    (b"MM\0*", "an image (TIFF)"),
-    (b"OggS", "a sound file (Ogg)"),
-    (b"ID3", "a sound file (MP3)"),
-    (b"\x1f\x8b", "an archive (gzip)"),
-    (b"7z\xbc\xaf\x27\x1c", "an archive (7z)"),
-    (b"Rar!\x1a\x07", "an archive (RAR)"),
-    (b"SQLite format 3\0", "a database (SQLite)"),
-    (b"PAR1", "a data file (Parquet)"),
-    (b"{\\rtf", "a rich text file (RTF)"),
+    ((b"%PDF-",), "a PDF file"),
     (
-        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-        "a file of Microsoft Office before 2007",
+        (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*"),
+        "an image (PNG, JPEG, GIF or TIFF)",
     ),
-    (_ZIP, "an archive (ZIP)"),
+    ((b"OggS", b"ID3"), "a sound file (Ogg or MP3)"),
+    ((b"\x1f\x8b", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", _ZIP), "an archive (ZIP, gzip, 7z or RAR)"),
+    ((b"SQLite format 3\0",), "a database (SQLite)"),
+    ((b"PAR1",), "a data file (Parquet)"),
+    ((b"{\\rtf",), "a rich text file (RTF)"),
+    ((b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",), "a file of Microsoft Office before 2007"),
 )
-"""First bytes of file types; the last two belong to several types."""
+"""First bytes of file types."""
 
-_SENT_IN_CHATS: Final = {
-    "a PDF file": ".pdf",
-    "a contact card": ".vcf",
-    "a program": ".apk .exe .dmg",
-    "a document of an office program": (
-        ".docx .docm .dotx .doc .dot .odt .pages .rtf .xlsx .xlsm .xlsb .xls .xlt .ods .numbers .pptx .ppt .pps .odp"
-        " .key"
-    ),
-    "an e-book": ".epub .mobi .azw3",
-    "an image": ".png .jpg .jpeg .gif .webp .svg .tif .tiff .bmp .heic .heif .avif .ico",
-    "a sound file": ".mp3 .m4a .wav .ogg .oga .opus .flac .aac .amr .caf .wma",
-    "a video": ".mp4 .m4v .mpg .mpeg .mov .mkv .webm .avi .3gp",
-}
-"""Kinds that people send in chats; such a file is never opened as an export."""
-_SENT_SUFFIXES: Final = {suffix: kind for kind, listed in _SENT_IN_CHATS.items() for suffix in listed.split()}
+_SENT_IN_CHATS: Final = (
+    ".pdf .vcf .apk .exe .dmg .docx .docm .dotx .doc .dot .odt .pages .rtf .xlsx .xlsm .xlsb .xls .xlt .ods .numbers "
+    ".pptx .ppt .pps .odp .key .epub .mobi .azw3 .png .jpg .jpeg .gif .webp .svg .tif .tiff .bmp .heic .heif .avif "
+    ".ico .mp3 .m4a .wav .ogg .oga .opus .flac .aac .amr .caf .wma .mp4 .m4v .mpg .mpeg .mov .mkv .webm .avi .3gp"
+)
 
 
 def name_kind(uri: str, head: bytes) -> str:
     """Return the kind of a file by its first bytes, such as ``a PDF file``, else by the ending of its name."""
+    if not head.startswith(_ZIP) and (kind := name_binary_kind(head)) is not None:
+        return kind
     suffix = PurePosixPath(uri).suffix.lower()
-    kind = None if head.startswith(_ZIP) else name_binary_kind(head)
-    named = (
+    return (
         f"a file of a kind that is not read ({suffix})" if suffix else "a file without an ending in its name"
     )
-    return kind or named
 
 
 def name_binary_kind(head: bytes) -> str | None:
@@ -72,9 +53,9 @@ def name_binary_kind(head: bytes) -> str | None:
     return next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
 
 
-def kind_in_chats(name: str) -> str | None:
-    """Return the kind of a file that people send in chats, by its name; None for any other file."""
-    return _SENT_SUFFIXES.get(PurePosixPath(name).suffix.lower())
+def is_sent_in_chats(name: str) -> bool:
+    """Return whether people send files of this name's kind in chats; such a file is never opened as an export."""
+    return PurePosixPath(name).suffix.lower() in _SENT_IN_CHATS.split()
 
 
 _HEAD_OF_CHAT: Final = 65_536
@@ -83,37 +64,28 @@ _AS_TABLE: Final = (
     "Write its messages as a table with the columns timestamp, author and message (CSV, or JSON with one object per "
     "line), and put that here"
 )
-_AS_DISCORD_JSON: Final = "Export it again as JSON (`-f Json`)"
+_AS_JSON: Final = "Export it again with the format JSON (machine-readable), and put that here"
 _AS_TEXT: Final = "Export the chat from the app as text, and put that here"
 _FOREIGN: Final = (
-    (rb"={20,}\s+Guild: [^\n]*\s+Channel: ", "the plain text of DiscordChatExporter", _AS_DISCORD_JSON),
-    (rb'"?AuthorID"?,"?Author"?,"?Date"?,"?Content', "the table of DiscordChatExporter", _AS_DISCORD_JSON),
-    (rb"(?s)<.*chatlog__message", "a web page of DiscordChatExporter", _AS_DISCORD_JSON),
+    (rb'={20,}\s+Guild: |"?AuthorID"?,"?Author"?,', "a text or a table of DiscordChatExporter", _AS_JSON),
+    (rb"<.*chatlog__message", "a web page of DiscordChatExporter", _AS_JSON),
+    (rb"<.*(?:message default|tgme_widget_message)", "a web page that Telegram exported", _AS_JSON),
+    (rb"<.*(?:\b_a6-g\b|uiBoxWhite noborder)", "a web page of Instagram or Messenger", _AS_JSON),
+    (rb"\[LINE\] ?\S", "a chat that LINE exported", _AS_TABLE),
+    (rb"<\?xml.{0,500}<smses ", "a backup of text messages (XML)", _AS_TABLE),
+    (rb'\{.*"(?:senderName|threadName)"', "a Messenger export of end-to-end encrypted chats", _AS_TABLE),
     (
-        rb"(?s)<.*(?:class=['\"]message default|pull_right date details|tgme_widget_message)",
-        "a web page that Telegram exported",
-        "Export the chat again from Telegram Desktop with the format JSON (machine-readable); put its result.json here",
-    ),
-    (
-        rb"(?s)<.*(?:class=['\"][^'\"]*\b_a6-g\b|uiBoxWhite noborder)",
-        "a web page of Instagram or Messenger",
-        "Request the download of your information again, with the format JSON",
-    ),
-    (rb"\[LINE\] |\[LINE\]\S", "a chat that LINE exported", _AS_TABLE),
-    (rb"(?s)<\?xml.{0,500}<smses ", "a backup of text messages (XML)", _AS_TABLE),
-    (
-        rb'(?s)\{.*"(?:senderName|threadName)"',
-        "a Messenger export of end-to-end encrypted chats (JSON)",
-        _AS_TABLE,
-    ),
-    (
-        rb'(?s)\[.*"(?:client_msg_id"|ts"\s*:\s*"\d+\.\d+")',
-        "a day of a Slack export (JSON) without its users.json",
+        rb'\[.*"(?:client_msg_id"|ts"\s*:\s*"\d+\.\d+")',
+        "a day of a Slack export without its users.json",
         _AS_TABLE,
     ),
 )
 """Beginnings of what other programs export, with its name and what to do."""
-_SLACK_WITHOUT_LISTS: Final = "a Slack export (ZIP) without a list of users or of channels"
+SENT_ELSEWHERE: Final = (
+    "a file of a kind that people send in chats, outside of a chat's own folder. Move it out of the folder, or into "
+    "the subfolder of the chat that it was sent in"
+)
+"""Why a file of such a kind is no export, unless it lies beside the chat that it was sent in."""
 _READS: Final = (
     f"Backstory {VERSION} has no reader for it (docs/reference/chat-formats.md lists what it reads)"
 )
@@ -123,38 +95,30 @@ def describe_foreign(content: bytes) -> str | None:
     """Describe a text that another program exported in a form which is not read; None for any other file."""
     head = content[:_HEAD_OF_CHAT].lstrip(_BLANK)
     for pattern, kind, advice in _FOREIGN:
-        if re.match(pattern, head):
+        if re.match(pattern, head, re.DOTALL):
             return f"{kind}, in a form that Backstory does not read. {advice}"
     return None
 
 
-def describe_unread_chat(content: bytes, name: str, parts: Iterable[str]) -> str:
-    """Describe a file among chats that no reader supports, and say what to do; ``parts`` are those of an archive."""
+def describe_unread_chat(content: bytes, name: str) -> str:
+    """Describe a file among chats, or a folder, that no reader supports, and say what to do."""
     head = content[:_HEAD_OF_CHAT].lstrip(_BLANK)
     kind = "a file that is neither a chat nor a table"
     advice = "Export the chat again, or move the file out of the folder if it is no chat"
-    if PurePosixPath(name).suffix.lower().startswith(".crypt"):
+    if name.endswith("/"):
+        kind = "a folder like a Slack export, but its users.json is not a list of users"
+        advice = "Put the folder here as Slack exported it, or move it out"
+    elif ".crypt" in name:
         kind, advice = "an encrypted backup of WhatsApp", _AS_TEXT
-    elif any(PurePosixPath(part).name == "users.json" for part in parts):
-        kind, advice = _SLACK_WITHOUT_LISTS, "Export the workspace again"
     elif head.startswith(_ZIP):
         kind, advice = "a ZIP archive without a chat", "Unpack it and put the chat's text here"
     elif (binary := name_binary_kind(head)) is not None:
         kind, advice = binary, _AS_TEXT
-    elif head.startswith(b"<"):
-        kind, advice = "a web page, or XML", _AS_TABLE
-    elif re.match(rb"[{\[]\s*(?:[\"{}\[\]]|$)", head):
-        kind, advice = "JSON that is not one object per line", _AS_TABLE
+    elif re.match(rb"<|[{\[]\s*(?:[\"{}\[\]]|$)", head):
+        kind, advice = "a web page, XML, or JSON that is not one object per line", _AS_TABLE
     return f"{kind}; {_READS}. {advice}"
-
-
-def describe_sent_file(kind: str) -> str:
-    """Explain why a file of a kind that people send in chats was not read as an export."""
-    advice = "Move it out of the folder, or into the subfolder of the chat that it was sent in"
-    return f"{kind} outside a chat's own folder; {_READS}. {advice}"
 
 
 def names_chat(description: str | None) -> bool:
     """Return whether a description is that of a chat that another app exported."""
-    kinds = (_SLACK_WITHOUT_LISTS, *(kind for _, kind, _ in _FOREIGN))
-    return description is not None and description.startswith(kinds)
+    return description is not None and description.startswith(tuple(kind for _, kind, _ in _FOREIGN))

@@ -164,11 +164,11 @@ ENCODED: Final = (
             "", write_below),
     Hostile("posts", "/".join("d" * 200) + "/a.md", "Markdown in 200 folders in each other", "read", "",
             write_below),
-    *(Hostile("posts", f"photo{end}", f"image with the ending {end}", "unsupported", "an image (PNG)", write(PNG))
+    *(Hostile("posts", f"photo{end}", f"image with the ending {end}", "unsupported", "an image (PNG", write(PNG))
       for end in (".md", ".txt", ".csv", ".json", ".jsonl", ".html", ".py", ".rst")),
     *(Hostile("posts", f"photo{end}", f"image with the ending {end}", "failed", "", write(PNG))
       for end in (".pdf", ".docx", ".epub", ".parquet")),
-    *(Hostile("posts", f"packed{end}", f"gzip archive with the ending {end}", "unsupported", "an archive (gzip)",
+    *(Hostile("posts", f"packed{end}", f"gzip archive with the ending {end}", "unsupported", "an archive (ZIP",
               write(GZIP))
       for end in (".md", ".csv", ".json", ".html", ".tar.gz")),
     *(Hostile("posts", f"packed{end}", f"gzip archive with the ending {end}", "failed", "", write(GZIP), row=row)
@@ -179,7 +179,7 @@ ENCODED: Final = (
           (".odt", "failed", ""), (".epub", "failed", ""), (".pdf", "failed", ""),
           (".zip", "unsupported", "letter.zip/word/document.xml"),
       )),
-    *(Hostile("chats", f"photo{end}", f"image with the ending {end}", "unsupported", "an image (PNG)", write(PNG))
+    *(Hostile("chats", f"photo{end}", f"image with the ending {end}", "unsupported", "an image (PNG", write(PNG))
       for end in (".txt", ".csv", ".json", ".jsonl", ".zip", ".mbox", ".parquet")),
     Hostile("chats", "page.txt", "web page with the ending .txt", "unsupported", "",
             write("<html><body>Ann: hello</body></html>")),

@@ -370,7 +370,7 @@ HOSTILE = (
             write(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600 + "EncryptedPackage".encode("utf-16-le"))),
     Hostile("posts", "half.epub", "e-book, cut in the middle", "failed", "damaged or not complete",
             write(make_zip(WORD)[:700])),
-    Hostile("posts", "picture.docx", "an image with the name of a Word file", "failed", "an image (PNG)",
+    Hostile("posts", "picture.docx", "an image with the name of a Word file", "failed", "an image (PNG",
             write(b"\x89PNG\r\n\x1a\n" + b"\0" * 100)),
     Hostile("posts", "deep.odt", "OpenDocument, 20,000 lists in lists", "failed", "nested more deeply",
             write(make_zip(open_parts("text", LISTS), zipfile.ZIP_STORED))),

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from backstory.base.errors import SettingsError
 from backstory.ingest.chats.export import ROW_SCHEMA
-from backstory.ingest.chats.file_reading import read_file, read_stream
-from backstory.ingest.chats.formats.registry import CHAT_FORMATS, TABLE_FORMATS
+from backstory.ingest.chats.export_files import open_parts
+from backstory.ingest.chats.file_reading import CHAT_FORMATS, TABLE_FORMATS, read_file, read_opened
 from backstory.ingest.walk import ListedFile
 from backstory.settings.inputs import ConversationSettings
 from backstory.settings.yaml_file import read_settings
@@ -90,7 +90,7 @@ YAML = [
 
 
 def check_export(content: bytes, name: str) -> None:
-    read = read_stream(io.BytesIO(content), name, SETTINGS)
+    read = read_opened(open_parts(io.BytesIO(content), name, SETTINGS), name)
     assert read.status in ("read", "empty", "failed", "set_aside", "unsupported")
     assert read.rows.schema == ROW_SCHEMA
     assert (read.reason or "").encode() is not None
@@ -107,7 +107,9 @@ def test_every_format_of_chats_has_a_sample_that_is_read() -> None:
         *((name, text.encode()) for name, (_, text) in TEXT_SAMPLES.items()),
         ("a.parquet", PARQUETS[0]),
     ]
-    read = {read_stream(io.BytesIO(content), name, SETTINGS).format for name, content in samples}
+    read = {
+        read_opened(open_parts(io.BytesIO(content), name, SETTINGS), name).format for name, content in samples
+    }
     assert read == {
         *(chat_format.name for chat_format in CHAT_FORMATS),
         *(each.name for each in TABLE_FORMATS),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
@@ -19,7 +19,7 @@ from backstory.base.ids import digest
 from backstory.ingest.chats.export import Export, Item
 from backstory.ingest.chats.json_stream import find_paths
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
-from backstory.ingest.file_kinds import kind_in_chats
+from backstory.ingest.file_kinds import SENT_ELSEWHERE, is_sent_in_chats
 from backstory.ingest.limited_calls import find_limits
 from backstory.ingest.walk import Folder, ListedFile, Listing, Rule, explain_hidden, require_size
 from backstory.ingest.zips import MAGIC, open_member, open_zip
@@ -28,24 +28,13 @@ from backstory.text.encoding import decode_head
 
 HEAD_BYTES: Final = 1 << 16
 """Number of bytes at the beginning of a part by which formats are told apart."""
-MAILDIR_FOLDERS: Final = frozenset(["cur", "new", "tmp"])
+_MAILDIR_FOLDERS: Final = ("cur", "new", "tmp")
 """Folders of a Maildir: of mails that were seen, of those that were not, and of those that have not arrived whole."""
-# An archive is read as a stream within the limit of time, and media in it are not unpacked.
-_MOST_MEMBERS: Final = 1_000_000
-_MOST_BYTES: Final = 1 << 50
 _JSON_NAME: Final = re.compile(r".*\.json", re.IGNORECASE)
-_SLACK_PEOPLE: Final = "users.json"
 _SLACK_CHATS: Final = frozenset(["channels.json", "groups.json", "dms.json", "mpims.json"])
-MEDIA: Final = "media"
-"""Status of a file that people send in chats, which is the reason, until it is known whether it lies beside a chat."""
 _SYSTEM_NAMES: Final = frozenset(["thumbs.db", "desktop.ini", "icon\r"])
-_MEDIA_NAME: Final = re.compile(
-    r"(?:(?:IMG|VID|PTT|AUD|STK|DOC)-\d{8}-WA\d{4,}|\d{8}-(?:PHOTO|VIDEO|AUDIO|STICKER|GIF)-[\d-]+)\b",
-    re.IGNORECASE,
-)
+_MEDIA_NAME: Final = re.compile(r"[A-Z]{3}-\d{8}-WA\d{4}|\d{8}-[A-Z]+-\d{4}-\d\d", re.IGNORECASE)
 """File names that WhatsApp gives to media: ``IMG-20240115-WA0001.jpg``, ``00000012-PHOTO-2024-01-15-21-05-00.jpg``."""
-_OF_MAIL_PROGRAM: Final = re.compile(r"dovecot.*|[^.]*")
-"""Files beside mails: ``dovecot.index.log``, and names without a suffix, such as ``maildirfolder``."""
 _decode_head: Final = lru_cache(maxsize=1)(decode_head)
 """Decodes once what each format looks at, since it takes long to detect an encoding."""
 
@@ -65,19 +54,14 @@ class Opened:
     source: str
     settings: ConversationSettings
     is_single: bool = False
-    is_archive: bool = False
     is_maildir: bool = False
     latest_year: int = KNOWN_YEAR
-    _head: tuple[str, bytes] = ("", b"")
     _paths: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def head(self, name: str = "") -> bytes:
-        """Return the beginning of a part, by default of the first; that of the last one asked for is kept."""
-        name = name or self.names[0]
-        if self._head[0] != name:
-            with self.open(name) as file:
-                self._head = name, file.read(HEAD_BYTES)
-        return self._head[1]
+        """Return the beginning of a part, by default of the first."""
+        with self.open(name or self.names[0]) as file:
+            return file.read(HEAD_BYTES)
 
     def head_lines(self, name: str = "") -> list[str]:
         """Return the complete lines in the beginning of a part; none of a binary one."""
@@ -111,38 +95,29 @@ def open_parts(
     """Return the parts of a file: the JSON files, mailboxes and texts of a ZIP archive, else the file itself."""
     is_archive = opened.read(len(MAGIC)) == MAGIC
     opened.seek(0)
+    make = partial(Opened, source=source, settings=settings, latest_year=latest_year)
     if not is_archive:
 
         def reopen(_: str) -> AbstractContextManager[IO[bytes]]:
             opened.seek(0)
             return nullcontext(opened)
 
-        name = PurePosixPath(source).name
-        yield Opened([name], reopen, source, settings, is_single=True, latest_year=latest_year)
+        yield make([PurePosixPath(source).name], reopen, is_single=True)
         return
-    with open_zip(opened, _MOST_MEMBERS, _MOST_BYTES) as archive:
+    with open_zip(opened) as archive:
         # Nothing is unpacked to the disk, so that the names of the members are only names.
-        members = {
-            info.filename: info
-            for info in archive.infolist()
-            if _has_suffix(PurePosixPath(info.filename), (".json", ".mbox", ".txt"))
-        }
-        yield Opened(
-            sorted(members),
-            lambda part: open_member(archive, members[part]),
-            source,
-            settings,
-            is_archive=True,
-            latest_year=latest_year,
-        )
+        members = {info.filename: info for info in archive.infolist()}
+        names = sorted(name for name in members if _has_suffix(name, ".json", ".mbox", ".txt"))
+        yield make(names, lambda name: open_member(archive, members[name]))
 
 
 def open_folder(folder: Path, source: str, settings: ConversationSettings, root: Path) -> Opened:
     """Return the parts of a folder that is one export; the JSON files of a Slack export, or the mails of a Maildir."""
-    paths = {path.relative_to(folder).as_posix(): path for path in list_parts(folder)}
-    maildir = is_maildir(_list_folders(folder))
+    parts = list_parts(folder)
+    # All that is read of a Maildir lies in two of its folders, and the lists of Slack in none.
+    holds_mails = all(name.startswith(("cur/", "new/")) for name in parts)
     return Opened(
-        sorted(paths), lambda name: open_inside(root, paths[name]), source, settings, is_maildir=maildir
+        list(parts), lambda name: open_inside(root, parts[name]), source, settings, is_maildir=holds_mails
     )
 
 
@@ -151,20 +126,13 @@ def hash_folder(folder: Path, root: Path) -> str:
 
     A part that cannot be opened counts by the reason, and must not hide that another has changed.
     """
-    hashes = []
-    for path in list_parts(folder):
-        hashes.append(path.relative_to(folder).as_posix())
-        try:
-            with open_inside(root, path) as file:
-                hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
-        except ReadError as error:
-            hashes.append(str(error))
-    return digest(hashes, length=64)
+    parts = (_describe(ListedFile(name, path, root)) for name, path in list_parts(folder).items())
+    return digest([text for part in parts for text in (part.source, part.sha256)], length=64)
 
 
 def is_slack_folder(names: Sequence[str]) -> bool:
     """Return whether a folder with these files is what Slack exports, unpacked."""
-    return _SLACK_PEOPLE in names and not _SLACK_CHATS.isdisjoint(names)
+    return "users.json" in names and not _SLACK_CHATS.isdisjoint(names)
 
 
 def is_maildir(folders: Sequence[str]) -> bool:
@@ -174,32 +142,31 @@ def is_maildir(folders: Sequence[str]) -> bool:
 
 def is_part(path: Path) -> bool:
     """Return whether a file of a Slack export, or of a folder in it, is a part of the export."""
-    return _has_suffix(PurePosixPath(path.name), (".json",)) and path.is_file() and not path.is_symlink()
+    return _has_suffix(path.name, ".json") and path.is_file() and not path.is_symlink()
 
 
-def list_parts(folder: Path) -> list[Path]:
-    """List the parts of a folder that is one export; raise ``ReadError`` if it cannot be listed.
+def list_parts(folder: Path) -> dict[str, Path]:
+    """List the parts of a folder that is one export by their paths in it; raise ``ReadError`` if it cannot be listed.
 
     They are the JSON files in it and in its subfolders, without links, or whatever is not hidden among the mails of a
     Maildir: what cannot be opened there costs only itself.
     """
     try:
-        folders = _list_folders(folder)
+        folders = [path.name for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
         if is_maildir(folders):
             # A mail moves from new to cur, and in this order none is missed while it does.
             mails = (path for name in ("new", "cur") if name in folders for path in (folder / name).iterdir())
-            return sorted(path for path in mails if path.name[0] != ".")
-        places = [folder, *(folder / name for name in folders if name[0] != ".")]
-        return sorted(path for place in places for path in place.iterdir() if is_part(path))
+            parts = [path for path in mails if path.name[0] != "."]
+        else:
+            places = [folder, *(folder / name for name in folders if name[0] != ".")]
+            parts = [path for place in places for path in place.iterdir() if is_part(path)]
     except OSError as error:
         raise ReadError(f"its folders cannot be listed ({error.strerror}); make them readable") from error
+    return {path.relative_to(folder).as_posix(): path for path in sorted(parts)}
 
 
-def _list_folders(folder: Path) -> list[str]:
-    return [path.name for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
-
-
-def _has_suffix(path: PurePosixPath, suffixes: tuple[str, ...]) -> bool:
+def _has_suffix(name: str, *suffixes: str) -> bool:
+    path = PurePosixPath(name)
     return path.suffix.lower() in suffixes and not path.name.startswith(".") and "__MACOSX" not in path.parts
 
 
@@ -256,11 +223,6 @@ class ExportFile:
     sha256: str = ""
     latest_year: int = KNOWN_YEAR
 
-    @property
-    def fingerprint(self) -> str:
-        """All properties of the file that affect the messages read from it."""
-        return f"{self.source} {self.sha256} {self.latest_year}"
-
 
 class ExportFolder(Folder):
     """Lists a folder of exports, in which a folder that is one export, of Slack or a Maildir, is one file."""
@@ -276,15 +238,16 @@ class ExportFolder(Folder):
             return "ignored", hidden
         if PurePosixPath(uri).name.lower() in _SYSTEM_NAMES:
             return "ignored", "a file of the operating system"
-        kind = None if uri.endswith("/") else kind_in_chats(uri)
-        return None if kind is None else (MEDIA, kind)
+        is_sent = not uri.endswith("/") and is_sent_in_chats(uri)
+        return ("unsupported", SENT_ELSEWHERE) if is_sent else None
 
     def enter(self, here: Path, folders: list[str], names: list[str]) -> None:
         """Take a folder that is one export, and drop the names of its parts."""
         holds_mails = is_maildir([name for name in folders if not (here / name).is_symlink()])
         if holds_mails:
-            folders[:] = [name for name in folders if name not in MAILDIR_FOLDERS]
-            names[:] = [name for name in names if not _OF_MAIL_PROGRAM.fullmatch(name)]
+            folders[:] = [name for name in folders if name not in _MAILDIR_FOLDERS]
+            # Mail programs add their own, such as dovecot.index.log and maildirfolder.
+            names[:] = [name for name in names if "." in name and not name.startswith("dovecot")]
         elif is_slack_folder(names):
             self._of_slack.add(here)
         if holds_mails or here in self._of_slack:
@@ -296,11 +259,10 @@ class ExportFolder(Folder):
 def list_exports(folder: Path) -> Listing:
     """List a folder of exports; raise ``WorkspaceError`` if it does not exist, or cannot be listed."""
     if not folder.is_dir():
-        raise WorkspaceError(
-            f"{folder} does not exist; create the folder and put chat exports into it, or index only documents by "
-            "`backstory add`",
-            code="absent_folder",
+        problem = (
+            "does not exist; create it for your chat exports, or index only documents by `backstory add`"
         )
+        raise WorkspaceError(f"{folder} {problem}", code="absent_folder")
     listing = ExportFolder(folder).list_all()
     for entry in listing.skipped:
         if not entry.uri:
@@ -315,13 +277,13 @@ def find_exports(folder: Path) -> tuple[ExportFile, ...]:
 
 def hash_exports(listing: Listing, known: Mapping[str, ExportFile]) -> tuple[ExportFile, ...]:
     """List the files that affect the messages, by source; those that are known are not hashed. Media are but names."""
-    files = [known.get(file.uri) or _hash(file) for file in listing.files]
+    files = [known.get(file.uri) or _describe(file) for file in listing.files]
     files += [ExportFile(entry.uri) for entry in listing.skipped if entry.status != "ignored"]
     return tuple(sorted(files, key=lambda file: file.source))
 
 
-def _hash(file: ListedFile) -> ExportFile:
-    """Hash a file as it is now; one that cannot be opened has the reason in place of the hash."""
+def _describe(file: ListedFile) -> ExportFile:
+    """Describe a file or a folder as it is now; one that cannot be opened has the reason in place of the hash."""
     try:
         if file.path.is_dir():
             return ExportFile(file.uri, hash_folder(file.path, file.root))

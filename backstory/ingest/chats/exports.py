@@ -13,7 +13,6 @@ import polars as pl
 from backstory.base.files.patterns import compose
 from backstory.ingest.chats.export import ROW_SCHEMA, Export, mark_deleted, tell_apart, unread_frame
 from backstory.ingest.chats.export_files import (
-    MEDIA,
     ExportFile,
     conversation_of,
     find_exports,
@@ -24,7 +23,7 @@ from backstory.ingest.chats.export_files import (
 from backstory.ingest.chats.file_reading import read_file
 from backstory.ingest.chats.merging import MergedExports, merge_exports
 from backstory.ingest.chats.message_ids import name_message
-from backstory.ingest.file_kinds import describe_sent_file
+from backstory.ingest.file_kinds import SENT_ELSEWHERE
 from backstory.ingest.walk import Listing
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.contracts import conform, empty
@@ -139,16 +138,13 @@ def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl
 
 
 def _judge_media(read: Sequence[Export]) -> None:
-    """Set the status of media files: attachments of a chat, or files that someone expected to be read."""
+    """Tell files that were sent in a chat from those that someone expected to be read."""
     chats = {PurePosixPath(row.source) for row in read if row.status == "read"}
     folders = {folder for chat in chats for folder in (chat, *chat.parents) if folder != PurePosixPath(".")}
     for row in read:
-        if row.status == MEDIA:
-            kind = row.reason or ""
-            if is_media_name(row.source) or not folders.isdisjoint(PurePosixPath(row.source).parents):
-                row.status, row.reason = "ignored", f"{kind} that was sent in a chat"
-            else:
-                row.status, row.reason = "unsupported", describe_sent_file(kind)
+        is_beside = is_media_name(row.source) or not folders.isdisjoint(PurePosixPath(row.source).parents)
+        if row.reason == SENT_ELSEWHERE and is_beside:
+            row.status, row.reason = "ignored", "a file that was sent in a chat"
 
 
 def _list_unread(row: Export) -> pl.DataFrame:
@@ -248,7 +244,7 @@ class LastReading:
         self.made: dict[str, Any] = {}
         self._folder = folder
         self._settings = settings
-        self._files: list[str] | None = None
+        self._files: tuple[ExportFile, ...] | None = None
         self._read: ExportRead | None = None
         self._people: tuple[list[str], Mapping[str, str]] = ([], {})
 
@@ -256,7 +252,7 @@ class LastReading:
         """Read all exports of the folder, or return the last result."""
         if self._read is None or self._is_outdated():
             self._read = read_exports(self._folder, self._settings)
-            self._files = [file.fingerprint for file in self._read.files]
+            self._files = self._read.files
             self._people = self._read.names.to_list(), self._read.aliases
         return self._read
 
@@ -272,4 +268,4 @@ class LastReading:
         self.made.clear()
 
     def _is_outdated(self) -> bool:
-        return self._files != [file.fingerprint for file in find_exports(self._folder)]
+        return self._files != find_exports(self._folder)

@@ -1,18 +1,20 @@
-"""One export -> its messages and the file's status, read in the process with limits."""
+"""The chat formats, and one export -> its messages and the file's status, read in the process with limits."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import suppress
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from backstory.base.errors import ReadError
 from backstory.base.files.safe_open import open_inside, state_of
 from backstory.base.wording import count
 from backstory.ingest.chats.export import Export, collect_items
 from backstory.ingest.chats.export_files import (
+    ChatFormat,
     Opened,
     conversation_of,
     hash_folder,
@@ -20,18 +22,52 @@ from backstory.ingest.chats.export_files import (
     open_folder,
     open_parts,
 )
-from backstory.ingest.chats.formats.registry import find_format
-from backstory.ingest.chats.formats.whatsapp import WHATSAPP
-from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
-from backstory.ingest.file_kinds import describe_unread_chat
+from backstory.ingest.chats.formats.assistants import CHATGPT, CLAUDE
+from backstory.ingest.chats.formats.discord import DISCORD
+from backstory.ingest.chats.formats.irc import IRC
+from backstory.ingest.chats.formats.mail import MAIL
+from backstory.ingest.chats.formats.matrix import MATRIX
+from backstory.ingest.chats.formats.meetings import TRANSCRIPT, ZOOM_CHAT
+from backstory.ingest.chats.formats.meta import META
+from backstory.ingest.chats.formats.signal_cli import SIGNAL
+from backstory.ingest.chats.formats.slack import SLACK
+from backstory.ingest.chats.formats.tables import CSV, JSON_LINES, PARQUET
+from backstory.ingest.chats.formats.telegram import TELEGRAM
+from backstory.ingest.chats.formats.whatsapp import WHATSAPP, WHATSAPP_ZIP
+from backstory.ingest.chats.times import latest_year_of
+from backstory.ingest.file_kinds import describe_foreign, describe_unread_chat
 from backstory.ingest.limited_calls import call_limited, find_limits
 from backstory.ingest.walk import ListedFile
 from backstory.ingest.zips import MAGIC
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.encoding import describe_encoding
 
+CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (
+    SLACK, TELEGRAM, DISCORD, META, CHATGPT, CLAUDE, MATRIX, SIGNAL,
+    # Texts, in which any other text may be quoted.
+    MAIL, TRANSCRIPT, ZOOM_CHAT, IRC,
+)  # fmt: skip
+"""The formats that identify themselves, in the order in which they are tried on an export."""
+TABLE_FORMATS: Final = (PARQUET, WHATSAPP, WHATSAPP_ZIP, JSON_LINES, CSV)
+"""Those that are tried afterwards, unless the export is that of another program which is not read."""
 _SMALL_BYTES: Final = 1 << 20
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
+
+
+def find_format(
+    opened: Opened, formats: Iterable[ChatFormat] = CHAT_FORMATS + TABLE_FORMATS
+) -> tuple[ChatFormat, list[str]] | None:
+    """Return the format of an export and the parts to read, by names and content; None if no reader knows it.
+
+    It raises ``ReadError`` if an archive with the names of an export has a password, is damaged, or is too large when
+    unpacked, and with the code ``foreign`` for an export of another program in a form that is not read.
+    """
+    for tried in formats:
+        if tried is PARQUET and opened.is_single and (why := describe_foreign(opened.head())):
+            raise ReadError(why, code="foreign")
+        if found := tried.find(opened):
+            return tried, found
+    return None
 
 
 def read_file(file: ListedFile, settings: ConversationSettings) -> Export:
@@ -40,26 +76,24 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> Export:
     Anything else may need time and memory out of proportion to its size, or crash the library that reads it: its status
     is ``failed`` if the process fails.
     """
-    limits = find_limits(settings)
     settings = settings.override(file.uri, conversation_of(file.uri))
     request = (file.path, file.root, file.uri, settings)
     try:
         if _is_small_text(file, settings):
             return read_export(*request)
-        parts = list_parts(file.path) if file.path.is_dir() else [file.path]
-        return call_limited(read_export, *request, limits=limits, size=sum(map(_size_of, parts)))
+        parts = list_parts(file.path).values() if file.path.is_dir() else [file.path]
+        size = sum(map(_size_of, parts))
+        return call_limited(read_export, *request, limits=find_limits(settings), size=size)
     except ReadError as error:
         return _refuse(file.uri, error)
 
 
 def _is_small_text(file: ListedFile, settings: ConversationSettings) -> bool:
-    if file.path.is_dir():
+    if not 0 < _size_of(file.path) <= _SMALL_BYTES or file.path.is_dir():
         return False
-    with file.open() as content, suppress(ReadError):
-        if os.fstat(content.fileno()).st_size <= _SMALL_BYTES and content.read(len(MAGIC)) != MAGIC:
-            with open_parts(content, file.uri, settings) as opened:
-                found = find_format(opened) if WHATSAPP.find(opened) else None
-                return found is not None and found[0] is WHATSAPP
+    with file.open() as content, suppress(ReadError), open_parts(content, file.uri, settings) as opened:
+        found = find_format(opened) if WHATSAPP.find(opened) else None
+        return found is not None and found[0] is WHATSAPP
     return False
 
 
@@ -71,13 +105,12 @@ def read_export(path: Path, root: Path, source: str, settings: ConversationSetti
     """
     if path.is_dir():
         sha256 = hash_folder(path, root)
-        export = read_opened(open_folder(path, source, settings, root))
+        export = read_opened(nullcontext(open_folder(path, source, settings, root)), source)
         export.sha256 = sha256
         return export
     with open_inside(root, path) as file:
-        before = state_of(file)
-        latest_year = latest_year_of(os.fstat(file.fileno()).st_mtime)
-        export = read_stream(file, source, settings, latest_year)
+        before, latest_year = state_of(file), latest_year_of(os.fstat(file.fileno()).st_mtime)
+        export = read_opened(open_parts(file, source, settings, latest_year), source)
         file.seek(0)
         export.sha256, export.latest_year = hashlib.file_digest(file, "sha256").hexdigest(), latest_year
         if state_of(file) != before:
@@ -88,55 +121,33 @@ def read_export(path: Path, root: Path, source: str, settings: ConversationSetti
         return export
 
 
-def read_stream(
-    file: IO[bytes], source: str, settings: ConversationSettings, latest_year: int = KNOWN_YEAR
-) -> Export:
-    """Read an open file in the current process."""
+def read_opened(opening: AbstractContextManager[Opened], source: str) -> Export:
+    """Read the parts of one export in the current process."""
+    format_name = None
     try:
-        with open_parts(file, source, settings, latest_year) as opened:
-            return read_opened(opened)
+        with opening as opened:
+            if _is_blank(opened):
+                return Export(source=source, status="empty", reason="it is empty")
+            found = find_format(opened)
+            if found is None:
+                content = opened.head() if opened.is_single else MAGIC
+                raise ReadError(describe_unread_chat(content, source), code="foreign")
+            format_name = found[0].name
+            read = found[0].read(opened, found[1])
+            export = read if isinstance(read, Export) else collect_items(read, opened.settings.timezone)
     except ReadError as error:
-        return _refuse(source, error)
-
-
-def read_opened(opened: Opened) -> Export:
-    """Read the files of one export in the current process."""
-    source, format_name = opened.source, None
-    if opened.is_maildir and not opened.names:
-        return Export(source=source, status="empty", reason="its folders cur and new hold no mail")
-    try:
-        if _is_blank(opened):
-            return Export(source=source, status="empty", reason="the file is empty")
-        found = find_format(opened)
-        if found is None:
-            raise ReadError(_describe_unsupported(opened), code="foreign")
-        format_name = found[0].name
-        read = found[0].read(opened, found[1])
-        export = read if isinstance(read, Export) else collect_items(read, opened.settings.timezone)
-    except ReadError as error:
-        refused = _refuse(source, error)
-        refused.format = format_name
-        return refused
+        export = _refuse(source, error)
+        export.format = format_name
+        return export
     export.source, export.format = source, format_name
     _describe(export)
     return export
 
 
 def _is_blank(opened: Opened) -> bool:
-    return opened.is_single and not (
-        opened.head().strip(_BLANK) or opened.read(opened.names[0]).strip(_BLANK)
-    )
-
-
-def _describe_unsupported(opened: Opened) -> str:
-    if opened.is_single or opened.is_archive:
-        return describe_unread_chat(
-            MAGIC if opened.is_archive else opened.head(), opened.source, opened.names
-        )
-    return (
-        "a folder like a Slack export, but its users.json is not a list of users. "
-        "Put the folder here as Slack exported it, or move it out"
-    )
+    if not opened.is_single:
+        return opened.is_maildir and not opened.names
+    return not (opened.head().strip(_BLANK) or opened.read(opened.names[0]).strip(_BLANK))
 
 
 def _describe(export: Export) -> None:

@@ -66,7 +66,7 @@ def fingerprint_messages(workspace: Workspace, files: Sequence[ExportFile] | Non
             hash_archive(workspace.archive),
             Forgotten.read(workspace.forgotten).fingerprint,
             OptOuts.read(workspace.opt_outs).fingerprint,
-            *(file.fingerprint for file in files),
+            *map(str, files),
         ],
         length=16,
     )

@@ -4,6 +4,7 @@ import io
 import mailbox
 import os
 import tracemalloc
+from contextlib import nullcontext
 from pathlib import Path
 
 import polars as pl
@@ -100,7 +101,7 @@ def test_a_mail_that_goes_or_leads_out_of_its_folder_costs_only_itself(is_link: 
     path.unlink()
     if is_link:
         path.symlink_to(tmp_path / "secret")
-    read = read_opened(parts)
+    read = read_opened(nullcontext(parts), "inbox/")
     assert (len(read.rows), read.status) == (1, "read")
     [reason] = read.unread["reason"]
     assert reason.startswith(f"{parts.names[0]}: ")

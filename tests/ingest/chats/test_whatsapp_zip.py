@@ -8,8 +8,9 @@ import pytest
 
 from backstory.base.errors import ReadError
 from backstory.base.sandbox import ReadingLimits
+from backstory.ingest.chats.export_files import open_parts
 from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.file_reading import read_stream
+from backstory.ingest.chats.file_reading import read_opened
 from backstory.settings.inputs import ConversationSettings
 from tests.errors import raises
 from tests.ingest.chats.conftest import ReadText
@@ -59,7 +60,8 @@ def test_archive_without_a_chat_is_no_export(read_text: ReadText) -> None:
 @pytest.mark.parametrize("most", [len(CHAT), len(CHAT) - 1])
 def test_text_over_the_limit_is_not_unpacked(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ReadingLimits, "most_bytes", most)
-    read = read_stream(io.BytesIO(archive_of({"_chat.txt": CHAT})), "a.zip", ConversationSettings())
+    content = io.BytesIO(archive_of({"_chat.txt": CHAT}))
+    read = read_opened(open_parts(content, "a.zip", ConversationSettings()), "a.zip")
     assert (read.code, len(read.rows)) == ((None, 1) if most == len(CHAT) else ("too_large", 0))
 
 

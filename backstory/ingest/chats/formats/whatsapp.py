@@ -345,7 +345,7 @@ def _find_archived(opened: Opened) -> list[str]:
 
     The media of a chat may include other texts, so that these names go first.
     """
-    texts = [name for name in opened.names if opened.is_archive and name.lower().endswith(".txt")]
+    texts = [name for name in opened.names if not opened.is_single and name.lower().endswith(".txt")]
     chats = [name for name in texts if _has_header(opened, name)]
     named = [
         name for name in chats if PurePosixPath(name).name == "_chat.txt" or "whatsapp" in name.casefold()
