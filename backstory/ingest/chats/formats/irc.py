@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, TypeAlias
 
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.export import Chat, ChatMessage, Item, Person, Unread, name_chat
@@ -25,8 +24,7 @@ _ADDRESSED: Final = re.compile(r"(?=[^\W\d]|[\[\]\\`^{|}])[\w\[\]\\`^{|}-]{2,30}
 
 _CHANNEL_SIGNS: Final = ("#", "&", "!", "+")
 _NO_DAY: Final = (
-    "neither its lines nor its name hold a date; put the date of its first line into the name, "
-    "such as 2024-05-01.log"
+    "no line states the day in English; put that of the first one into the name, such as 2024-05-01.log"
 )
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ENGLISH_DAY: Final = re.compile(r"\w{2,4}\.?,? (\w{3}) +(\d{1,2})(?: \d[\d:]{4,7})?(?: [A-Z]{2,5})? (\d{4})")
@@ -35,64 +33,44 @@ _SIGNS: Final = "~&@%+!* "
 
 _DAY_LINE: Final = re.compile(r"--- (?:Log opened|Log closed|Day changed) (.{1,80})")
 _HEAD: Final = re.compile(
-    r"\[?(?:(?P<day>\d{4}-\d\d-\d\d)[ T])?(?P<clock>\d\d:\d\d(?::\d\d)?)"
-    r"(?:\]? |(?(day)(?=\t)|(?!)))(?P<rest>.*)",
+    r"\[?(?:(?P<day>\d{4}-\d\d-\d\d)[ T])?(?P<clock>\d\d:\d\d(?::\d\d)?)(?:\]? |(?(day)(?=\t)|(?!)))(?P<rest>.*)",
     re.DOTALL,
 )
 _NICK: Final = r"(?P<nick>[^\s<>]{1,64})"
-_FORMS: Final = {
-    "said": (
-        rf"<[{_SIGNS}]?{_NICK}> ?(?P<text>.*)",
-        r"-(?P<nick>[^\s:(!-]{1,64})[:(][^\s]{1,128}- (?P<text>.*)",
-        r"-(?P<nick>[^\s!-][^\s]{0,63})- (?P<text>.*)",
-        r"\t--\tNotice\((?P<nick>[^)\s]{1,64})\)[^:]{0,80}: (?P<text>.*)",
-        rf"\t(?!-->|<--|--|=!=| ?\*\t){_NICK}\t(?P<text>.*)",
-    ),
-    "done": (rf"(?: ?\* |\t ?\*\t){_NICK}(?: (?P<text>.*))?",),
-    "renamed": (rf"(?:-!- |\t--\t|\*\*\* ){_NICK} is now known as (?P<other>\S{{1,64}})",),
-    "moved": (
-        rf"-!- {_NICK} (?:\[.*\] has (?:joined|left|quit)|was kicked from) .*",
-        rf"\t(?:-->|<--)\t(?:\S{{1,64}} has kicked )?{_NICK}(?: .*)?",
-        rf"\*\*\* (?:(?:Joins|Parts|Quits): )?{_NICK} (?:\(|was kicked by ).*",
-    ),
-    "note": (
-        rf"(?:-!- |\t--\t|\*\*\* ){_NICK} (?:(?:has )?change[sd] (?:the )?topic|sets mode).*",
-        rf"(?:-!- |\t--\tMode )\S+ \[.*\] by {_NICK}",
-        r"-!- .*",
-        r"\*\*\* .*",
-        r"\t[^\t]{0,80}\t.*",
-    ),
-}
+_FORMS: Final = (
+    rf"<[{_SIGNS}]?{_NICK}> ?(?P<text>.*)",
+    r"-(?P<nick>[^\s!:(-][^\s!:(]{0,63})(?:[!:(]\S{1,128})?- (?P<text>.*)",
+    r"\t--\tNotice\((?P<nick>[^)\s]{1,64})\)[^:]{0,80}: (?P<text>.*)",
+    rf"\t(?!-->|<--|--|=!=| ?\*\t){_NICK}\t(?P<text>.*)",
+    rf"(?: ?\* |\t ?\*\t){_NICK}(?: (?P<action>.*))?",
+    rf"(?:-!- |\t--\t|\*\*\* ){_NICK} is now known as (?P<other>\S{{1,64}})",
+    rf"-!- {_NICK} (?:\[.*\] has (?:joined|left|quit)|was kicked from) (?P<moved>.*)",
+    rf"\t(?:-->|<--)\t(?:\S{{1,64}} has kicked )?{_NICK}(?P<moved> .*)?",
+    rf"\*\*\* (?:(?:Joins|Parts|Quits): )?{_NICK} (?:\(|was kicked by )(?P<moved>.*)",
+    rf"(?:-!- |\t--\t|\*\*\* ){_NICK} (?:(?:has )?change[sd] (?:the )?topic|sets mode).*",
+    rf"(?:-!- |\t--\tMode )\S+ \[.*\] by {_NICK}",
+    r"(?:-!- |\*\*\* |\t[^\t]{0,80}\t).*",
+)
 """What follows the time of a line, in the order in which the forms are tried: those of irssi, WeeChat and ZNC.
 
 Only WeeChat, which always writes the day, parts time and rest by a tab. Its forms begin with this tab, so that they
-match no other log. ``moved``: who joined, left or was removed. ``note``: with who changed a topic or a mode.
+match no other log. ``moved``: somebody joined, left or was removed. The last ones tell who changed a topic or a mode,
+or nobody.
 """
-_PATTERNS: Final = [(what, re.compile(form, re.DOTALL)) for what, forms in _FORMS.items() for form in forms]
+_PATTERNS: Final = [re.compile(form, re.DOTALL) for form in _FORMS]
 _NOTE: Final = "a note of the program"
 """What is told of a line of the program, which may hold addresses and names."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """What a line says: a kind of ``_FORMS``, or ``day`` (that of the following lines); who, and when."""
-
-    what: str
-    day: date | None = None
-    clock: time = time()
-    nick: str = ""
-    other: str = ""
-    text: str = ""
+_Line: TypeAlias = tuple[date | None, time | None, dict[str, str]]
+"""The day that a line states, the time, None of one that states the day of the next ones, and the parts of its form."""
 
 
 def _find(opened: Opened) -> list[str]:
-    """Return a log: most lines are those of a program, and one of them tells what somebody said or did."""
-    lines = list(filter(None, opened.head_lines()))[:_LINES_TRIED] if opened.is_single else []
-    if not lines or _read_line(lines[0]) is None:
-        return []
+    """Return a log: most lines are those of a program, and one of them is more than a note."""
+    lines = [*filter(None, opened.head_lines())][:_LINES_TRIED] if opened.is_single else []
     known = [line for line in map(_read_line, lines) if line is not None]
-    has_content = any(line.what != "note" for line in known)
-    return list(opened.names) if has_content and len(known) >= _LEAST_KNOWN * len(lines) else []
+    is_log = any(clock is None or len(parts) > 1 for _, clock, parts in known) and _read_line(lines[0])
+    return list(opened.names) if is_log and len(known) >= _LEAST_KNOWN * len(lines) else []
 
 
 def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
@@ -113,22 +91,23 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
             if line is None:
                 yield Unread(f"line {number}: it is longer than 1 MiB, or no known program writes such lines")
                 continue
-            is_dated = is_dated or line.day is not None
-            if line.what == "day":
-                day = line.day
+            stated, clock, parts = line
+            is_dated = is_dated or stated is not None
+            if clock is None:
+                day = stated
                 continue
-            person = _follow(line, first_nicks)
+            person = _follow(parts, first_nicks)
             if person.name:
                 yield person
             try:
-                if (sent_on := line.day or day) is None:
+                if (sent_on := stated or day) is None:
                     raise ValueError("no line before it states the day in English")
-                sent = read_timestamp(datetime.combine(sent_on, line.clock))
-                yield _read_message(line, sent, chat.key, person.name)
+                sent = read_timestamp(datetime.combine(sent_on, clock))
+                yield _read_message(parts, sent, chat.key, person.name)
             except ValueError as error:
                 yield Unread(f"line {number}: {error}")
     if not is_dated:
-        raise ReadError(_NO_DAY, frozenset(), code="no_day")
+        raise ReadError(_NO_DAY, frozenset(), code="no_start")
 
 
 def name_conversation(source: str) -> str:
@@ -139,8 +118,7 @@ def name_conversation(source: str) -> str:
     folder, _, _ = source.rpartition("/")
     path = PurePosixPath(source)
     last = without_day(path.stem if path.suffix.lower() in (".log", ".txt", ".weechatlog") else path.name)
-    weechat = _WEECHAT_NAME.fullmatch(last)
-    if weechat is not None:
+    if weechat := _WEECHAT_NAME.fullmatch(last):
         return f"{weechat['network']}/{weechat['channel']}"
     if last.startswith(_CHANNEL_SIGNS):
         return f"{folder}/{last}" if folder else last
@@ -149,21 +127,15 @@ def name_conversation(source: str) -> str:
 
 def _read_line(line: str) -> _Line | None:
     """Read a line; None if no program writes such lines."""
-    if (dated := _DAY_LINE.fullmatch(line)) is not None:
-        return _Line("day", _read_day(dated[1].strip()))
+    if dated := _DAY_LINE.fullmatch(line):
+        return _read_day(dated[1].strip()), None, {}
     head = _HEAD.match(line)
-    if head is None:
-        return None
-    try:
-        clock = time.fromisoformat(head["clock"])
-        day = date.fromisoformat(head["day"]) if head["day"] else None
-    except ValueError:
-        return None
-    for what, pattern in _PATTERNS:
-        if (body := pattern.fullmatch(head["rest"])) is not None:
+    body = head and next(filter(None, (pattern.fullmatch(head["rest"]) for pattern in _PATTERNS)), None)
+    with suppress(ValueError):
+        if head and body:
             parts = {name: part or "" for name, part in body.groupdict().items()}
-            parts["nick"] = parts.get("nick", "").lstrip(_SIGNS)
-            return _Line(what, day, clock, **parts)
+            day = date.fromisoformat(head["day"]) if head["day"] else None
+            return day, time.fromisoformat(head["clock"]), parts
     return None
 
 
@@ -177,20 +149,21 @@ def _read_day(written: str) -> date | None:
     return None
 
 
-def _follow(line: _Line, first_nicks: dict[str, str]) -> Person:
+def _follow(parts: dict[str, str], first_nicks: dict[str, str]) -> Person:
     """Return whom a line names, by the first nick; a nick that was left may be taken by somebody else."""
-    first = first_nicks.get(line.nick, line.nick)
-    if line.what in ("renamed", "moved"):
-        first_nicks.pop(line.nick, None)
-    if line.other:
-        first_nicks[line.other] = first
-    return Person(first, tuple(filter(None, (line.nick, line.other))))
+    nick, other = parts.get("nick", "").lstrip(_SIGNS), parts.get("other")
+    first = first_nicks.get(nick, nick)
+    if other or "moved" in parts:
+        first_nicks.pop(nick, None)
+    if other:
+        first_nicks[other] = first
+    return Person(first, tuple(filter(None, (nick, other))))
 
 
-def _read_message(line: _Line, sent: datetime, chat: str, author: str) -> ChatMessage:
-    if line.what not in ("said", "done"):
+def _read_message(parts: dict[str, str], sent: datetime, chat: str, author: str) -> ChatMessage:
+    text = f"/me {parts['action']}" if "action" in parts else parts.get("text")
+    if text is None:
         return ChatMessage(sent, None, _NOTE, "system", chat=chat)
-    text = f"/me {line.text}" if line.what == "done" else line.text
     text = f"@{text}" if _ADDRESSED.match(text) else text
     return ChatMessage(sent, author or None, text or None, chat=chat)
 

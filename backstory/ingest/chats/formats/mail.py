@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC
 from email import message_from_bytes
-from email.errors import HeaderParseError, MultipartInvariantViolationDefect
+from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
-from email.parser import BytesHeaderParser
 from email.utils import getaddresses, parsedate_to_datetime
 from functools import partial
 from itertools import chain, pairwise
@@ -23,7 +23,6 @@ from backstory.ingest.chats.formats.mail_text import cut_quotes, read_html
 from backstory.ingest.chats.formats.tables import read_timestamp
 from backstory.text.encoding import decode_line
 
-_LIST: Final = re.compile(r"<([^<>\s]{1,255})>\s*$")
 _ID: Final = re.compile(r"<([^<>\s]{1,998})>")
 _ANSWER: Final = re.compile(r"(?:\w{1,4}(?:\[\d+\])?\s?[:\uff1a]\s*)+", re.IGNORECASE)
 """``Re:``, ``AW:``, ``Fwd:`` and the like before a subject."""
@@ -31,31 +30,32 @@ _ANSWER: Final = re.compile(r"(?:\w{1,4}(?:\[\d+\])?\s?[:\uff1a]\s*)+", re.IGNOR
 _OBSCURED: Final = re.compile(r"^(\S{1,64}) at (\S{1,190}\.\w{2,24})(?= \(|$)")
 """An address as the archives of Mailman write it: ``ann at example.org (Ann Oak)``."""
 
-_TO: Final = ("to", "cc", "reply-to", "sender")
+_PEOPLE: Final = ("from", "to", "cc", "reply-to", "sender")
 _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
 """Errors that the standard library raises for mails that follow no standard."""
 
-_PLAIN: Final = frozenset(["text/plain", "text/markdown", "text/enriched"])
-_SIGNATURE: Final = "-- "
+_PLAIN: Final = ("text/plain", "text/markdown", "text/enriched")
+_STUFFED: Final = re.compile("^ ", re.MULTILINE)
+_WRAPPED: Final = re.compile(r"^(?!>|-- $)(.*) \n(?!>|-- $)", re.MULTILINE)
+"""A line of the writer that a program wrapped, up to the next one; quotes and signatures stand alone."""
+
 _MOST_MAIL: Final = 64 << 20
 _MOST_TEXT: Final = 4 << 20
 _MOST_HEADER: Final = 1 << 16
 _MOST_LINE: Final = 1 << 20
-_ASCII: Final = ("us-ascii", "ascii")
-"""What mails state that hold other letters, too."""
-
-_BEGINNING: Final = re.compile(rb"From \S.{0,300}\d\d:\d\d.{0,40}\d{4}\s*", re.DOTALL)
+_BEGINNING: Final = re.compile(rb"From .{1,300}\d\d:\d\d.{0,40}\d{4}\s*", re.DOTALL)
 """Line above a mail in a mailbox."""
 
-_BARE: Final = re.compile(rb"From(?P<word> [^\s-]\S{0,300})?[\s-]*")
-"""The same as some programs write it, without the time."""
+_OTHER_BEGINNING: Final = re.compile(rb"From(?P<words> [^\s-]\S*| .*\d\d:\d\d.*)?[\s-]*", re.DOTALL)
+"""The same as some programs write it, without the time or the year."""
 
 _ESCAPED: Final = re.compile(rb">+From ")
 _FIRST_HEADER: Final = re.compile(
     rb"(?:from|to|date|subject|message-id|received|return-path|delivered-to|mime-version|x-[\w-]{1,70}):",
     re.IGNORECASE,
 )
-_OF_A_MAIL: Final = frozenset(["to", "date", "subject", "message-id", "received", "mime-version"])
+_HEADER: Final = re.compile(rb"([!-9;-~]+):")
+_OF_A_MAIL: Final = frozenset([b"to", b"date", b"subject", b"message-id", b"received", b"mime-version"])
 
 
 def _find(opened: Opened) -> list[str]:
@@ -73,11 +73,10 @@ def _is_mailbox(head: bytes) -> bool:
 
 def _is_mail(head: bytes) -> bool:
     """Return whether a file begins with the headers of a mail, and with nothing else."""
-    mail = BytesHeaderParser().parsebytes(head)
-    names = {name.lower() for name in mail.keys()}  # noqa: SIM118 - a mail is no dict
-    # Python 3.11.2 reports this one for each mail of several parts of which only the headers are parsed.
-    defects = [one for one in mail.defects if not isinstance(one, MultipartInvariantViolationDefect)]
-    return not defects and "from" in names and len(_OF_A_MAIL & names) > 1
+    block, _, _ = head.replace(b"\r\n", b"\n").partition(b"\n\n")
+    found = [_HEADER.match(line) for line in re.split(rb"\n(?![ \t])", block.rstrip())]
+    names = {header[1].lower() for header in found if header}
+    return all(found) and b"from" in names and len(_OF_A_MAIL & names) > 1
 
 
 def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
@@ -122,8 +121,8 @@ def _begins(line: bytes, below: bytes, *, is_apart: bool) -> bool:
     has_header = _FIRST_HEADER.match(below) is not None
     if _BEGINNING.fullmatch(line):
         return is_apart or has_header
-    bare = _BARE.fullmatch(line)
-    return has_header and bare is not None and (is_apart or bare["word"] is None)
+    other = _OTHER_BEGINNING.fullmatch(line)
+    return has_header and other is not None and (is_apart or other["words"] is None)
 
 
 def _read_mail(content: bytes, mailbox: str, place: str) -> list[Item]:
@@ -133,23 +132,27 @@ def _read_mail(content: bytes, mailbox: str, place: str) -> list[Item]:
             raise InputError(f"it has more than {_MOST_MAIL >> 20} MiB")
         mail = message_from_bytes(content)
         headers = _read_headers(mail)
-        listed = _LIST.search(headers.get("list-id", ""))
-        name = listed[1].lower() if listed else mailbox
+        listed = _ID.findall(headers["list-id"])
+        name = listed[-1].lower() if listed else mailbox
         chat = Chat(f"mail/list/{name}" if listed else f"mail/{name}", name_chat(name, ""))
-        senders = _list_people(headers.get("from", ""))
-        if not senders:
+        senders, *others = (_list_people(headers[field]) for field in _PEOPLE)
+        # An unquoted name with a comma ("Oak, Ann <ann@example.org>") looks like two people.
+        author = min(senders, key=lambda person: "@" not in person.name, default=None)
+        if author is None:
             raise InputError("the mail has no author")
-        others = [person for field in _TO for person in _list_people(headers.get(field, ""))]
-        return [chat, senders[0], *others, _read_message(mail, headers, chat.key, senders[0].name)]
-    except InputError as error:
-        return [Unread(f"{place}{error}")]
-    except _UNREADABLE:
-        return [Unread(f"{place}it follows no standard of mails; export it again from another program")]
+        message = _read_message(mail, headers, chat.key, author.name)
+        return [chat, *senders, *chain.from_iterable(others), message]
+    except _UNREADABLE as error:
+        is_known = isinstance(error, InputError)
+        reason = (
+            error if is_known else "it follows no standard of mails; export it again from another program"
+        )
+        return [Unread(f"{place}{reason}")]
 
 
-def _read_headers(mail: Message) -> dict[str, str]:
+def _read_headers(mail: Message) -> defaultdict[str, str]:
     """Return the headers by their names in lower case; of several of one name the first."""
-    headers: dict[str, str] = {}
+    headers: defaultdict[str, str] = defaultdict(str)
     for name, value in mail.raw_items():
         written = " ".join(str(value)[:_MOST_HEADER].split())
         if "\x1b" in written or not written.isascii():
@@ -164,20 +167,17 @@ def _list_people(written: str) -> list[Person]:
     for shown, stated in getaddresses([_OBSCURED.sub(r"\1@\2", written)]):
         name, address = _decode_words(shown).strip("'\" "), stated.strip().lower()
         last, comma, first = name.partition(", ")
-        turned = (f"{first} {last}",) if comma and "," not in first else ()
-        has_both = name != "" and "@" in address and name.lower() != address
-        people.append(
-            Person(address if "@" in address else name or address, (name, *turned) if has_both else ())
-        )
+        names = (name, f"{first} {last}") if comma and "," not in first else (name,)
+        key = address if "@" in address else name or address
+        people.append(Person(key, tuple(one for one in names if one.lower() not in ("", address))))
     return [person for person in people if person.name]
 
 
 def _decode_words(written: str) -> str:
     """Decode the words of a header (``=?utf-8?q?Brot?=``)."""
-    try:
+    parts: list[tuple[str | bytes, str | None]] = [(written, None)]
+    with suppress(HeaderParseError):
         parts = decode_header(written)
-    except HeaderParseError:
-        return written
     texts = (part if isinstance(part, str) else _decode(part, charset) for part, charset in parts)
     return " ".join("".join(texts).split())
 
@@ -185,88 +185,71 @@ def _decode_words(written: str) -> str:
 def _read_message(mail: Message, headers: Mapping[str, str], chat: str, author: str) -> ChatMessage:
     """Read the message; the subject is its first line if it begins a thread, or has no other text."""
     try:
-        moment = parsedate_to_datetime(headers.get("date", ""))
+        moment = parsedate_to_datetime(headers["date"])
     except _UNREADABLE as error:
         raise InputError("the mail has no date, or none that can be read") from error
-    sent = read_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     body, has_files = _read_body(mail)
-    text, subject = cut_quotes(body), _decode_words(headers.get("subject", ""))
-    key, answered, thread = (
-        _ID.findall(headers.get(name, "")) for name in ("message-id", "in-reply-to", "references")
+    text, subject = cut_quotes(body), _decode_words(headers["subject"])
+    keys, answered, thread = (
+        _ID.findall(headers[name]) for name in ("message-id", "in-reply-to", "references")
     )
     reply_to = next(iter(answered[:1] or thread[-1:]), None)
     if not text or not (reply_to or _ANSWER.match(subject)):
-        text = "\n\n".join(filter(None, (subject, text)))
+        text = f"{subject}\n\n{text}".strip()
     if not text and not has_files:
         raise InputError("the mail has neither a subject nor a text")
     return ChatMessage(
-        sent=sent,
-        author=author,
-        text=text or None,
-        kind="media" if has_files else "message",
-        chat=chat,
-        key=next(iter(key), None),
-        reply_to=reply_to,
+        read_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC)),
+        author,
+        text or None,
+        "media" if has_files else "message",
+        chat,
+        keys[0] if keys else None,
+        reply_to,
     )
 
 
 def _read_body(mail: Message) -> tuple[str, bool]:
-    """Return the text of a mail, and whether files are attached."""
-    plain, web, has_files = [], [], False
-    for part in _list_parts(mail):
+    """Return the text of a mail, and whether it has files; the text of a mail attached to it is not its own."""
+    plain: list[str] = []
+    web: list[Message] = []
+    has_files = False
+    parts = [mail]
+    while parts:
+        part = parts.pop()
         kind = part.get_content_type()
-        if part.get_content_disposition() == "attachment" or part.get_filename() is not None:
+        if part.get_content_maintype() == "multipart" and part.is_multipart():
+            parts += reversed(cast("list[Message]", part.get_payload()))
+        elif part.get_content_disposition() == "attachment" or part.get_filename() is not None:
             has_files = True
         elif kind in _PLAIN:
-            plain.append(part)
+            plain.append(_read_text(part))
         elif kind == "text/html":
             web.append(part)
-        elif not kind.startswith("text/"):
+        else:
             has_files = True
-    text = "\n".join(map(_read_text, plain)).strip() or "\n".join(read_html(_read_text(part)) for part in web)
-    return text.replace("\0", ""), has_files
-
-
-def _list_parts(mail: Message) -> Iterator[Message]:
-    """Yield the parts of a mail; those of a mail that is attached to it are not its own."""
-    if mail.get_content_maintype() != "multipart" or not mail.is_multipart():
-        yield mail
-        return
-    for part in cast("list[Message]", mail.get_payload()):
-        yield from _list_parts(part)
+    text = "\n".join(plain).strip() or "\n".join(read_html(_read_text(part)) for part in web)
+    return text, has_files
 
 
 def _read_text(part: Message) -> str:
-    content = part.get_payload(decode=True)
-    if not isinstance(content, bytes):
-        return ""
+    """Read a text; lines of its writer that a program wrapped (``format=flowed``) are joined."""
+    content = cast("bytes", part.get_payload(decode=True))
     if len(content) > _MOST_TEXT:
         raise InputError(f"its text has more than {_MOST_TEXT >> 20} MiB")
-    text = _decode(content, part.get_content_charset())
+    text = _decode(content, part.get_content_charset()).replace("\r\n", "\n").replace("\0", "")
     flow, space = (str(part.get_param(name, "")).lower() for name in ("format", "delsp"))
-    return _unwrap(text, keeps_space=space != "yes") if flow == "flowed" else text
-
-
-def _unwrap(text: str, *, keeps_space: bool) -> str:
-    """Join the lines of the writer that a program wrapped (``format=flowed``): those that end with a blank."""
-    parts: list[str] = []
-    is_open = False
-    for written in text.replace("\r\n", "\n").split("\n"):
-        line = written.removeprefix(" ")
-        is_own = not line.startswith(">") and line != _SIGNATURE
-        if not (is_open and is_own):
-            parts.append("\n")
-        is_open = is_own and line.endswith(" ")
-        parts.append(line if keeps_space or not is_open else line[:-1])
-    return "".join(parts)
+    if flow == "flowed":
+        text = _WRAPPED.sub(r"\1" if space == "yes" else r"\1 ", _STUFFED.sub("", text))
+    return text
 
 
 def _decode(content: bytes, charset: str | None) -> str:
-    """Decode bytes as stated, else as those of a line without a stated encoding.
+    """Decode bytes as stated, else as those of a line, as also where ASCII is stated, which often holds other letters.
 
     Many mails in ISO-2022-JP hold letters of Windows that it does not know. Only these are lost.
     """
-    if charset is not None and charset.lower() not in _ASCII:
+    if charset and charset != "us-ascii":
         with suppress(LookupError, ValueError):
             return content.decode(charset)
     return decode_line(content)

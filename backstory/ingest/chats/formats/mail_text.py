@@ -65,9 +65,10 @@ _ROLE_OF: Final = {name: role for role, names in _ROLES.items() for name in name
 _MOST_HEADERS: Final = 6
 _MOST_ATTRIBUTION: Final = 3
 _MOMENT: Final = re.compile(r"\b(?:19|20)\d\d\b|\b\d{1,2}[:.h]\d\d\b")
-_SIGNATURES: Final = {"-- ": 12, "--": 4, "—": 4}
-"""Lines above a signature, and the most lines that it has."""
-_MOST_SIGNATURE: Final = max(_SIGNATURES.values())
+_SIGNATURE: Final = re.compile(
+    r"\n(?:-- (?:\n\s*+\S[^\n]*+){0,12}|(?:--|—)(?=\n[^\n]*\S)(?:\n\s*+\S[^\n]*+){1,4})\s*+\Z"
+)
+"""A signature: below a line of the standard, or without its blank, which may part two texts if an empty one follows."""
 
 _GAPS: Final = re.compile(r"\n{3,}")
 
@@ -81,50 +82,31 @@ def cut_quotes(text: str) -> str:
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     retained: list[str] = []
-    was_quote = False
+    above = ""
     for number, line in enumerate(lines):
         if _ends_here(lines, number):
             break
-        if line.startswith(">"):
-            if not was_quote:
-                _drop_attribution(retained)
-            was_quote = True
-            continue
-        was_quote = was_quote and not line.strip()
-        retained.append(line)
+        if not line.startswith(">"):
+            retained.append(line)
+        elif not above.startswith(">"):
+            _drop_attribution(retained)
+        above = line if line.strip() else above
     _drop_attribution(retained)  # that of a quote which was cut with the HTML
-    own = [line.rstrip() for line in _cut_signature(retained)]
-    return _GAPS.sub("\n\n", "\n".join(own)).strip()
-
-
-def _cut_signature(lines: list[str]) -> list[str]:
-    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
-    below, end = 0, len(lines)
-    for number in range(len(lines) - 1, first, -1):
-        if below > _MOST_SIGNATURE:
-            break
-        # Without the blank of the standard it may part two texts, and then an empty line follows.
-        is_mark = lines[number] == "-- " or any(map(str.strip, lines[number + 1 : number + 2]))
-        if is_mark and below <= _SIGNATURES.get(lines[number], -1):
-            end = number
-        below += bool(lines[number].strip())
-    return lines[:end]
+    own = _SIGNATURE.sub("", "\n".join(retained).lstrip())
+    return _GAPS.sub("\n\n", "\n".join(map(str.rstrip, own.split("\n")))).strip()
 
 
 def _ends_here(lines: Sequence[str], number: int) -> bool:
-    """Return whether from a line on nothing is the writer's own."""
+    """Return whether from a line on nothing is the writer's own: a whole mail, or the footer of a mailing list."""
     shown = lines[number].strip()[:_LONGEST_LINE]
     between = _BETWEEN_LINES.fullmatch(shown)
     if between is not None and _OTHER_MAIL.search(between["words"]):
         return True
     is_rule = between is not None or _UNDERLINE.fullmatch(shown) is not None
-    return _begins_headers(lines, number + is_rule) or (is_rule and _is_footer(lines, number + 1))
-
-
-def _is_footer(lines: Sequence[str], number: int) -> bool:
-    after = (line for line in islice(lines, number, None) if line.strip())
-    written = list(islice(after, _MOST_FOOTER + 1))
-    return len(written) <= _MOST_FOOTER and any(_FOOTER.search(line[:_LONGEST_LINE]) for line in written)
+    below = islice(filter(str.strip, islice(lines, number + 1, None)), _MOST_FOOTER + 1) if is_rule else ()
+    footer = [line[:_LONGEST_LINE] for line in below]
+    is_footer = len(footer) <= _MOST_FOOTER and any(map(_FOOTER.search, footer))
+    return is_footer or _begins_headers(lines, number + is_rule)
 
 
 def _begins_headers(lines: Sequence[str], number: int) -> bool:
@@ -148,19 +130,13 @@ def _drop_attribution(retained: list[str]) -> bool:
         lines, above = retained[-count:], " ".join(retained[-count - 1 : -count])
         if not all(map(str.strip, lines)):
             break
-        if _is_attribution(written := " ".join(lines)):
-            is_wrapped = not _MOMENT.search(written) and _MOMENT.search(above)
+        shown = " ".join(lines).strip()[:_LONGEST_LINE]
+        has_source = _ADDRESS.search(shown) or (_WROTE.search(shown) and re.search(r"\d", shown))
+        if has_source and shown.endswith((":", "\uff1a", ":*")):
+            is_wrapped = not _MOMENT.search(shown) and _MOMENT.search(above)
             del retained[-count - bool(is_wrapped) :]
             return True
     return False
-
-
-def _is_attribution(line: str) -> bool:
-    shown = line.strip()[:_LONGEST_LINE]
-    if not shown.endswith((":", "\uff1a", ":*")):
-        return False
-    has_source = re.search(r"\d", shown) is not None or _ADDRESS.search(shown) is not None
-    return has_source and (_WROTE.search(shown) is not None or _ADDRESS.search(shown) is not None)
 
 
 _CONTAINERS: Final = (
@@ -190,7 +166,6 @@ def read_html(written: str) -> str:
     from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 
     options = ConversionOptions(
-        extract_metadata=False,
         output_format="plain",
         skip_images=True,
         preprocessing=PreprocessingOptions(enabled=False),
