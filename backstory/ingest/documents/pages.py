@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
-from itertools import groupby
+from itertools import accumulate, groupby
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from backstory.base.errors import ReadError
 from backstory.base.sandbox import ReadingLimits
-from backstory.base.wording import inflect
-from backstory.ingest.documents.page_texts import (
-    PAGE_BREAK,
-    PagedFile,
-    clean_page,
-    find_starts,
-    join_hyphenated,
-    list_pages,
+from backstory.base.wording import inflect, name_all, name_runs
+from backstory.ingest.documents.parsed_document import (
+    NO_CHANGE,
+    DocumentFormat,
+    LastChange,
+    ParsedDocument,
 )
-from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
 from backstory.ingest.limited_calls import call_limited, find_limits
 from backstory.settings.inputs import DocumentSettings
 
+PAGE_BREAK: Final = "\n\n"
+"""What stands between the texts of two pages."""
 WORDLESS: Final = (
     "no text is recognised in its images; if they show text, scan them again with 300 dpi, or name its languages in "
     "`documents.ocr_languages`"
 )
 """The error of a file whose pages are images in which no text is recognised."""
+INSTALL: Final = (
+    "install Tesseract to have their text recognised: `apt install tesseract-ocr` (Debian, Ubuntu) or "
+    "`brew install tesseract` (macOS)"
+)
 _LITTLE_CONFIDENCE: Final = 0.6
 """Below this mean confidence a recognised page is named, because many of its words are wrong."""
 _MOST_PAGES: Final = 500
@@ -46,19 +52,24 @@ _BYTES_OF_PICTURE: Final = 10 << 20
 """What a page adds to the size of a file, by which its time is limited: the picture of it that is drawn."""
 _SCREEN_DPI, _SCREEN_PIXELS = 110, 4_000_000
 """Resolution for a screen, and a page of A2 at it; larger ones are drawn at a lower resolution."""
-_RECOGNISED_PIXELS: Final = 40_000_000
-"""A page of A2 at the resolution of recognition."""
-_DPI: Final = 300
-"""Resolution at which Tesseract reads best, and at which pages are drawn for it."""
-INSTALL: Final = (
-    "install Tesseract to have their text recognised: `apt install tesseract-ocr` (Debian, Ubuntu) or "
-    "`brew install tesseract` (macOS)"
-)
+_DPI, _RECOGNISED_PIXELS = 300, 40_000_000
+"""Resolution at which Tesseract reads best, and a page of A2 at it."""
 _CODE_BYTES: Final = 512 << 20
 """Address space of Tesseract's own code and models."""
 _ANSWER_SECONDS: Final = 30
 _COLUMNS: Final = 12
 _WORD: Final = "5"
+
+
+@dataclass(frozen=True)
+class PagedFile:
+    """What a file of pages holds before text is recognised in its ``pictures``; ``notes`` say what is not read."""
+
+    texts: tuple[str, ...]
+    pictures: tuple[int, ...] = ()
+    title: str | None = None
+    change: LastChange = NO_CHANGE
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,12 +80,8 @@ class RecognisedPage:
     confidence: float | None
 
 
-@dataclass(frozen=True)
-class Recognition:
-    """The text of pages by their numbers, and why others have none."""
-
-    pages: dict[int, list[RecognisedPage]] = field(default_factory=dict)
-    failures: dict[int, str] = field(default_factory=dict)
+Recognised: TypeAlias = "dict[int, list[RecognisedPage] | str]"
+"""The text of pictures by their numbers, or why they have none. An image may hold several pages."""
 
 
 def read_pages(format_name: str, content: bytes) -> PagedFile:
@@ -93,7 +100,7 @@ def read_pages(format_name: str, content: bytes) -> PagedFile:
 
 def _read_unrecognised(format_name: str, content: bytes, _: str) -> ParsedDocument:
     paged = read_pages(format_name, content)
-    return compose_document(paged, Recognition(failures=dict.fromkeys(paged.pictures, INSTALL)), "needs_ocr")
+    return _compose(paged, dict.fromkeys(paged.pictures, INSTALL), "needs_ocr")
 
 
 PDF: Final = DocumentFormat("pdf", "PDF", frozenset({".pdf"}), partial(_read_unrecognised, "pdf"), None)
@@ -112,20 +119,19 @@ def read_paged(format_name: str, content: bytes, settings: DocumentSettings) -> 
     limits = find_limits(settings)
     paged = call_limited(read_pages, format_name, content, limits=limits)
     if not paged.pictures:
-        return compose_document(paged, Recognition())
-    tesseract = _choose_tesseract(settings)
-    if isinstance(tesseract, str):
-        failures = dict.fromkeys(paged.pictures, tesseract)
-        return compose_document(paged, Recognition(failures=failures), "needs_ocr")
+        return _compose(paged, {})
+    program, answer = _find_tesseract(settings)
+    if not program:
+        return _compose(paged, dict.fromkeys(paged.pictures, answer), "needs_ocr")
+    untried: Recognised = dict.fromkeys(paged.pictures, _UNTRIED)
     tried = paged.pictures[:_MOST_PAGES]
-    means = (tesseract.program, "+".join(settings.ocr_languages), limits)
+    means = (program, "+".join(settings.ocr_languages), limits)
     size = len(content) + len(tried) * _BYTES_OF_PICTURE
     try:
         found = call_limited(recognise, format_name, content, tried, *means, limits=limits, size=size)
     except ReadError as error:
-        found = Recognition(failures=dict.fromkeys(tried, str(error)))
-    untried = {page: _UNTRIED for page in paged.pictures if page not in found.pages}
-    return compose_document(paged, Recognition(found.pages, untried | found.failures))
+        found = dict.fromkeys(tried, str(error))
+    return _compose(paged, untried | found)
 
 
 def recognise(
@@ -135,17 +141,18 @@ def recognise(
     program: str,
     languages: str,
     limits: ReadingLimits,
-) -> Recognition:
+) -> Recognised:
     """Recognise pages of a PDF, or all pages of an image, in the process with limits."""
-    found = Recognition()
+    from backstory.ingest.documents.formats.pdf import draw_pdf
+
+    found: Recognised = {}
     for page in pages:
         try:
-            image = content
-            if format_name == PDF.name:
-                image = draw_picture(content, page, _DPI, _RECOGNISED_PIXELS, True)
-            found.pages[page] = _recognise_pages(image, program, languages, limits)
+            is_pdf = format_name == PDF.name
+            image = draw_pdf(content, page, _DPI, _RECOGNISED_PIXELS, True) if is_pdf else content
+            found[page] = _recognise_pages(image, program, languages, limits)
         except ReadError as error:
-            found.failures[page] = str(error)
+            found[page] = str(error)
             if error.code == "too_slow":  # others may, too, each for a minute
                 break
     return found
@@ -153,32 +160,27 @@ def recognise(
 
 def draw_page(content: bytes, page: int, settings: DocumentSettings) -> bytes:
     """Draw a page of a PDF for a screen as PNG; raise ``ReadError`` (``unknown_page``) if it has no such page."""
-    screen = (_SCREEN_DPI, _SCREEN_PIXELS)
-    return call_limited(draw_picture, content, page, *screen, False, limits=find_limits(settings))
-
-
-def draw_picture(content: bytes, page: int, dpi: int, most_pixels: int, is_grey: bool) -> bytes:
-    """Draw a page of a PDF, in the process with limits."""
     from backstory.ingest.documents.formats.pdf import draw_pdf
 
-    return draw_pdf(content, page, dpi, most_pixels, is_grey=is_grey)
+    limits = find_limits(settings)
+    return call_limited(draw_pdf, content, page, _SCREEN_DPI, _SCREEN_PIXELS, False, limits=limits)
 
 
-def compose_document(paged: PagedFile, found: Recognition, code: str = "damaged_file") -> ParsedDocument:
+def _compose(paged: PagedFile, found: Recognised, code: str = "damaged_file") -> ParsedDocument:
     """Put the pages together; raise ``ReadError`` if none holds text that could be read or recognised here.
 
     ``code``: that of the error if all text is in images that are not read.
     """
-    pages = [
-        page
-        for number, text in enumerate(paged.texts, 1)
-        for page in found.pages.get(number, [RecognisedPage(text, None)])
-    ]
-    texts = [page.text for page in pages]
+    pages: list[RecognisedPage] = []
+    failed: dict[str, list[int]] = {}
+    for number, text in enumerate(paged.texts, 1):
+        answer = found.get(number, "")
+        pages += [RecognisedPage(text, None)] if isinstance(answer, str) else answer
+        if answer and isinstance(answer, str):
+            failed.setdefault(answer, []).append(number)
     unread = list(paged.notes)
-    for reason in dict.fromkeys(found.failures.values()):
-        failed = [page for page, why in found.failures.items() if why == reason]
-        unread.append(f"{list_pages(failed)} {inflect(len(failed), 'holds', 'hold')} only images; {reason}")
+    for reason, numbers in failed.items():
+        unread.append(f"{list_pages(numbers)} {inflect(len(numbers), 'holds', 'hold')} only images; {reason}")
     sure = [1 if page.confidence is None else page.confidence for page in pages]
     unsure = [place for place, confidence in enumerate(sure, 1) if confidence < _LITTLE_CONFIDENCE]
     if unsure:
@@ -186,33 +188,27 @@ def compose_document(paged: PagedFile, found: Recognition, code: str = "damaged_
             f"the text of {list_pages(unsure)} was recognised with little confidence (below {_LITTLE_CONFIDENCE}), and "
             "may be wrong; scan with 300 dpi, or name the languages in `documents.ocr_languages`"
         )
+    texts = [page.text for page in pages]
     if not "".join(texts).strip():
         if not unread:
             blank = "all its pages are blank; put text into it, or remove the file"
             raise ReadError(WORDLESS if paged.pictures else blank, code="empty_document")
-        raise ReadError("; ".join(unread), code=code if found.failures else "damaged_file")
+        raise ReadError("; ".join(unread), code=code if failed else "damaged_file")
     return ParsedDocument(
         text=PAGE_BREAK.join(texts),
         title=paged.title,
         change=paged.change,
         page_starts=find_starts(texts),
         chunker="page",
-        confidences=tuple(page.confidence for page in pages) if found.pages else (),
+        confidences=tuple(page.confidence for page in pages)
+        if any(isinstance(answer, list) for answer in found.values())
+        else (),
         unread="; ".join(unread) or None,
     )
 
 
-@dataclass(frozen=True)
-class Tesseract:
-    """An installed Tesseract, by the path of its program, with the languages that are installed."""
-
-    program: str
-    version: str
-    languages: tuple[str, ...]
-
-
 @cache
-def _examine(program: str, _changed: int) -> Tesseract | None:
+def _examine(program: str, _changed: int) -> tuple[str, list[str]] | None:
     """Ask a program for its version and its languages; None if it does not run."""
     # Imported here: it loads the types of keys, which take a tenth of a second, and most files need no recognition.
     from backstory.base.environment import reader_environment
@@ -225,25 +221,24 @@ def _examine(program: str, _changed: int) -> Tesseract | None:
         return answer.stdout.decode("utf-8", "replace").splitlines()
 
     try:
-        version, languages = ask("--version")[:1], ask("--list-langs")[1:]
+        return " ".join(ask("--version")[:1]), sorted(ask("--list-langs")[1:])
     except (OSError, subprocess.SubprocessError):
         return None
-    return Tesseract(program, " ".join(version), tuple(sorted(languages)))
 
 
-def _choose_tesseract(settings: DocumentSettings) -> Tesseract | str:
-    """Return what recognises text in images, or why none is recognised, and what to do."""
+def _find_tesseract(settings: DocumentSettings) -> tuple[str, str]:
+    """Return the program that recognises text in images with its version and languages; or "" and what to do."""
     if settings.ocr == "off":
-        return "set `documents: {ocr: auto}` to have their text recognised"
+        return "", "set `documents: {ocr: auto}` to have their text recognised"
     program = shutil.which("tesseract")
-    tesseract = _examine(program, Path(program).stat().st_mtime_ns) if program else None
-    if tesseract is None:
-        return INSTALL
-    lacking = [name for name in settings.ocr_languages if name not in tesseract.languages]
-    if not lacking:
-        return tesseract
+    examined = _examine(program, Path(program).stat().st_mtime_ns) if program else None
+    if program is None or examined is None:
+        return "", INSTALL
+    version, languages = examined
+    if not (lacking := [name for name in settings.ocr_languages if name not in languages]):
+        return program, " ".join([version, *languages])
     packages = " ".join(f"tesseract-ocr-{name.replace('_', '-').lower()}" for name in lacking)
-    return (
+    return "", (
         f"Tesseract lacks {', '.join(lacking)} (`documents.ocr_languages`); install it by `apt install {packages}` "
         "(Debian, Ubuntu) or `brew install tesseract-lang` (macOS), or name others"
     )
@@ -251,11 +246,9 @@ def _choose_tesseract(settings: DocumentSettings) -> Tesseract | str:
 
 def name_recognition(settings: DocumentSettings) -> str:
     """Return an id of what recognises text: the program, its languages, and the limits, which may stop it."""
-    tesseract = _choose_tesseract(settings)
-    if isinstance(tesseract, str):
-        return ""
+    program, version = _find_tesseract(settings)
     limits = f"{settings.read_seconds} {settings.read_megabytes}"
-    return " ".join([tesseract.version, limits, *settings.ocr_languages, *tesseract.languages])
+    return " ".join([version, limits, *settings.ocr_languages]) if program else ""
 
 
 def _recognise_pages(
@@ -297,14 +290,123 @@ def parse_pages(table: str) -> list[RecognisedPage]:
     rows = [row for row in listed if len(row) == _COLUMNS and row[1].isdigit()]
     texts: list[str] = []
     confidences: list[float | None] = []
-    for number in sorted({int(row[1]) for row in rows}):
-        words = [row for row in rows if int(row[1]) == number and row[0] == _WORD and row[-1].strip()]
+    for _, page in groupby(rows, lambda row: row[1]):
+        words = [row for row in page if row[0] == _WORD and row[-1].strip()]
         lines = [
             (place, " ".join(row[-1].strip() for row in line))
-            for place, line in groupby(words, lambda row: (row[2], row[3], row[4]))
+            for place, line in groupby(words, lambda row: row[2:5])
         ]
         paragraphs = groupby(lines, lambda line: line[0][:2])
         texts.append(clean_page("\n\n".join("\n".join(text for _, text in part) for _, part in paragraphs)))
-        sure = sum(float(row[-2]) for row in words) / len(words) / 100 if words else None
-        confidences.append(None if sure is None else round(min(max(sure, 0.0), 1.0), 3))
+        mean = sum(float(row[-2]) for row in words) / len(words) if words else None
+        confidences.append(None if mean is None else round(mean / 100, 3))
     return list(map(RecognisedPage, join_hyphenated(texts), confidences))
+
+
+_LINE_ENDS: Final = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_BREAK_MARKS: Final = "\x02\ufffe"
+"""What PDFium writes for a hyphen at the end of a line, in place of the hyphen and of the end of the line."""
+_UNWRITTEN: Final = re.compile(r"[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f\ufeff\uffff\ufdd0-\ufdef\ud800-\udfff]")
+"""Control characters, what is no character, and halves of characters."""
+_FORMS: Final = re.compile(r"[\ufb00-\ufdfc\ufe70-\ufefc]")
+"""Ligatures (``ﬁ``) and letters by their shape in a word (Hebrew, Arabic), which no one types."""
+_BROKEN: Final = re.compile(r"(\S*?)(\w+)(?:[\x02\ufffe]\n?|([-\u2010\u00ad])[ ]*\n)[ ]*(\w+)(-?)")
+_FORMS_OF_WORDS: Final = (r"\w+", r"-\w+", r"\w+-\w+")
+_ADDRESS: Final = re.compile(r"://|www\.|@|\w[./]\w")
+_AND: Final = (
+    "and", "or", "to", "und", "oder", "bis", "et", "ou", "à", "y", "o", "e", "en", "of", "och", "og", "i",
+)  # fmt: skip
+"""Words before the second half of a pair: ``short- and long-term``."""
+_PAIR: Final = re.compile(rf"\w[-\u2010] (?:{'|'.join(_AND)}) \Z")
+_PAIR_CHARACTERS: Final = 12
+_APART: Final = frozenset(["well", "self", "half", "mid"])
+"""First parts that keep their hyphen before a word."""
+_NUMBER: Final = re.compile(r"\d+|\A[ivxlc]{1,7}\Z", re.IGNORECASE)
+_LEAST_PAGES: Final = 3
+_SHARE_OF_PAGES: Final = 0.6
+_EDGE_LINES: Final = 2
+"""How many lines at the top and the bottom of a page may be a running head."""
+
+
+def find_starts(pages: Sequence[str], separator: str = PAGE_BREAK) -> tuple[int, ...]:
+    """Return where each page begins in the joined pages."""
+    return tuple(accumulate((len(page) + len(separator) for page in pages[:-1]), initial=0))
+
+
+def list_pages(numbers: Iterable[int]) -> str:
+    """Name pages as a subject: ``page 3``, ``pages 3 and 5-7``."""
+    listed = name_all(name_runs(numbers, "-"))
+    return f"{'page' if listed.isdigit() else 'pages'} {listed}"
+
+
+def clean_page(text: str) -> str:
+    r"""Clean the text of one page; the marks of hyphenated lines are left for :func:`join_hyphenated`."""
+    text = _UNWRITTEN.sub("", _LINE_ENDS.sub("\n", text))
+    text = _FORMS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+    text = re.sub(r"[ \t\u00a0]+", " ", text)
+    text = re.sub(r" ?\n ?", "\n", text)
+    return re.sub(r"\n{3,}", "\n\n", text).strip()
+
+
+def join_hyphenated(pages: Sequence[str]) -> list[str]:
+    """Join the words that are cut at the end of a line, within each page.
+
+    The hyphen is dropped between two lower-case letters, unless it is the word's own: in an address, beside another
+    hyphen, in a half of a pair (``pre- and post-war``), or where the pages elsewhere hold both parts as words, or the
+    word with its hyphen, and not without. It is kept beside digits and capitals (``COVID-19``). Soft hyphens are
+    dropped everywhere.
+    """
+    whole = " ".join(_BROKEN.sub(" ", page) for page in pages) if any(map(_BROKEN.search, pages)) else ""
+    words = set(re.findall(r"\w+", whole))
+    forms = {form for pattern in _FORMS_OF_WORDS for form in re.findall(pattern, whole.lower())}
+
+    def join(found: re.Match[str]) -> str:
+        before, first, mark, rest, after = found.groups()
+        if mark == "\u00ad":
+            return before + first + rest + after
+        is_whole, is_long = f"{first}{rest}".lower() in forms, len(first) > 2 and len(rest) > 3
+        if rest.lower() in _AND and not is_whole and not after:
+            return f"{before}{first}- {rest}"
+        is_own = not is_whole and (
+            f"{first}-{rest}".lower() in forms
+            or before.endswith("-")
+            or len(first) == 1
+            or _ADDRESS.search(before + first) is not None
+            or _PAIR.search(found.string, max(0, found.start() - _PAIR_CHARACTERS), found.start()) is not None
+            or (is_long and (f"-{rest}" in forms or first.lower() in _APART))
+            or (is_long and first.lower() in forms and rest in words)
+        )
+        is_cut = first[-1].islower() and rest[0].islower() and not is_own and not after
+        return f"{before}{first}{'' if is_cut else '-'}{rest}{after}"
+
+    marks = str.maketrans({"\u00ad": "", **dict.fromkeys(_BREAK_MARKS, "-")})
+    return [_BROKEN.sub(join, page).translate(marks) for page in pages]
+
+
+def drop_running_heads(pages: Sequence[str]) -> list[str]:
+    """Leave out the lines that stand, but for numbers, at an edge of most pages, or of most left or right ones.
+
+    The first page keeps such a line as a paragraph of its own, unless it is the number of a page.
+    """
+    split = [page.split("\n") for page in pages]
+    edges = [_list_edges(lines) for lines in split]
+    heads: set[str] = set()
+    for side in (edges, edges[::2], edges[1::2]):
+        shapes = Counter(shape for lines in side for shape in set(lines.values()))
+        least = max(_LEAST_PAGES, _SHARE_OF_PAGES * sum(map(bool, side)))
+        heads.update(shape for shape, number in shapes.items() if number >= least)
+    kept: set[str] = set()
+    for lines, shapes_of in zip(split, edges, strict=True):
+        is_more = any(line.strip() and shapes_of.get(place) not in heads for place, line in enumerate(lines))
+        for place, shape in shapes_of.items() if is_more else ():
+            if shape in heads:
+                lines[place] = "" if shape in kept or "#" in shape else f"\n{lines[place]}\n"
+                kept.add(shape)
+    return [re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() for lines in split] if heads else list(pages)
+
+
+def _list_edges(lines: Sequence[str]) -> dict[int, str]:
+    """Return the lines at the top and the bottom of a page by their places, with # for each number."""
+    written = [place for place, line in enumerate(lines) if line.strip()]
+    edges = written if len(written) <= 2 * _EDGE_LINES else written[:_EDGE_LINES] + written[-_EDGE_LINES:]
+    return {place: _NUMBER.sub("#", lines[place].strip()) for place in edges}

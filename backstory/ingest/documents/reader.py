@@ -6,9 +6,8 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from backstory.ingest.documents.formats.html import HTML
-from backstory.ingest.documents.formats.office.documents import DOCX, EPUB, ODP, ODT
+from backstory.ingest.documents.formats.office.documents import DOCX, EPUB, ODP, ODT, PPTX
 from backstory.ingest.documents.formats.office.sheets import SPREADSHEET
-from backstory.ingest.documents.formats.office.slides import PPTX
 from backstory.ingest.documents.formats.tables import CSV, JSON, JSON_LINES, PARQUET
 from backstory.ingest.documents.formats.texts import (
     ASCIIDOC,

@@ -145,20 +145,20 @@ def test_a_bad_archive_is_refused_with_its_reason(
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "problem"),
+    ("name", "content"),
     [
-        ("word/document.xml", "<w:document", "its part word/document.xml is not XML"),
-        ("word/document.xml", "", "its part word/document.xml is not XML"),
-        ("word/styles.xml", "<w:styles>", "its part word/styles.xml is not XML"),
-        ("_rels/.rels", "none", "its part _rels/.rels is not XML"),
-        ("word/document.xml", "<a/>", "its parts do not fit together as those of a Word document"),
+        ("word/document.xml", "<w:document"),
+        ("word/document.xml", ""),
+        ("word/document.xml", "<a/>"),
         ("word/document.xml", str(FILES["a.docx"][1]["word/document.xml"]).replace(
-            "<w:p>", '<w:p><w:hyperlink xmlns:r="' + RELATION + '" r:id="rId9"/>'), "its parts do not fit together"),
+            "<w:p>", '<w:p><w:hyperlink xmlns:r="' + RELATION + '" r:id="rId9"/>')),
+        ("word/styles.xml", "<w:styles>"),
+        ("_rels/.rels", "none"),
     ],
 )  # fmt: skip
-def test_a_word_document_of_broken_parts_is_damaged(name: str, content: str, problem: str) -> None:
-    damaged = make_zip(FILES["a.docx"][1] | {name: content})
-    assert refusal("a.docx", damaged).startswith(f"the file is damaged: {problem}")
+def test_a_word_document_of_broken_parts_is_damaged(name: str, content: str) -> None:
+    with raises(ReadError, "damaged_file"):
+        read("a.docx", make_zip(FILES["a.docx"][1] | {name: content}))
 
 
 @pytest.mark.parametrize(

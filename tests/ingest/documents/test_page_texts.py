@@ -2,12 +2,8 @@
 
 import pytest
 
-from backstory.ingest.documents.page_texts import (
-    clean_page,
-    drop_running_heads,
-    is_garbled,
-    join_hyphenated,
-)
+from backstory.ingest.documents.formats.pdf import is_garbled
+from backstory.ingest.documents.pages import clean_page, drop_running_heads, join_hyphenated
 
 
 @pytest.mark.parametrize(
@@ -64,6 +60,10 @@ def test_a_page_of_unknown_letters_is_told(text: str, garbled: bool) -> None:
         ("at https://a.example/two-\nwords now", "at https://a.example/two-words now"),
         ("an e-\nmail", "an e-mail"),
         ("the ther-\nmometer", "the thermometer"),
+        ("a peer-\nto-peer plan", "a peer-to-peer plan"),
+        ("price-\nfixing, price and fixing", "price-fixing, price and fixing"),
+        ("die Haus-\ntiere, Haus und Tiere", "die Haustiere, Haus und Tiere"),
+        ("under-\nstand, under a stand, understand", "understand, under a stand, understand"),
     ],
 )
 def test_a_hyphen_of_the_word_itself_stays(page: str, joined: str) -> None:

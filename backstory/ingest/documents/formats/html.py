@@ -56,20 +56,14 @@ def decode_html(content: bytes) -> str:
 
 
 class HtmlHead(HTMLParser):
-    """What a page states for programs, by name in small letters, in order.
-
-    ``is_broken``: whether a declaration hides what follows it.
-    """
+    """What a page states for programs, by name in small letters, in order."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
         self._stated: defaultdict[str, list[str]] = defaultdict(list)
         self._data: list[str] | None = None
-        self.is_broken = False
-        try:
-            self.feed(html)
-        except AssertionError:  # what the standard library's parser raises for some broken declarations
-            self.is_broken = True
+        # As browsers do, the parser passes over a declaration with an exclamation mark; with a bracket, it may fail.
+        self.feed(html.replace("<![", "<!"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """See :class:`html.parser.HTMLParser`."""
@@ -167,9 +161,6 @@ _SELF_CLOSED: Final = re.compile(
 _DEEP: Final = "depth_limit_exceeded"
 _XHTML: Final = re.compile(r"\s*<\?xml\b|.{0,2000}<html[^>]*\sxmlns\s*=", re.IGNORECASE | re.DOTALL)
 _NESTED: Final = "parts nested deeper than 1,024 tags were not read; save the page again with a browser"
-_BROKEN: Final = (
-    "a broken declaration (`<![`) hides title, date and keywords after it; save the page with a browser"
-)
 
 
 def read_html(content: bytes, _: str) -> ParsedDocument:
@@ -191,7 +182,7 @@ def read_html(content: bytes, _: str) -> ParsedDocument:
         published_at=published_at,
         change=LastChange(None if published_at else head.find_date(*_UPDATED)),
         tags=tuple(dict.fromkeys(filter(None, tags))),
-        unread="; ".join(filter(None, (unread, _BROKEN if head.is_broken else None))) or None,
+        unread=unread,
     )
 
 

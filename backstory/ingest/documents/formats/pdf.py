@@ -11,10 +11,11 @@ import io
 import math
 import re
 import struct
+import unicodedata
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from functools import cached_property
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -26,11 +27,10 @@ from pypdfium2 import raw
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.metadata import find_last_change, read_pdf_date, read_title
-from backstory.ingest.documents.page_texts import (
+from backstory.ingest.documents.pages import (
     PagedFile,
     clean_page,
     drop_running_heads,
-    is_garbled,
     join_hyphenated,
     list_pages,
 )
@@ -45,6 +45,7 @@ _MOST_SIDE: Final = 32_000
 _STAMP_CHARACTERS: Final = 60
 """A scanned page may bear so much text, such as its number or the name of an archive."""
 _SCAN_SHARE: Final = 0.5
+_GARBLED_SHARE: Final = 0.3
 _RIGHT_TO_LEFT: Final = re.compile(
     r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001eeff]"
 )
@@ -60,8 +61,16 @@ def read_pdf(content: bytes) -> PagedFile:
     texts: list[str] = []
     pictures: list[int] = []
     damaged: set[int] = set()
+    unsure: list[int] = []
     with closing(_open(content)) as pdf:
-        second = _SecondReader(pdf)
+
+        @cache
+        def open_copy() -> pypdf.PdfReader:
+            """Open a copy for pypdf, which is repaired, and readable without a package for ciphers."""
+            copy = io.BytesIO()
+            pdf.save(copy, flags=raw.FPDF_REMOVE_SECURITY)
+            return pypdf.PdfReader(copy)
+
         for number in range(1, len(pdf) + 1):
             text, is_picture = "", False
             try:
@@ -69,18 +78,24 @@ def read_pdf(content: bytes) -> PagedFile:
             except pypdfium2.PdfiumError:
                 damaged.add(number)
             pictures += [number] if is_picture else []
-            texts.append(second.turn(number, text) if _RIGHT_TO_LEFT.search(text) else text)
+            if _RIGHT_TO_LEFT.search(text):
+                turned = ""
+                with suppress(*_PYPDF_ERRORS):
+                    turned = clean_page(open_copy().pages[number - 1].extract_text())
+                unsure += [] if turned else [number]
+                text = turned or text
+            texts.append(text)
         # The number of pages is only claimed: those that follow the last one in the file take no place in the text.
         while len(texts) in damaged:
             texts.pop()
         problems = {
             "cannot be read: the file is damaged; write or export it again": damaged,
-            "may hold letters in a wrong order; export the file again": second.unsure,
+            "may hold letters in a wrong order; export the file again": unsure,
         }
         notes = [f"{list_pages(numbers)} {problem}" for problem, numbers in problems.items() if numbers]
         if pdf.get_formtype() != raw.FORMTYPE_NONE:
             try:
-                for place, line in second.list_filled():
+                for place, line in _list_filled(open_copy()):
                     texts[place] = f"{texts[place]}\n{line}".strip()
             except _PYPDF_ERRORS:
                 notes.append("what is filled into its form cannot be read; print it as PDF")
@@ -94,51 +109,25 @@ def read_pdf(content: bytes) -> PagedFile:
         )
 
 
-class _SecondReader:
-    """Reads by pypdf, from a copy, what PDFium reads wrong, or only with much more code."""
-
-    def __init__(self, pdf: pypdfium2.PdfDocument) -> None:
-        self._pdf = pdf
-        self.unsure: list[int] = []
-
-    @cached_property
-    def _reader(self) -> pypdf.PdfReader:
-        # The copy is repaired, and readable without a package for ciphers; all its pages are listed once.
-        copy = io.BytesIO()
-        self._pdf.save(copy, flags=raw.FPDF_REMOVE_SECURITY)
-        return pypdf.PdfReader(copy)
-
-    def turn(self, number: int, text: str) -> str:
-        """Return the text of a page in the order of speech; as it is if that cannot be told (``unsure``)."""
-        with suppress(*_PYPDF_ERRORS):
-            if turned := clean_page(self._reader.pages[number - 1].extract_text()):
-                return turned
-        self.unsure.append(number)
-        return text
-
-    def list_filled(self) -> Iterator[tuple[int, str]]:
-        """List the filled fields (``name: value``) and the boxes that are ticked, with their pages, from 0."""
-        for place, page in enumerate(self._reader.pages):
-            annotations = (annotation.get_object() for annotation in page.annotations or ())
-            for field in (each for each in annotations if isinstance(each, DictionaryObject)):
-                kind, stated, shown, given = (
-                    field.get_inherited(key, "") for key in ("/FT", "/V", "/TU", "/T")
-                )
-                # The name that people are shown, else the one that the program gave unless it says nothing.
-                name = str(shown or ("" if _MACHINE_NAME.fullmatch(str(given)) else given))
-                if isinstance(stated, StreamObject):
-                    stated = create_string_object(stated.get_data())
-                values = stated if isinstance(stated, list) else [stated]
-                value = " ".join(
-                    ", ".join(str(text) for text in values if isinstance(text, str | bytes)).split()
-                )
-                if kind == "/Btn" and field.get("/AS", stated) not in ("", "/Off"):
-                    yield place, f"☑ {name}".strip()
-                elif kind in ("/Tx", "/Ch") and value:
-                    yield place, f"{name}: {value}" if name else value
+def _list_filled(copy: pypdf.PdfReader) -> Iterator[tuple[int, str]]:
+    """List the filled fields (``name: value``) and the boxes that are ticked, with their pages, from 0."""
+    for place, page in enumerate(copy.pages):
+        annotations = (annotation.get_object() for annotation in page.annotations or ())
+        for field in (each for each in annotations if isinstance(each, DictionaryObject)):
+            kind, stated, shown, given = (field.get_inherited(key, "") for key in ("/FT", "/V", "/TU", "/T"))
+            # The name that people are shown, else the one that the program gave unless it says nothing.
+            name = str(shown or ("" if _MACHINE_NAME.fullmatch(str(given)) else given))
+            if isinstance(stated, StreamObject):
+                stated = create_string_object(stated.get_data())
+            values = stated if isinstance(stated, list) else [stated]
+            value = " ".join(", ".join(str(text) for text in values if isinstance(text, str | bytes)).split())
+            if kind == "/Btn" and field.get("/AS", stated) not in ("", "/Off"):
+                yield place, f"☑ {name}".strip()
+            elif kind in ("/Tx", "/Ch") and value:
+                yield place, f"{name}: {value}" if name else value
 
 
-def draw_pdf(content: bytes, page: int, dpi: int, most_pixels: int, *, is_grey: bool) -> bytes:
+def draw_pdf(content: bytes, page: int, dpi: int, most_pixels: int, is_grey: bool) -> bytes:
     """Draw a page, from 1, as a PNG file; raise ``ReadError`` if there is no such page, or it cannot be drawn."""
     with closing(_open(content)) as pdf:
         if not 1 <= page <= len(pdf):
@@ -213,3 +202,10 @@ def _read_information(pdf: pypdfium2.PdfDocument, field: str) -> str:
         return str(pdf.get_metadata_value(field))
     except UnicodeDecodeError:
         return ""
+
+
+def is_garbled(text: str) -> bool:
+    """Return whether a page's letters have no known characters, so that its text is numbers of shapes in a font."""
+    kinds = [unicodedata.category(letter) for letter in text if not letter.isspace()]
+    unknown = text.count("\ufffd") + sum(kind in ("Cc", "Co", "Cn") for kind in kinds)
+    return unknown > _GARBLED_SHARE * len(kinds)

@@ -9,8 +9,9 @@ directives of Sphinx or Pelican as errors in the text, they follow ``include``, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
 from textwrap import dedent
 from typing import Final, TypeAlias
@@ -153,22 +154,12 @@ def read_code(content: bytes, uri: str) -> ParsedDocument:
 
 _HEADING: Final = re.compile(r"^( {0,3})(#{1,6})(?=\s|$)")
 _TICKS: Final = re.compile(r"`{3,}")
-
-
-def _write_heading(level: int, title: str) -> str:
-    """Write a heading as a line of Markdown, which has six levels."""
-    return f"{'#' * min(level, 6)} {title}"
+_LINE: Final = re.compile(r".*")
 
 
 def keep_line(line: str) -> str:
     """Escape a line that Markdown would take for a heading; every other line stays as it is."""
     return _HEADING.sub(r"\1\\\2", line)
-
-
-def _fence_code(code: str, language: str = "") -> str:
-    """Write a block of fenced code, with a fence that none of its lines can end."""
-    fence = "`" * (1 + max(map(len, _TICKS.findall(code)), default=2))
-    return f"{fence}{language}\n{code}\n{fence}"
 
 
 @dataclass(frozen=True)
@@ -200,7 +191,7 @@ class Markup:
                 fields += _read_field(found["name"], found["value"] or "")
             elif found := self.heading.match(text, at):
                 level = _find_level(found, styles)
-                out += ["", _write_heading(level, found["title"]), ""]
+                out += ["", f"{'#' * min(level, 6)} {found['title']}", ""]
                 is_header = is_header and level == 1
             elif found := self.code.match(text, at):
                 out += _write_code(found)
@@ -211,10 +202,8 @@ class Markup:
                 is_header = is_header and bool(out[-1] or not has_text)
                 has_text = has_text or bool(out[-1])
             at = found.end() + 1 if found else len(text) + 1
-        return _join_blocks(out), fields
-
-
-_LINE: Final = re.compile(r".*")
+        # Between two blocks is at most one blank line.
+        return "\n".join(block for before, block in pairwise(["", *out]) if before or block), fields
 
 
 def _find_level(found: re.Match[str], styles: list[str]) -> int:
@@ -228,21 +217,14 @@ def _find_level(found: re.Match[str], styles: list[str]) -> int:
     return styles.index(style) + 1
 
 
-def _write_code(found: re.Match[str]) -> Iterator[str]:
-    named = found.groupdict()
-    code = dedent(found["code"].expandtabs()) if "indent" in named else found["code"]
-    if shown := named.get("shown"):
-        yield keep_line(f"{named.get('indent', '')}{shown}")
-    yield from ("", _fence_code(code.strip("\n"), found["language"] or ""), "")
-
-
-def _join_blocks(blocks: Iterable[str]) -> str:
-    """Join lines and blocks of code, with at most one blank line between two."""
-    retained: list[str] = []
-    for block in blocks:
-        if block or (retained and retained[-1]):
-            retained.append(block)
-    return "\n".join(retained)
+def _write_code(found: re.Match[str]) -> list[str]:
+    """Write a block of fenced code, with a fence that none of its lines can end."""
+    named = found.groupdict(default="")
+    code = dedent(named["code"].expandtabs()) if "indent" in named else named["code"]
+    fence = "`" * (1 + max(map(len, _TICKS.findall(code)), default=2))
+    code = "\n".join([f"{fence}{named['language']}", code.strip("\n"), fence])
+    shown = named.get("shown")
+    return [*([keep_line(named.get("indent", "") + shown)] if shown else []), "", code, ""]
 
 
 _NAMES: Final = {"revdate": "date", "keywords": "tags", "filetags": "tags"}

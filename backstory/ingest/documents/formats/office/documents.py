@@ -1,16 +1,17 @@
-"""Word documents, OpenDocument texts and presentations, and e-books (EPUB), each by way of HTML.
+"""Word documents, presentations, OpenDocument texts and e-books (EPUB), most by way of HTML.
 
 markitdown reads Word in the same way, by mammoth, but brings pandas, onnxruntime and requests, 327 MB together. The
 light path of docling (docling-slim with its office formats, 261 MB) imports torch. kreuzberg (98 MB) lost text after a
 ``<`` and the marks of lists in the documents that were compared. mammoth is pure Python under the BSD licence, 0.2 MB,
 and its HTML keeps headings, lists, tables, notes, and insertions as accepted. It reads no file that a document names.
-EbookLib is under the AGPL; a book is web pages and a list of their order.
+python-pptx (39 MB) writes presentations; to read their texts takes a few elements of XML. EbookLib is under the AGPL.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator
 from functools import partial
 from html import escape
 from typing import Final
@@ -20,15 +21,15 @@ from xml.etree.ElementTree import Element
 from xml.parsers.expat import ExpatError
 
 from backstory.base.errors import ReadError
+from backstory.base.wording import count
 from backstory.ingest.documents.formats.html import convert_html, decode_html
 from backstory.ingest.documents.formats.office.package import (
-    Package,
     compose_document,
     damaged,
     open_package,
     parse_xml,
-    require_office,
 )
+from backstory.ingest.documents.formats.texts import keep_line
 from backstory.ingest.documents.metadata import read_attribute
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
@@ -36,9 +37,9 @@ _WORD: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _WRAPPERS: Final = ("fldSimple", "dir", "bdo")
 """Elements around runs of text whose content mammoth does not read."""
 
+_AROUND: Final = {"d": "({})", "deg": "[{}]"}
 _BETWEEN: Final = {"sup": "^", "sub": "_", "lim": "_"}
 _IN_BRACKETS: Final = re.compile(r"\([^()]*\)")
-_MARKS: Final = (b"oMath", b"fldSimple", b"ddList", b":bdo", b":dir")
 _STYLES: Final = """\
 p[style-name='Title'] => h1:fresh
 p[style-name='Subtitle'] => p:fresh
@@ -47,10 +48,14 @@ p[style-name='Intense Quote'] => blockquote > p:fresh
 p[style-name='HTML Preformatted'] => pre:separator('\\n')
 """
 
-_TEXTS: Final = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
+_TEXTS: Final = {"word/document.xml", "word/footnotes.xml", "word/endnotes.xml"}
 _BOX: Final = re.compile(r'<input\b[^<>]*\btype="checkbox"[^<>]*>')
 _UNREADABLE: Final = (ExpatError, ValueError, LookupError, TypeError, AttributeError, OSError)
 """What mammoth raises for parts that are no XML, or that lack what the format asks for."""
+_TITLES: Final = ("title", "ctrTitle")
+_FURNITURE: Final = ("dt", "ftr", "sldNum", "sldImg", "hdr")
+"""Placeholders that repeat on every slide."""
+_MAIN: Final = "ppt/presentation.xml"
 _TAGS: Final = {
     "list": "ul", "list-item": "li", "table": "table", "table-row": "tr", "table-cell": "td",
     "covered-table-cell": "td",
@@ -67,30 +72,18 @@ _FONTS: Final = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/
 
 def read_word(content: bytes, _: str) -> ParsedDocument:
     """Read a Word document since 2007 as one text without pages, which only a printer makes."""
-    package = open_package(content, "a Word document (DOCX)")
-    require_office("a Word document")
-    if not any(name.startswith("word/") for name in package.parts):
-        raise damaged("it holds no Word document")
-    text, unread = convert_html(_convert(package))
-    return compose_document(package, [text], notes=[unread])
-
-
-def _convert(package: Package) -> str:
-    """Convert a document to HTML; raise ``ReadError`` if one of its parts is damaged."""
+    package = open_package(content, "a Word document (DOCX)", needs_extra=True)
     from mammoth import convert_to_html
 
-    for name in _TEXTS:
-        if any(mark in package.parts.get(name, b"") for mark in _MARKS):
-            package.parts[name] = _complete_part(parse_xml(package.parts[name], name))
-    content = package.rewrite()
+    for name in package.parts.keys() & _TEXTS:
+        package.parts[name] = _complete_part(parse_xml(package.parts[name], name))
+    rewritten = package.rewrite()
     try:
-        converted: str = convert_to_html(content, style_map=_STYLES, convert_image=lambda _: []).value
+        html: str = convert_to_html(rewritten, style_map=_STYLES, convert_image=lambda _: []).value
     except _UNREADABLE as error:
-        for name in package.parts:
-            if name.endswith((".xml", ".rels")):
-                package.parse(name)  # a part that is no XML is named
         raise damaged("its parts do not fit together as those of a Word document") from error
-    return _BOX.sub(lambda found: "☑ " if "checked=" in found[0] else "☐ ", converted)
+    text, unread = convert_html(_BOX.sub(lambda found: "☑ " if "checked=" in found[0] else "☐ ", html))
+    return compose_document(package, [text], notes=[unread])
 
 
 def _complete_part(root: Element) -> bytes:
@@ -101,12 +94,7 @@ def _complete_part(root: Element) -> bytes:
             element.tag = f"{namespace}}}smartTag"
         if name == "r" and (choice := element.find(".//{*}ddList")) is not None:
             ET.SubElement(element, f"{_WORD}t").text = _read_choice(choice)
-        for place, child in enumerate(element):
-            if child.tag.rpartition("}")[2] in ("oMath", "oMathPara"):
-                run = Element(f"{_WORD}r")
-                ET.SubElement(run, f"{_WORD}t", {"xml:space": "preserve"}).text = _write_formula(child)
-                run.tail = child.tail
-                element[place] = run
+    _write_formulas(root, _WORD)
     written: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return written
 
@@ -117,6 +105,17 @@ def _read_choice(listed: Element) -> str:
     stated = listed.find("{*}result")
     number = "0" if stated is None else stated.get(f"{_WORD}val", "")
     return entries[int(number)] if number.isdecimal() and int(number) < len(entries) else ""
+
+
+def _write_formulas(root: Element, namespace: str = "") -> None:
+    """Put a run of text in place of each formula."""
+    for element in list(root.iter()):
+        for place, child in enumerate(element):
+            if child.tag.rpartition("}")[2] in ("oMath", "oMathPara"):
+                run = Element(f"{namespace}r")
+                ET.SubElement(run, f"{namespace}t", {"xml:space": "preserve"}).text = _write_formula(child)
+                run.tail = child.tail
+                element[place] = run
 
 
 def _write_formula(element: Element) -> str:
@@ -132,12 +131,10 @@ def _write_formula(element: Element) -> str:
     if name == "f":
         return "/".join(_group(text) for _, text in parts)
     if name == "rad":
-        texts = {"deg": "", "e": ""} | dict(parts)
-        degree = f"[{texts['deg']}]" if texts["deg"] else ""
-        return f"√{degree}{_group(texts['e'])}"
+        return "√" + "".join(text if kind == "deg" else _group(text) for kind, text in parts)
     written = "".join(f"({text})" if kind == "f" and len(parts) > 1 else text for kind, text in parts)
-    if name == "d":
-        return f"({written})"
+    if name in _AROUND and written:
+        return _AROUND[name].format(written)
     return _BETWEEN[name] + _group(written) if name in _BETWEEN and written else written
 
 
@@ -147,16 +144,76 @@ def _group(text: str) -> str:
     return text if is_one else f"({text})"
 
 
-def read_opendocument(kind: str, content: bytes, _: str) -> ParsedDocument:
+def read_slides(content: bytes, _: str) -> ParsedDocument:
+    """Read a presentation since 2007: each slide is a page, hidden ones too, with its notes below it."""
+    package = open_package(content, "a presentation (PPTX)")
+    related = package.list_related(_MAIN)
+    slides = []
+    for entry in package.parse(_MAIN).iterfind("sldIdLst/sldId"):
+        name = related.get(read_attribute(entry, "id"), ("", ""))[1]
+        notes = dict(package.list_related(name).values()).get("notesSlide", "")
+        spoken = _write_powerpoint(package.parse(notes, is_optional=True))
+        blocks = [_write_powerpoint(package.parse(name)), f"Notes:\n\n{spoken}" if spoken else ""]
+        slides.append("\n\n".join(filter(None, blocks)))
+    return compose_document(package, slides, "page")
+
+
+def _write_powerpoint(slide: Element) -> str:
+    """Write a slide as Markdown: its title as a heading, then its other shapes in the order of the file."""
+    titles: list[str] = []
+    blocks: list[str] = []
+    for choice in list(slide.iter("AlternateContent")):
+        del choice[1:]  # what programs show that do not know the first
+    _write_formulas(slide)
+    for shape in (each for each in slide.iter() if each.tag in ("sp", "graphicFrame")):
+        holder = shape.find("nvSpPr/nvPr/ph")
+        kind = None if holder is None else holder.get("type", "body")
+        if kind in _FURNITURE:
+            continue
+        paragraphs = list(_list_paragraphs(shape))
+        if kind in _TITLES:
+            titles += [text for _, text in paragraphs]
+        elif (table := shape.find(".//tbl")) is not None:
+            rows = ("".join(map(_write_cell, row.iter("tc"))) for row in table.iter("tr"))
+            blocks.append(convert_html(f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>")[0])
+        elif kind == "body" and len(paragraphs) > 1:
+            blocks.append("\n".join(f"{'  ' * level}- {text}" for level, text in paragraphs))
+        else:
+            blocks += [keep_line(text) for _, text in paragraphs]
+    return "\n\n".join(filter(None, [f"# {' '.join(titles)}" if titles else "", *blocks]))
+
+
+def _write_cell(cell: Element) -> str:
+    return f"<td>{escape(' '.join(text for _, text in _list_paragraphs(cell)))}</td>"
+
+
+def _list_paragraphs(shape: Element) -> Iterator[tuple[int, str]]:
+    """List level and text of the paragraphs that are not blank."""
+    for paragraph in shape.iter("p"):
+        level = next((part.get("lvl", "0") for part in paragraph.iterfind("pPr")), "0")
+        pieces = (
+            " " if node.tag == "br" else node.text or ""
+            for node in paragraph.iter()
+            if node.tag in ("t", "br")
+        )
+        if text := " ".join("".join(pieces).split()):
+            yield int(level) if level.isdecimal() else 0, text
+
+
+def _read_open(kind: str, content: bytes, _: str) -> ParsedDocument:
     """Read a text as one text without pages, or a presentation whose slides are pages with their notes below them."""
     package = open_package(content, f"an OpenDocument {kind}")
     body = package.parse("content.xml").find(f"body/{kind}")
     if body is None:
         raise damaged(f"it holds no {kind}")
+    objects = sum(name.endswith("/content.xml") for name in package.names)
+    lack = (
+        f"{count(objects, 'formula or chart was', 'formulas or charts were')} not read" if objects else None
+    )
     if kind == "text":
         text, unread = convert_html(_write_blocks(body).replace("</pre><pre>", "\n"))
-        return compose_document(package, [text], notes=[unread])
-    return compose_document(package, [_write_slide(page) for page in body.iter("page")], "page")
+        return compose_document(package, [text], notes=[unread, lack])
+    return compose_document(package, [_write_slide(page) for page in body.iter("page")], "page", notes=[lack])
 
 
 def _write_slide(page: Element) -> str:
@@ -221,19 +278,13 @@ def read_book(content: bytes, _: str) -> ParsedDocument:
     entry = package.parse("META-INF/container.xml").find(".//rootfile")
     main = "" if entry is None else entry.get("full-path", "")
     root = package.parse(main)
-    chapters: list[str] = []
-    notes: list[str | None] = []
     names = _list_chapters(root, posixpath.dirname(main))
-    if missing := sum(name not in package.parts for name in names):
-        notes.append(f"{missing} of its chapters are missing in the file; get a whole copy")
-    for name in names:
-        page = package.parts.get(name, b"")
-        text, unread = convert_html(decode_html(page), is_xml=True)
-        chapters += [text] if text else []
-        notes.append(unread)
-    return compose_document(
-        package, ["\n\n".join(chapters)], properties=root.find("metadata"), notes=dict.fromkeys(notes)
-    )
+    missing = len([name for name in names if name not in package.parts])
+    chapters = [convert_html(decode_html(package.parts.get(name, b"")), is_xml=True) for name in names]
+    lack = f"{missing} of its chapters are missing in the file; get a whole copy" if missing else None
+    notes = dict.fromkeys([lack, *(unread for _, unread in chapters)])
+    text = "\n\n".join(text for text, _ in chapters if text)
+    return compose_document(package, [text], properties=root.find("metadata"), notes=notes)
 
 
 def _list_chapters(root: Element, folder: str) -> list[str]:
@@ -251,14 +302,10 @@ DOCX: Final = DocumentFormat(
     "docx", "Word", frozenset({".docx", ".docm", ".dotx"}), read_word, None, gives_markdown=True
 )
 ODT: Final = DocumentFormat(
-    "odt",
-    "OpenDocument",
-    frozenset({".odt", ".ott"}),
-    partial(read_opendocument, "text"),
-    None,
-    gives_markdown=True,
+    "odt", "OpenDocument", frozenset({".odt", ".ott"}), partial(_read_open, "text"), None, gives_markdown=True
 )
 ODP: Final = DocumentFormat(
-    "odp", "OpenDocument", frozenset({".odp"}), partial(read_opendocument, "presentation"), None
+    "odp", "OpenDocument", frozenset({".odp"}), partial(_read_open, "presentation"), None
 )
 EPUB: Final = DocumentFormat("epub", "EPUB", frozenset({".epub"}), read_book, None, gives_markdown=True)
+PPTX: Final = DocumentFormat("pptx", "PowerPoint", frozenset({".pptx", ".pptm", ".ppsx"}), read_slides, None)

@@ -16,7 +16,7 @@ from backstory.base.extras import require_extra
 from backstory.base.wording import count
 from backstory.ingest.documents.formats.texts import find_title
 from backstory.ingest.documents.metadata import read_properties
-from backstory.ingest.documents.page_texts import PAGE_BREAK, find_starts
+from backstory.ingest.documents.pages import PAGE_BREAK, find_starts
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
 from backstory.ingest.zips import list_members, open_zip, read_member
@@ -33,8 +33,7 @@ _ENCRYPTION: Final = b"encryption-data"
 """What the manifest of an OpenDocument file says of each part that a password protects."""
 _DEFINITIONS: Final = tuple("<!DOCTYPE".encode(name) for name in ("ascii", "utf-16-le", "utf-16-be"))
 _PICTURE: Final = re.compile(
-    r"(?:.*(?<!thumbnail)\.(?:png|jpe?g|gif|webp|bmp|tiff?|svg|emf|wmf)|ppt/charts/chart\d*\.xml)",
-    re.IGNORECASE,
+    r"(?i:.*(?<!thumbnail)\.(?:png|jpe?g|gif|webp|bmp|tiff?|svg|emf|wmf)|(?:ppt|word)/charts/chart\d*\.xml)"
 )
 _LITTLE_TEXT: Final = 400
 """Characters for each image below which the images are likely to hold what the document says."""
@@ -52,11 +51,9 @@ class Package:
 
         It raises ``ReadError`` if a part is missing, is not XML, or has a document type definition.
         """
-        if name not in self.parts:
-            if is_optional:
-                return Element("missing")
-            raise damaged(f"its part {name!r} is missing")
-        root = parse_xml(self.parts[name], name)
+        if is_optional and name not in self.parts:
+            return Element("missing")
+        root = parse_xml(self.parts.get(name, b""), name)
         for element in root.iter():
             element.tag = element.tag.rpartition("}")[2]
         return root
@@ -81,8 +78,11 @@ class Package:
         return found
 
 
-def open_package(content: bytes, kind: str) -> Package:
-    """Check a file and read its text parts; raise ``ReadError`` if it is no such file, or exceeds a limit."""
+def open_package(content: bytes, kind: str, *, needs_extra: bool = False) -> Package:
+    """Check a file and read its text parts; raise ``ReadError`` if it is no such file, or exceeds a limit.
+
+    ``needs_extra``: whether packages read it that an extra installs; without them the error says what to install.
+    """
     if not content:
         raise ReadError("the file is empty; save it again, or remove it", code="empty_document")
     package = Package({}, ())
@@ -97,6 +97,11 @@ def open_package(content: bytes, kind: str) -> Package:
         raise ReadError(
             f"this is {kind} that is protected by a password; save it without one", code="protected"
         )
+    if needs_extra:
+        try:
+            require_extra("office", f"reading {kind}", "save its text as Markdown")
+        except MissingExtraError as error:
+            raise ReadError(str(error), code="missing_extra") from error
     return package
 
 
@@ -134,7 +139,7 @@ def parse_xml(content: bytes, name: str) -> Element:
         parser.feed(content)
         return parser.close()
     except (SyntaxError, ValueError, LookupError) as error:
-        raise damaged(f"its part {name} is not XML") from error
+        raise damaged(f"its part {name} is missing, or is not XML") from error
 
 
 def _refuse_definitions(content: bytes, name: str) -> None:
@@ -144,14 +149,6 @@ def _refuse_definitions(content: bytes, name: str) -> None:
             f"its part {name} defines entities or a document type, which no office program writes; the file may "
             "be made to do harm, and is not read"
         )
-
-
-def require_office(kind: str) -> None:
-    """Raise ``ReadError`` that says what to install if packages are absent."""
-    try:
-        require_extra("office", f"reading {kind}", "save its text as Markdown")
-    except MissingExtraError as error:
-        raise ReadError(str(error), code="missing_extra") from error
 
 
 def compose_document(

@@ -21,7 +21,6 @@ from backstory.ingest.documents.formats.office.package import (
     compose_document,
     damaged,
     open_package,
-    require_office,
 )
 from backstory.ingest.documents.metadata import read_attribute
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
@@ -39,8 +38,7 @@ Place = tuple[int, int]
 
 def read_sheets(content: bytes, _: str) -> ParsedDocument:
     """Read a spreadsheet: each sheet is a page of one row per line, whose first line is its header."""
-    package = open_package(content, "a spreadsheet")
-    require_office("a spreadsheet")
+    package = open_package(content, "a spreadsheet", needs_extra=True)
     from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum
 
     sheets: dict[str, list[str]] = {}
@@ -93,12 +91,13 @@ def _write_cell(cell: Cell) -> str:
 
 
 _BUILT_IN: Final = {1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 46: "[h]:mm:ss"}
-_QUIET: Final = re.compile(r"\[(?!(?:h+|m+|s+)\])(?:[A-Za-z]+|[<>=][^\]]*|Color ?\d+)\]|[_*].", re.IGNORECASE)
-"""Colours, conditions, and blanks as wide as a letter."""
+_QUIET: Final = re.compile(r"\[(?!(?:h+|m+|s+)\])(?:[A-Za-z]+|Color ?\d+)\]|[_*].", re.IGNORECASE)
+"""Colours, and blanks as wide as a letter."""
+_CONDITION: Final = re.compile(r"\[[<>=]")
 _CURRENCY: Final = re.compile(r"\[\$([^\]-]*)(?:-[^\]]*)?\]")
 _ELAPSED: Final = re.compile(r"\[(h+|m+|s+)\](?::(m+))?(?::(s+))?", re.IGNORECASE)
 _BESIDE: Final = r"((?:\"[^\"]*\"|\\.|[^A-Za-z/@\[\]#0?,.\"\\])*)"
-_NUMBER: Final = re.compile(rf"{_BESIDE}([#0?](?:[#0?,]*[#0?])?)(\.[#0?]+)?(,*){_BESIDE}")
+_NUMBER: Final = re.compile(rf"{_BESIDE}([#0?](?:[#0?,]*[#0?])?)(\.[#0?]+)?{_BESIDE}")
 _CODE: Final = re.compile(r"0[0\\ ().-]*0")
 _LITERAL: Final = re.compile(r'"([^"]*)"|\\(.)')
 _CELL: Final = re.compile(r"([A-Z]{1,3})(\d{1,7})")
@@ -130,15 +129,9 @@ def _show_numbers(package: Package, part: str, formats: Mapping[str, str]) -> It
         for _, cell in ET.iterparse(BytesIO(package.parts[part])):  # noqa: S314 - the package was checked
             if not str(cell.tag).endswith("}c"):
                 continue
-            code, place = formats.get(cell.get("s", "")), _CELL.fullmatch(cell.get("r", ""))
-            value = cell.findtext("{*}v")
-            if (
-                code
-                and value
-                and place
-                and cell.get("t", "n") == "n"
-                and (shown := show_number(float(value), code))
-            ):
+            code, place = formats.get(cell.get("s", ""), ""), _CELL.fullmatch(cell.get("r", ""))
+            value = cell.findtext("{*}v") if cell.get("t", "n") == "n" else None
+            if place and value and (shown := show_number(float(value), code)):
                 column = reduce(lambda number, letter: number * 26 + ord(letter) - ord("@"), place[1], 0)
                 yield (int(place[2]) - 1, column - 1), shown
             cell.clear()
@@ -148,40 +141,37 @@ def _show_numbers(package: Package, part: str, formats: Mapping[str, str]) -> It
 
 def show_number(number: float, code: str) -> str | None:
     """Write a number in a format such as ``0.0%`` or ``[h]:mm``; None for a date, and for a format that is not read."""
+    if _CONDITION.search(code):
+        return None
     sections = code.split(";")
-    has_sign = number < 0 and len(sections) > 1 and bool(sections[1])
-    value = abs(number) if has_sign else number
-    section = _CURRENCY.sub(lambda found: f'"{found[1]}"', sections[1 if has_sign else 0])
-    section = _QUIET.sub("", section)
+    of_negative = sections[1] if number < 0 and len(sections) > 1 else ""
+    section = _QUIET.sub("", _CURRENCY.sub(r'"\1"', of_negative or sections[0]))
+    size, sign = abs(number), "-" if number < 0 and not of_negative else ""
     if (elapsed := _ELAPSED.fullmatch(section)) is not None:
-        return _write_elapsed(value, elapsed)
-    if _CODE.fullmatch(section) and value >= 0 and value == int(value):
-        digits = reversed(str(int(value)))  # they fill the code from its end; those beyond it stand in front
+        return sign + _write_elapsed(size, elapsed)
+    if _CODE.fullmatch(section) and not sign and size % 1 == 0:
+        digits = reversed(str(int(size)))  # they fill the code from its end; those beyond it stand in front
         filled = re.sub("0", lambda _: next(digits, "0"), section.replace("\\", "")[::-1])
         return (filled + "".join(digits))[::-1]
     if (found := _NUMBER.fullmatch(section)) is None:
         return None
-    before, after = (_LITERAL.sub(r"\1\2", beside) for beside in (found[1], found[5]))
-    size = (100 if "%" in found[1] + found[5] else 1) / 1000 ** len(found[4])
-    return f"{before}{_write_digits(value * size, found[2], found[3] or '.')}{after}".strip()
-
-
-def _write_digits(value: float, whole: str, fraction: str) -> str:
-    integer, _, decimals = f"{abs(value):{',' if ',' in whole else ''}.{len(fraction) - 1}f}".partition(".")
-    least = fraction.count("0")
+    before, whole, fraction, after = found.groups(".")
+    least, most = fraction.count("0"), len(fraction) - 1
+    integer, _, decimals = f"{size * 100 if '%' in before + after else size:,.{most}f}".partition(".")
     decimals = decimals[:least] + decimals[least:].rstrip("0")
-    filled = integer if "," in whole else integer.zfill(whole.count("0"))
-    return f"{'-' if value < 0 else ''}{filled}{'.' if decimals else ''}{decimals}"
+    integer = integer if "," in whole else integer.replace(",", "").zfill(whole.count("0"))
+    before, after = (_LITERAL.sub(r"\1\2", beside) for beside in (before, after))
+    return f"{sign}{before}{integer}{'.' if decimals else ''}{decimals}{after}".strip()
 
 
 def _write_elapsed(days: float, found: re.Match[str]) -> str:
-    seconds = round(abs(days) * timedelta(days=1).total_seconds())
+    seconds = round(days * timedelta(days=1).total_seconds())
     parts = []
     for unit in filter(None, found.groups()):
         size = _UNITS[unit[0].lower()]
         parts.append(f"{seconds // size:0{len(unit)}}")
         seconds %= size
-    return ("-" if days < 0 else "") + ":".join(parts)
+    return ":".join(parts)
 
 
 SPREADSHEET: Final = DocumentFormat(
