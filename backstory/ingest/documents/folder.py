@@ -45,7 +45,7 @@ from backstory.text.languages import detect_language
 
 logger = logging.getLogger(__name__)
 
-_REVISION_OF_READING: Final = "11"
+_REVISION_OF_READING: Final = "12"
 """Increase this when reading changes the title, date, tags or draft status of a file."""
 
 _STATUSES: Final = {"empty_document": "empty", "needs_ocr": "needs_ocr", "binary_file": "unsupported"}
