@@ -94,7 +94,7 @@ VIEW_COLUMNS = {
         "size": "Bytes of the file; null if it could not be opened.",
         "revision": "Id of this content of the document.",
         "published_at": "Date that the document states, UTC; null if it states none.",
-        "date_origin": "Where that date is from: stated, name, changed, created or copied; null without a date.",
+        "date_origin": "Where that date is from: stated, name or changed; null without a date.",
         "status": "ok, error or deleted.",
         "error": "Why the file could not be read, for status error; null otherwise.",
         "unread": "What of the file was not read, and what to do; null if all was read.",

@@ -94,6 +94,8 @@ def read_listed_documents(
     reading = name_reading(settings, timezone)
     reader = _Reader(settings, hashes, timezone)
     known = conform(previous, Documents) if previous is not None else pl.DataFrame(schema=Documents.schema)
+    # A stored table may also tell which of the two dates in the properties of a file counted.
+    known = known.with_columns(pl.col("date_origin").replace(["created", "copied"], "changed"))
     is_latest = pl.col("status").is_in(["ok", "error"])
     # Of a file that became unreadable, the last reading gave the error.
     latest = {
@@ -220,7 +222,7 @@ class _Reader:
         if published_at is not None and is_written(file.uri):
             published_at += _JUST_AFTER
         if published_at is None:
-            published_at, origin = document.change
+            published_at, origin = document.change, "changed"
         return {
             "document_id": document_id_of(file.uri),
             "revision": content_hash[:12] or _UNREADABLE,

@@ -21,7 +21,7 @@ from xml.etree.ElementTree import Element
 from backstory.base.errors import ReadError
 from backstory.base.local_times import put_in_zone
 from backstory.base.wording import shorten
-from backstory.ingest.documents.parsed_document import NO_CHANGE, LastChange, ParsedDocument
+from backstory.ingest.documents.parsed_document import ParsedDocument
 
 _MONTHS: Final = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -99,12 +99,10 @@ def split_dated_name(uri: str) -> tuple[datetime | None, str]:
     return None, name
 
 
-def find_last_change(created: datetime | None, changed: datetime | None) -> LastChange:
-    """Choose the later of two dates of a file: by then, all that it holds was written."""
-    if created is None or changed is None:
-        return LastChange(changed or created, "changed" if created is None else "created")
-    is_later = put_in_zone(created, "UTC") > put_in_zone(changed, "UTC")
-    return LastChange(created, "copied") if is_later else LastChange(changed)
+def find_last_change(created: datetime | None, changed: datetime | None) -> datetime | None:
+    """Return the later of two dates of a file: by then, all that it holds was written."""
+    dates = filter(None, (changed, created))
+    return max(dates, key=lambda date: put_in_zone(date, "UTC"), default=None)
 
 
 MOST_CHARACTERS: Final = 1 << 15
@@ -360,7 +358,7 @@ def read_properties(root: Element) -> ParsedDocument:
         text="",
         title=read_title("".join(stated["title"][:1])),
         published_at=published,
-        change=NO_CHANGE if published else change,
+        change=None if published else change,
         tags=tuple(dict.fromkeys(filter(None, tags))),
     )
 

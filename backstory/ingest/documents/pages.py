@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache, partial
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -20,12 +21,7 @@ from typing import Final, TypeAlias
 from backstory.base.errors import ReadError
 from backstory.base.sandbox import ReadingLimits
 from backstory.base.wording import inflect, name_all, name_runs
-from backstory.ingest.documents.parsed_document import (
-    NO_CHANGE,
-    DocumentFormat,
-    LastChange,
-    ParsedDocument,
-)
+from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
 from backstory.ingest.limited_calls import call_limited, find_limits
 from backstory.settings.inputs import DocumentSettings
@@ -68,7 +64,7 @@ class PagedFile:
     texts: tuple[str, ...]
     pictures: tuple[int, ...] = ()
     title: str | None = None
-    change: LastChange = NO_CHANGE
+    change: datetime | None = None
     notes: tuple[str, ...] = ()
 
 

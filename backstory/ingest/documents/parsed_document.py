@@ -5,23 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal, NamedTuple
 
 from backstory.settings.inputs import ChunkerName
 from backstory.text.encoding import find_encoding
-
-
-class LastChange(NamedTuple):
-    """By when all of a file was written, None if it does not say, and what that was taken from.
-
-    That is the last change, the creation, or a creation after the last change, as of a copy.
-    """
-
-    moment: datetime | None = None
-    origin: Literal["changed", "created", "copied"] = "changed"
-
-
-NO_CHANGE: Final = LastChange()
 
 
 @dataclass(frozen=True)
@@ -41,7 +27,7 @@ class ParsedDocument:
     title: str | None = None
     slug: str | None = None
     published_at: datetime | None = None
-    change: LastChange = NO_CHANGE
+    change: datetime | None = None
     tags: tuple[str, ...] = ()
     kind: str | None = None
     tenant: str | None = None

@@ -46,7 +46,7 @@ def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) ->
     """List the documents with their states, dates, pages, chunks, sizes and paths, and the files that were not read.
 
     The column `from` says what a date is taken from: `stated` in the text, `name` of the file or its folder, or the
-    file's properties: last change (`changed`), creation (`created`), or a creation after the last change (`copied`).
+    last change that the file states of itself (`changed`).
 
     A narrow terminal leaves out columns, and says which; with --json, all are there.
     """

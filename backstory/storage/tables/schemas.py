@@ -24,7 +24,7 @@ Share = partial(Column, pl.Float64(), least=0, most=1)
 Moment = partial(Column, pl.Datetime("us", "UTC"))
 Clock = partial(Column, pl.Datetime("us"))
 
-DATE_ORIGINS = ("stated", "name", "changed", "created", "copied")
+DATE_ORIGINS = ("stated", "name", "changed")
 DOCUMENT_STATUSES = ("ok", "error", "superseded", "deleted")
 CHUNKERS = get_args(ChunkerName)
 
@@ -35,7 +35,7 @@ class Documents(Table, unique=("document_id", "revision")):
     ``status`` is ``ok`` for the revision that is searched, ``error`` for a revision that could not be read,
     ``superseded`` for an earlier revision, and ``deleted`` for the tombstone of a document whose file is gone or has
     become a draft. ``date_origin`` is ``stated`` (by the text or as a publication), ``name`` (of the file or folder),
-    ``changed`` (last change), ``created``, or ``copied`` (created after the last change).
+    or ``changed`` (by then, all of it was written).
     """
 
     document_id = Text("Id of the document, stable across edits: a hash of its uri.")

@@ -15,7 +15,7 @@ from typing import Any, Final
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.texts import decode_text, find_title
 from backstory.ingest.documents.metadata import parse_date, read_title
-from backstory.ingest.documents.parsed_document import DocumentFormat, LastChange, ParsedDocument
+from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.text.encoding import find_encoding
 
 _DECLARED_IN: Final = 1024
@@ -180,7 +180,7 @@ def read_html(content: bytes, _: str) -> ParsedDocument:
         text=text,
         title=read_title(next(head.values("og:title", "title"), None)) or find_title(text),
         published_at=published_at,
-        change=LastChange(None if published_at else head.find_date(*_UPDATED)),
+        change=None if published_at else head.find_date(*_UPDATED),
         tags=tuple(dict.fromkeys(filter(None, tags))),
         unread=unread,
     )

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from backstory.base.errors import MissingExtraError, ReadError
 from backstory.ingest.documents.metadata import UPDATE_FIELDS, Fields, split_front_matter
-from backstory.ingest.documents.parsed_document import DocumentFormat, LastChange, ParsedDocument
+from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
 from backstory.text.chunking.code import CodeLanguage, find_definitions
 from backstory.text.chunking.outline import outline_markdown
@@ -96,7 +96,7 @@ def _compose(fields: Fields, text: str, problem: str) -> ParsedDocument:
             title=fields.text("title") or find_title(text),
             slug=fields.text("slug"),
             published_at=published_at,
-            change=LastChange(None if published_at else fields.date(*UPDATE_FIELDS)),
+            change=None if published_at else fields.date(*UPDATE_FIELDS),
             tags=fields.list_tags(),
             kind=fields.text("kind"),
             tenant=fields.text("tenant"),
