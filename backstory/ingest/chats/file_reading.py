@@ -24,10 +24,9 @@ from backstory.ingest.chats.export_files import (
 )
 from backstory.ingest.chats.formats.assistants import CHATGPT, CLAUDE
 from backstory.ingest.chats.formats.discord import DISCORD
-from backstory.ingest.chats.formats.irc import IRC
+from backstory.ingest.chats.formats.logs import IRC, TRANSCRIPT, ZOOM_CHAT
 from backstory.ingest.chats.formats.mail import MAIL
 from backstory.ingest.chats.formats.matrix import MATRIX
-from backstory.ingest.chats.formats.meetings import TRANSCRIPT, ZOOM_CHAT
 from backstory.ingest.chats.formats.meta import META
 from backstory.ingest.chats.formats.signal_cli import SIGNAL
 from backstory.ingest.chats.formats.slack import SLACK

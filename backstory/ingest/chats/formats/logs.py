@@ -1,4 +1,4 @@
-"""Meetings: transcripts (WebVTT of Zoom, Teams and others), and the chats that Zoom and Google Meet (SBV) save."""
+"""Logs: those that IRC programs keep, transcripts of meetings (WebVTT), and the chats that Zoom and Meet (SBV) save."""
 
 from __future__ import annotations
 
@@ -7,16 +7,165 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, time, timedelta
-from itertools import pairwise, takewhile
+from datetime import date, datetime, time, timedelta
+from itertools import islice, pairwise, takewhile
+from pathlib import PurePosixPath
 from typing import Final, NamedTuple, TypeAlias
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.export import ChatMessage, Item, Person, Unread
+from backstory.ingest.chats.export import Chat, ChatMessage, Item, Person, Unread, name_chat
 from backstory.ingest.chats.export_files import ChatFormat, Opened
 from backstory.ingest.chats.formats.tables import read_timestamp
-from backstory.ingest.chats.times import find_day, find_moment, is_recording
+from backstory.ingest.chats.times import find_day, find_moment, is_recording, without_day
 from backstory.text.encoding import read_lines
+
+_NO_START: Final = (
+    "neither a line in English nor its name says on which day it began, and a meeting at which time; put that into the "
+    "name, such as 2024-05-01.log, GMT20240501-100000.vtt (GMT) or 2024-05-01 10-00-00 chat.txt (in `timezone`)"
+)
+_LEAST_KNOWN: Final = 0.8
+_LINES_TRIED: Final = 200
+_WEECHAT_NAME: Final = re.compile(r"irc\.(?P<network>[^.]+)\.(?P<channel>.+)")
+_ADDRESSED: Final = re.compile(r"(?=[^\W\d]|[\[\]\\`^{|}])[\w\[\]\\`^{|}-]{2,30}: (?=\S)")
+"""A nick before what is said to its owner. Any such word counts, so that a text never depends on other lines."""
+
+_CHANNEL_SIGNS: Final = ("#", "&", "!", "+")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_ENGLISH_DAY: Final = re.compile(r"\w{2,4}\.?,? (\w{3}) +(\d{1,2})(?: \d[\d:]{4,7})?(?: [A-Z]{2,5})? (\d{4})")
+_SIGNS: Final = "~&@%+!* "
+"""Marks of rank before a nick."""
+
+_DAY_LINE: Final = re.compile(r"--- (?:Log opened|Log closed|Day changed) (?P<day>.{1,80})")
+_HEAD: Final = re.compile(
+    r"\[?(?:(?P<day>\d{4}-\d\d-\d\d)[ T])?(?P<clock>(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d)?)"
+    r"(?:\]? |(?(day)(?=\t)|(?!)))(?P<rest>.*)",
+    re.DOTALL,
+)
+_NICK: Final = r"(?P<nick>[^\s<>]{1,64})"
+_FORMS: Final = (
+    rf"<[{_SIGNS}]?{_NICK}> ?(?P<text>.*)",
+    r"-(?P<nick>[^\s!:(-][^\s!:(]{0,63})(?:[!:(]\S{1,128})?- (?P<text>.*)",
+    r"\t--\tNotice\((?P<nick>[^)\s]{1,64})\)[^:]{0,80}: (?P<text>.*)",
+    rf"\t(?!-->|<--|--|=!=| ?\*\t){_NICK}\t(?P<text>.*)",
+    rf"(?: ?\* |\t ?\*\t){_NICK}(?: (?P<action>.*))?",
+    rf"(?:-!- |\t--\t|\*\*\* ){_NICK} is now known as (?P<other>\S{{1,64}})",
+    rf"-!- {_NICK} (?:\[.*\] has (?:joined|left|quit)|was kicked from) (?P<moved>.*)",
+    rf"\t(?:-->|<--)\t(?:\S{{1,64}} has kicked )?{_NICK}(?P<moved> .*)?",
+    rf"\*\*\* (?:(?:Joins|Parts|Quits): )?{_NICK} (?:\(|was kicked by )(?P<moved>.*)",
+    rf"(?:-!- |\t--\t|\*\*\* ){_NICK} (?:(?:has )?change[sd] (?:the )?topic|sets mode).*",
+    rf"(?:-!- |\t--\tMode )\S+ \[.*\] by {_NICK}",
+    r"(?:-!- |\*\*\* |\t[^\t]{0,80}\t).*",
+)
+"""What follows the time of a line, in the order in which the forms are tried: those of irssi, WeeChat and ZNC.
+
+Only WeeChat, which always writes the day, parts time and rest by a tab. Its forms begin with this tab, so that they
+match no other log. ``moved``: somebody joined, left or was removed. The last ones tell who changed a topic or a mode,
+or nobody.
+"""
+_PATTERNS: Final = [re.compile(form, re.DOTALL) for form in _FORMS]
+_NOTE: Final = "a note of the program"
+"""What is told of a line of the program, which may hold addresses and names."""
+
+_TOLD: Final = frozenset(["text", "action", "other", "moved"])
+
+
+def _find_irc(opened: Opened) -> list[str]:
+    """Return a log: most lines are those of a program, and one of them is more than a note."""
+    texts = filter(None, opened.head_lines() if opened.is_single else [])
+    lines = [_read_line(text) for text in islice(texts, _LINES_TRIED)]
+    known = [line for line in lines if line is not None]
+    is_log = any("clock" not in line or _TOLD & line.keys() for line in known) and lines[0] is not None
+    return list(opened.names) if is_log and len(known) >= _LEAST_KNOWN * len(lines) else []
+
+
+def _read_irc(opened: Opened, found: list[str]) -> Iterator[Item]:
+    """Read the lines of a log; raise ``ReadError`` if neither a line nor the path says the day."""
+    name, day = name_conversation(opened.source), find_day(opened.source)
+    is_dated = day is not None
+    first_nicks: dict[str, str] = {}
+    chat = Chat(f"irc/{name}", name_chat(name, ""))
+    yield chat
+    with opened.open(found[0]) as file:
+        for number, text in read_lines(file):
+            line = _read_line(text) if text else None
+            if line is None:
+                if text != "":
+                    yield Unread(
+                        f"line {number}: it is longer than 1 MiB, or no known program writes such lines"
+                    )
+                continue
+            day = _read_day(line["day"].strip()) if line["day"] else day
+            is_dated = is_dated or day is not None
+            if "clock" not in line:
+                continue
+            person = _follow(line, first_nicks)
+            if person.name:
+                yield person
+            try:
+                if day is None:
+                    raise ValueError("no line before it states the day in English")
+                sent = read_timestamp(datetime.combine(day, time.fromisoformat(line["clock"])))
+                yield _read_message(line, sent, chat.key, person.name)
+            except ValueError as error:
+                yield Unread(f"line {number}: {error}")
+    if not is_dated:
+        raise ReadError(_NO_START, frozenset(), code="no_start")
+
+
+def name_conversation(source: str) -> str:
+    """Name the conversation of a log by network and channel, as far as its path tells them.
+
+    In a folder, the name of a file counts if it is that of a channel.
+    """
+    folder, _, _ = source.rpartition("/")
+    path = PurePosixPath(source)
+    last = without_day(path.stem if path.suffix.lower() in (".log", ".txt", ".weechatlog") else path.name)
+    if weechat := _WEECHAT_NAME.fullmatch(last):
+        return f"{weechat['network']}/{weechat['channel']}"
+    if last.startswith(_CHANNEL_SIGNS):
+        return f"{folder}/{last}" if folder else last
+    return folder or last or path.stem
+
+
+def _read_line(line: str) -> dict[str, str] | None:
+    """Read the parts of a line; None if no program writes such lines."""
+    head = _DAY_LINE.fullmatch(line) or _HEAD.fullmatch(line)
+    parts = head.groupdict("") if head else {}
+    rest = parts.pop("rest", None)
+    if rest is None:
+        return parts or None
+    body = next(filter(None, (pattern.fullmatch(rest) for pattern in _PATTERNS)), None)
+    return parts | body.groupdict("") if body else None
+
+
+def _read_day(written: str) -> date | None:
+    """Read a date with an English month, or in ISO 8601; None for any other."""
+    found = _ENGLISH_DAY.fullmatch(written)
+    with suppress(ValueError):
+        if found is None:
+            return date.fromisoformat(written[:10])
+        return date(int(found[3]), _MONTHS.index(found[1]) + 1, int(found[2]))
+    return None
+
+
+def _follow(parts: dict[str, str], first_nicks: dict[str, str]) -> Person:
+    """Return whom a line names, by the first nick; a nick that was left may be taken by somebody else."""
+    nick, other = parts.get("nick", "").lstrip(_SIGNS), parts.get("other")
+    first = first_nicks.get(nick, nick)
+    if other or "moved" in parts:
+        first_nicks.pop(nick, None)
+    if other:
+        first_nicks[other] = first
+    return Person(first, tuple(filter(None, (nick, other))))
+
+
+def _read_message(parts: dict[str, str], sent: datetime, chat: str, author: str) -> ChatMessage:
+    text = f"/me {parts['action']}" if "action" in parts else parts.get("text")
+    if text is None:
+        return ChatMessage(sent, None, _NOTE, "system", chat=chat)
+    text = f"@{text}" if _ADDRESSED.match(text) else text
+    return ChatMessage(sent, author or None, text or None, chat=chat)
+
 
 _TIME: Final = r"((?:\d{1,4}:)?\d\d:\d\d[.,]\d{3})"
 _TIMES: Final = re.compile(rf"\s*{_TIME}(?:[ \t]+-->[ \t]+|,){_TIME}(?:\s.*)?")
@@ -41,25 +190,21 @@ _LONGEST_PAUSE: Final = timedelta(seconds=5)
 _LONGEST_TEXT: Final = 1_000
 _CLOCK: Final = r"(?P<clock>\d\d:[0-5]\d:[0-5]\d)"
 _HEADER: Final = re.compile(
-    rf"{_CLOCK}[ \t]+From[ \t]+(?P<name>\S.{{0,99}}?)(?:[ \t]+to[ \t]+(?P<to>\S.{{0,199}}?))?"
+    rf"{_CLOCK}[ \t]+From[ \t]+(?P<name>\S.{{0,99}}?)"
+    r"(?:[ \t]+to[ \t]+(?P<to>\S.{0,199}?)(?P<direct> ?\([^()]{1,60}\)[ \t]*)?)?"
     r"(?:(?(to)|(?!)):[ \t]*|[ \t]+:(?:[ \t](?P<text>.*))?)"
 )
 """Beginning of a message of Zoom: above its text, or before it, as in former versions."""
 
 _RECORDED: Final = re.compile(
-    rf"{_CLOCK}\t[ \t]*(?P<to>)(?P<name>[^\t:]{{1,100}}?)[ \t]?:(?:[ \t](?P<text>.*))?"
+    rf"{_CLOCK}\t[ \t]*(?P<direct>)(?P<name>[^\t:]{{1,100}}?)[ \t]?:(?:[ \t](?P<text>.*))?"
 )
 """The same in the chat that comes with a recording."""
 
-_DIRECT: Final = re.compile(r"(?P<name>.+?) ?\([^()]{1,60}\)")
 _REACTED: Final = re.compile(r'(?:Reacted to|Removed an? \S{1,40} reaction from) ["\u201c].*', re.DOTALL)
 _ANSWERED: Final = re.compile(r'\AReplying to ["\u201c][^\n]{0,500}\n+')
 _NIGHT: Final = timedelta(hours=12)
 _DAY: Final = timedelta(days=1)
-_NO_START: Final = (
-    "neither the file nor its name says when the meeting began, or on which day; put date and time into the name, such "
-    "as GMT20240501-100000.vtt (GMT) or 2024-05-01 10-00-00 chat.txt (in `timezone`)"
-)
 _Block: TypeAlias = tuple[re.Match[str], list[str]]
 """A line with a time, and the lines up to the next one."""
 
@@ -129,22 +274,17 @@ def _find_transcript(opened: Opened) -> list[str]:
 
 
 def _read_transcript(opened: Opened, _: list[str]) -> Iterator[Item]:
-    """Read what people said.
-
-    It raises ``ReadError`` if neither the file nor its path says when the meeting began.
-    """
+    """Read what people said; the times count from the beginning that the file or its path states."""
     start = _find_start(opened.head_lines()) or find_moment(opened.source)
     yield from _place(_read_speeches(_read_blocks(opened, _TIMES.fullmatch)), start)
 
 
 def _find_start(lines: Iterable[str]) -> datetime | None:
     """Find the time that the lines before the first cue state."""
-    for line in lines:
-        if _TIMES.fullmatch(line):
-            break
-        if found := _STATED.search(line):
-            with suppress(ValueError):
-                return datetime.fromisoformat(found[0])
+    head = "\n".join(takewhile(lambda line: not _TIMES.fullmatch(line), lines))
+    for found in _STATED.finditer(head):
+        with suppress(ValueError):
+            return datetime.fromisoformat(found[0])
     return None
 
 
@@ -220,11 +360,7 @@ def _find_chat(opened: Opened) -> list[str]:
 
 
 def _read_chat(opened: Opened, _: list[str]) -> Iterator[Item]:
-    """Read the messages; a step back to the morning begins another day.
-
-    It raises ``ReadError`` if neither the name of the file nor that of a folder says the day, or when the
-    recording began.
-    """
+    """Read the messages; a step back to the morning begins another day."""
     said: list[_Said] = []
     days = timedelta()
     blocks = _read_blocks(opened, _find_header)
@@ -233,8 +369,7 @@ def _read_chat(opened: Opened, _: list[str]) -> Iterator[Item]:
         if said and said[-1].at - at > _NIGHT:
             days, at = days + _DAY, at + _DAY
         text = "\n".join([found["text"] or "", *(line.removeprefix("\t") for line in lines)]).strip()
-        direct = _DIRECT.fullmatch((found["to"] or "").strip())
-        partner = direct["name"].strip() if direct else ""
+        partner = found["to"].strip() if found["direct"] else ""
         said.append(_Said(at, found["name"].strip(), _ANSWERED.sub("", text), partner))
     # Times count from the beginning of a recording.
     is_relative = is_recording(opened.source) or any(found.re is _RECORDED for found, _ in blocks[:1])
@@ -243,5 +378,6 @@ def _read_chat(opened: Opened, _: list[str]) -> Iterator[Item]:
     yield from _place(said, start)
 
 
+IRC: Final = ChatFormat("irc", _find_irc, _read_irc)
 TRANSCRIPT: Final = ChatFormat("transcript", _find_transcript, _read_transcript)
 ZOOM_CHAT: Final = ChatFormat("zoom_chat", _find_chat, _read_chat)
