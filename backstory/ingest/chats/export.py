@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,8 +13,9 @@ import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.base.ids import digest
+from backstory.base.local_times import put_in_zone
 from backstory.ingest.chats.json_stream import BrokenJsonError, Record
-from backstory.ingest.chats.times import KNOWN_YEAR, put_in_utc, without_zone
+from backstory.ingest.chats.times import KNOWN_YEAR
 from backstory.text.encoding import UTF8
 
 _UNFIT: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
@@ -168,12 +170,6 @@ ROW_SCHEMA: Final = pl.Schema(
 the app. Platforms that give ids to chats and messages have keys of the chat, of the message in it and of the message
 that it answers; other exports have nulls."""
 
-_READ_SCHEMA: Final = pl.Schema(
-    {name: pl.Datetime("us") if dtype == pl.Datetime else dtype for name, dtype in ROW_SCHEMA.items()}
-    | {"is_local": pl.Boolean()}
-)
-"""Columns of what is read, with times without zones."""
-
 _ROWS_AT_ONCE: Final = 50_000
 _MOST_PEOPLE: Final = 10**9
 _NO_ORIGINAL: Final = (
@@ -238,10 +234,9 @@ def collect_items(items: Iterable[Item], timezone: str) -> Export:
     except BrokenJsonError as error:
         collected.add(Unread(f"{error}; the rest was not read"))
     except ReadError as error:
-        if error.authors is None:
-            raise
-        known = collected.export.people | collected.export.aliases.keys()
-        raise ReadError(str(error), frozenset(known), code=error.code) from error
+        if error.authors is not None:
+            error.authors = frozenset(collected.export.people | collected.export.aliases.keys())
+        raise
     return collected.finish()
 
 
@@ -264,7 +259,6 @@ class _Collected:
         self._rows: list[tuple[Any, ...]] = []
         self._records = 0
         self._unread: dict[int, str] = {}
-        self._changes: list[tuple[Any, ...]] = []
         self._reactions: dict[str, Reacted] = {}
 
     def add(self, item: Item) -> None:
@@ -302,38 +296,39 @@ class _Collected:
             text = read_text(message.text, "text")
             if author is None and message.kind != "system":
                 raise ValueError("there is no author")
-            sent, edited = without_zone(message.sent), message.edited and without_zone(message.edited)
+            sent = put_in_zone(message.sent, self._timezone)
+            edited = message.edited and put_in_zone(message.edited, self._timezone)
         except (ValueError, OverflowError) as error:
             self.add(Unread(str(error)))
             return
-        author = author and self._tell_apart(author, message.author_id)
-        if is_local := message.sent.tzinfo is None:
+        if message.sent.tzinfo is None:
             self.export.timezone = self._timezone
-        if message.is_change:
-            self._changes.append((sent, is_local, message.key, author, text, message.kind))
-            return
-        self._records += 1
+        author = author and self._tell_apart(author, message.author_id)
         counts = [{"emoji": one, "count": of} for one, of in message.reactions if 0 < of <= _MOST_PEOPLE]
         said = (sent, None, author, text, message.kind, edited is not None)
-        self._rows.append((*said, message.chat, message.key, message.reply_to, counts, edited, is_local))
+        self._rows.append(
+            (*said, message.chat, message.key, message.reply_to, counts, edited, message.is_change)
+        )
+        self._records += not message.is_change
         if len(self._rows) == _ROWS_AT_ONCE:
             self._flush()
 
     def _flush(self) -> None:
-        frame = pl.DataFrame(self._rows, _READ_SCHEMA, orient="row")
-        self._frames.append(put_in_utc(frame, self._timezone))
+        self._frames.append(pl.DataFrame(self._rows, {**ROW_SCHEMA, "is_change": pl.Boolean()}, orient="row"))
         self._rows = []
 
     def finish(self) -> Export:
         """Make the result of all items."""
         self._flush()
+        written = pl.concat(self._frames)
+        rows = written.filter(~pl.col("is_change"))
         # A later record of a message replaces an earlier one; messages without a key are all different.
         is_former = pl.col("key").is_not_null() & ~pl.struct("chat", "key").is_last_distinct()
-        rows = self._change(pl.concat(self._frames).filter(~is_former))
+        rows = self._change(rows.filter(~is_former), written.filter("is_change"))
         # Reactions that the export lists one by one count in place of those that it counts.
-        chosen = [(one.key, one.emoji) for one in self._reactions.values() if one.emoji]
-        listed = pl.DataFrame(chosen, {"key": pl.String, "emoji": pl.String}, orient="row")
-        counted = listed.group_by("key", "emoji", maintain_order=True).agg(count=pl.len().cast(pl.Int64))
+        chosen = Counter((one.key, one.emoji) for one in self._reactions.values() if one.emoji)
+        schema = {"key": pl.String, "emoji": pl.String, "count": pl.Int64}
+        counted = pl.DataFrame([(*one, number) for one, number in chosen.items()], schema, orient="row")
         listed = counted.group_by("key", maintain_order=True).agg(listed=pl.struct("emoji", "count"))
         of_people = pl.when(pl.col("kind") != "system").then("listed")
         rows = rows.join(listed, on="key", how="left", maintain_order="left").with_columns(
@@ -343,19 +338,13 @@ class _Collected:
         self.export.unread = unread_frame(self._unread)
         return self.export
 
-    def _change(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def _change(self, rows: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
         """Give messages the form that their authors gave them last; a change of no message is unread."""
-        if not self._changes:
-            return rows
-        names = ("timestamp", "is_local", "key", "author", "text", "kind")
-        schema = {name: _READ_SCHEMA[name] for name in names}
-        written = put_in_utc(pl.DataFrame(self._changes, schema, orient="row"), self._timezone)
-        changes = written.sort("timestamp", maintain_order=True)
         for _ in {*changes["key"]} - {*rows["key"], *(key for _, key in self.export.deleted)}:
             self.add(Unread(_NO_ORIGINAL))
-        on = ["key", "author"]
-        last = changes.unique(on, keep="last")
-        found = rows.join(last, on=on, how="left", suffix="_now", maintain_order="left")
+        last = changes.sort("timestamp", maintain_order=True).unique(["key", "author"], keep="last")
+        last = last.select("key", "author", "timestamp", "text", "kind")
+        found = rows.join(last, on=["key", "author"], how="left", suffix="_now", maintain_order="left")
         is_changed = pl.col("timestamp_now").is_not_null() & (pl.col("kind") != "system")
         return found.with_columns(
             edited=is_changed | pl.col("edited"),

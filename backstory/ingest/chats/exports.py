@@ -173,12 +173,6 @@ def _make_sources(read: Sequence[Export], merged: MergedExports, folder: str) ->
         source: f"another export of the conversation in {_name(folder, leader)}: {facts}"
         for source, (leader, facts) in merged.merges.items()
     }
-    for source, other in merged.alike.items():
-        notes.setdefault(
-            source,
-            f"most of its texts are in {_name(folder, other)}, too; if both are exports of one conversation, put them "
-            "into one subfolder",
-        )
     rows = [
         {
             "source": _name(folder, row.source),

@@ -20,10 +20,7 @@ OPENED: Final = object()
 """Stands for an object whose content follows."""
 
 _MOST_DEPTH: Final = 64
-_TOO_DEEP: Final = (
-    f"the JSON is nested more than {_MOST_DEPTH} levels deep here; no chat is nested so deeply, and the file may be "
-    "harmful"
-)
+_BROKEN: Final = f"the JSON breaks off, is damaged, or is nested more than {_MOST_DEPTH} levels deep here; export the chat again"
 _BUFFER_BYTES: Final = 1 << 16
 _ASKED: Final = frozenset(["question", "title", "text", "options"])
 _BEGINNINGS: Final = ("start_map", "start_array")
@@ -131,16 +128,14 @@ def stream_json(file: IO[bytes], records: Collection[str] = ()) -> Iterator[tupl
                 yield path, _build(events, event, value)
             elif event in _BEGINNINGS:
                 if len(keys) == _MOST_DEPTH:
-                    raise BrokenJsonError(_TOO_DEEP)
+                    raise ValueError
                 keys.append("item")
                 if event == "start_map":
                     yield path, OPENED
             else:
                 yield path, value
-    except BrokenJsonError:
-        raise
     except (ijson.JSONError, *DAMAGED, ArithmeticError) as error:
-        raise BrokenJsonError("the JSON breaks off or is damaged here; export the chat again") from error
+        raise BrokenJsonError(_BROKEN) from error
 
 
 def find_paths(head: bytes) -> frozenset[str]:
@@ -158,7 +153,7 @@ def _build(events: Events, event: str, value: Any, depth: int = 0) -> Any:
     if event not in _BEGINNINGS:
         return value
     if depth == _MOST_DEPTH:
-        raise BrokenJsonError(_TOO_DEEP)
+        raise ValueError
     if event == "start_array":
         listed = []
         for event, value in events:

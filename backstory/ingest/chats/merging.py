@@ -22,8 +22,6 @@ _LEAST_SHARES: Final = (0.5, 0.2)
 _LEAST_SHARE_AT_OFFSET: Final = 0.6
 _LEAST_SHARE_OF_OFFSET: Final = 0.1
 _SAME_PERSON: Final = 0.8
-_LEAST_ALIKE: Final = (10, 0.5)
-"""Minimum number and share of texts of an export by which it may belong to the conversation of another."""
 _MINUTE: Final = 60_000_000
 _QUARTER_HOUR: Final = 15 * _MINUTE
 _MOST_APART: Final = 3 * _MINUTE
@@ -42,13 +40,11 @@ class MergedExports:
         messages: The input rows in their order. A message in several exports has equal values in all of them.
         merges: Exports that were merged into a leading one, each with that one, and with what both share.
         renamed: Names that were replaced, each with its replacements.
-        alike: Exports that may belong to the conversation of another one, which is named: they share many texts.
     """
 
     messages: pl.DataFrame
     merges: dict[str, tuple[str, str]] = field(default_factory=dict)
     renamed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    alike: dict[str, str] = field(default_factory=dict)
 
 
 def merge_exports(messages: pl.DataFrame) -> MergedExports:
@@ -64,67 +60,49 @@ def merge_exports(messages: pl.DataFrame) -> MergedExports:
     rows = placed.filter(pl.col("key").is_null().all().over("source"))
     if rows["source"].n_unique() < 2:
         return result
-    rows = _normalize(rows)
-    groups: dict[str, list[str]] = defaultdict(list)
+    parts = _normalize(rows).partition_by("source", as_dict=True)
+    groups: dict[str, list[pl.DataFrame]] = defaultdict(list)
     for source, name in sorted(rows.select("source", "conversation_id").unique().iter_rows(), key=_rank):
-        groups[_split_copy(name)[0]].append(source)
-    parts = rows.partition_by("source", as_dict=True)
-    spans = rows.group_by("source").agg(pl.col("time").min(), pl.col("time").max().alias("last"))
-    merging = _Merging(result, {source: (first, last) for source, first, last in spans.iter_rows()})
-    for sources in groups.values():
-        waiting = [parts[source,] for source in sources]
+        groups[_split_copy(name)[0]].append(parts[source,])
+    changed = [placed.clear()]
+    for waiting in groups.values():
         while waiting:
-            leader, *others = waiting
-            waiting = merging.take_all(leader, others)
-    told = pl.concat([placed.clear(), *(frame.select(placed.columns) for frame in merging.changed)])
-    whole = pl.concat([placed.join(told, on="place", how="anti"), told]).sort("place").drop("place")
-    result.messages, result.alike = whole, _find_alike(rows, whole)
+            leader, *waiting = waiting
+            # Some exports belong to the leading one only by what another one adds to it.
+            tried: list[pl.DataFrame] = []
+            while len(waiting) != len(tried):
+                tried, waiting = waiting, []
+                for other in tried:
+                    if (told := _merge(leader, other, result)) is None:
+                        waiting.append(other)
+                    else:
+                        changed.append(told.select(placed.columns))
+                        added = told.filter(pl.col("model").is_null())
+                        leader = pl.concat([leader, added.select(leader.columns)])
+    told = pl.concat(changed)
+    result.messages = pl.concat([placed.join(told, on="place", how="anti"), told]).sort("place").drop("place")
     return result
 
 
-@dataclass
-class _Merging:
-    """What was found so far, first and last time of each export, and the rows that are to be changed."""
-
-    result: MergedExports
-    spans: dict[str, tuple[int, int]]
-    changed: list[pl.DataFrame] = field(default_factory=list)
-
-    def take_all(self, leader: pl.DataFrame, others: list[pl.DataFrame]) -> list[pl.DataFrame]:
-        """Bring other exports into the terms of a leading one, some only after another, and return the rest."""
-        while True:
-            rest = []
-            for other in others:
-                if (told := self._take(leader, other)) is None:
-                    rest.append(other)
-                else:
-                    added = told.filter(pl.col("model").is_null()).select(leader.columns)
-                    leader = pl.concat([leader, added])
-            if len(rest) == len(others):
-                return rest
-            others = rest
-
-    def _take(self, leader: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame | None:
-        """Put an export into the terms of another one; return None if they do not belong together."""
-        source, name = leader["source"][0], other["source"][0]
-        (first, last), (begin, end) = self.spans[source], self.spans[name]
-        if max(first, begin) - min(last, end) > _MOST_OFFSET or (found := _compare(leader, other)) is None:
-            return None
-        there, names = found
-        models = leader.select(pl.col("place").alias("model"), pl.col(_TERMS).name.suffix("_here"))
-        pairs = _pair(leader, there, ["kind", "author", "norm"])
-        told = there.join(pairs, on="place", how="left").join(models, on="model", how="left")
-        is_shared = pl.col("model").is_not_null()
-        told = told.with_columns(
-            pl.lit(leader["conversation_id"][0]).alias("conversation_id"),
-            *(pl.when(is_shared).then(f"{name}_here").otherwise(name).alias(name) for name in _TERMS),
-        ).with_columns(timestamp=pl.col("time").cast(pl.Datetime("us", "UTC")))
-        self.changed.append(told)
-        self.spans[source] = min(first, begin), max(last, end)
-        self.result.merges[name] = source, _describe(told, is_shared)
-        for alias, now in names.items():
-            self.result.renamed[alias].add(now)
-        return told
+def _merge(leader: pl.DataFrame, other: pl.DataFrame, result: MergedExports) -> pl.DataFrame | None:
+    """Put an export into the terms of another one; return None if they do not belong together."""
+    spans = [rows.select(pl.min("time"), pl.max("time").alias("last")).row(0) for rows in (leader, other)]
+    gap = max(first for first, _ in spans) - min(last for _, last in spans)
+    if gap > _MOST_OFFSET or (found := _compare(leader, other)) is None:
+        return None
+    there, names = found
+    models = leader.select(pl.col("place").alias("model"), pl.col(_TERMS).name.suffix("_here"))
+    pairs = _pair(leader, there, ["kind", "author", "norm"])
+    told = there.join(pairs, on="place", how="left").join(models, on="model", how="left")
+    is_shared = pl.col("model").is_not_null()
+    told = told.with_columns(
+        pl.lit(leader["conversation_id"][0]).alias("conversation_id"),
+        *(pl.when(is_shared).then(f"{name}_here").otherwise(name).alias(name) for name in _TERMS),
+    ).with_columns(timestamp=pl.col("time").cast(pl.Datetime("us", "UTC")))
+    result.merges[other["source"][0]] = leader["source"][0], _describe(told, is_shared)
+    for alias, now in names.items():
+        result.renamed[alias].add(now)
+    return told
 
 
 def _compare(here: pl.DataFrame, there: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]] | None:
@@ -209,18 +187,6 @@ def _select_once(rows: pl.DataFrame) -> pl.DataFrame:
     """Select the longer texts of people that stand once in an export."""
     long = rows.filter(pl.col("kind") == "message", pl.col("norm").str.len_chars() >= _LEAST_CHARACTERS)
     return long.filter(pl.len().over("source", "norm") == 1)
-
-
-def _find_alike(rows: pl.DataFrame, whole: pl.DataFrame) -> dict[str, str]:
-    """Find exports many texts of which are in one of another conversation, too, which is named."""
-    conversations = dict(whole.select("source", "conversation_id").unique().iter_rows())
-    once = _select_once(rows).with_columns(first=pl.col("source").first().over("norm"))
-    texts, (least, least_share) = pl.col("len"), _LEAST_ALIKE
-    counts = once.group_by("source", "first").len()
-    found = counts.filter(texts >= least, texts >= least_share * texts.sum().over("source")).drop("len")
-    return {
-        source: first for source, first in found.iter_rows() if conversations[source] != conversations[first]
-    }
 
 
 def _normalize(messages: pl.DataFrame) -> pl.DataFrame:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import MAXYEAR, UTC, date, datetime, timedelta, timezone
-from functools import partial
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
@@ -106,12 +105,12 @@ def _is_less_likely(year_first: list[date | None], days: list[date | None]) -> b
     return not known or (max(known) < max(others) and max(known) - min(known) >= max(others) - min(others))
 
 
-def local_to_utc(local: pl.Series, timezone: str, *, in_order: bool = True) -> pl.Series:
+def local_to_utc(local: pl.Series, timezone: str) -> pl.Series:
     """Convert local times to UTC.
 
-    When clocks go back, an hour occurs twice. A time in it is taken as the first occurrence; if the times are in order,
-    from a step back within that hour on as the second. A time that the clock skips is read with the offset before the
-    gap, which is that of a day before.
+    When clocks go back, an hour occurs twice. A time in it is taken as the first occurrence, and from a step back
+    within that hour on as the second. A time that the clock skips is read with the offset before the gap, which is that
+    of a day before.
     """
 
     def convert(ambiguous: Literal["earliest", "latest"], moment: pl.Expr = pl.col("local")) -> pl.Expr:  # noqa: B008
@@ -125,25 +124,8 @@ def local_to_utc(local: pl.Series, timezone: str, *, in_order: bool = True) -> p
     )
     repeated = frame.with_row_index("place").filter(pl.col("first") < pl.col("last"))
     is_second = (time < time.shift()).fill_null(value=False).cum_max().over(time.dt.date())
-    second = repeated.filter(pl.lit(in_order) & is_second)
+    second = repeated.filter(is_second)
     return frame["first"].scatter(second["place"], second["last"])
-
-
-def without_zone(moment: datetime) -> datetime:
-    """Return a time that states its zone in UTC, without the zone, as columns are made of it at once."""
-    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
-
-
-def put_in_utc(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
-    """Put times into UTC; where ``is_local``, which is dropped, they are those of the clock of a time zone."""
-    utc = rows.with_columns(pl.col(pl.Datetime).dt.replace_time_zone("UTC"))
-    if rows["is_local"].any():
-        to_utc = partial(local_to_utc, timezone=timezone, in_order=False)
-        utc = utc.with_columns(
-            pl.when("is_local").then(to_utc(one)).otherwise(one.name).alias(one.name)
-            for one in rows.select(pl.col(pl.Datetime))
-        )
-    return utc.drop("is_local")
 
 
 _MOMENT: Final = re.compile(

@@ -14,10 +14,10 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.base.errors import InputError, ReadError
+from backstory.base.local_times import put_in_zone
 from backstory.ingest.chats.export import Export, complete_rows, read_text, unread_frame
 from backstory.ingest.chats.export_files import ChatFormat, Opened
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
-from backstory.ingest.chats.times import put_in_utc, without_zone
 from backstory.ingest.tables import (
     PARQUET_MAGIC,
     Table,
@@ -113,7 +113,8 @@ def _read_parquet(opened: Opened, found: list[str]) -> Export:
 
 def _parse_rows(table: Table, pick: Callable[[Any], Sequence[Any]], settings: ConversationSettings) -> Export:
     """Convert the rows of a table, of which ``pick`` gives timestamp, author and message, to messages."""
-    said: list[tuple[datetime, str | None, str | None, bool]] = []
+    said: list[tuple[datetime, str | None, str | None]] = []
+    zone = None
     for number, row in table.rows:
         try:
             timestamp, author, message = pick(row)
@@ -125,18 +126,15 @@ def _parse_rows(table: Table, pick: Callable[[Any], Sequence[Any]], settings: Co
         except ValueError as error:
             table.unread[number] = str(error)
         else:
-            said.append((without_zone(moment), name, text, moment.tzinfo is None))
-    texts = {"author": pl.String(), "text": pl.String()}
-    schema = {"timestamp": pl.Datetime("us"), **texts, "is_local": pl.Boolean()}
-    written = pl.DataFrame(said, schema, orient="row").with_columns(
-        seq=pl.int_range(pl.len(), dtype=pl.Int64)
-    )
-    rows = put_in_utc(written, settings.timezone)
+            said.append((put_in_zone(moment, settings.timezone), name, text))
+            zone = zone if moment.tzinfo else settings.timezone
+    schema = {"timestamp": pl.Datetime("us", "UTC"), "author": pl.String(), "text": pl.String()}
+    rows = pl.DataFrame(said, schema, orient="row").with_columns(seq=pl.int_range(pl.len(), dtype=pl.Int64))
     return Export(
         rows=complete_rows(classify_messages(rows)),
         unread=unread_frame(table.unread),
         encoding=table.encoding,
-        timezone=settings.timezone if written["is_local"].any() else None,
+        timezone=zone,
     )
 
 
