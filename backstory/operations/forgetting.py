@@ -16,7 +16,7 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.wording import name_some
 from backstory.index.snapshot import current_version, prune
 from backstory.ingest.chats.export_files import conversation_of
-from backstory.ingest.chats.message_ids import NAMED_SCHEMA, read_archive, write_archive
+from backstory.ingest.chats.merging import NAMED_SCHEMA, read_archive, write_archive
 from backstory.ingest.documents.files import is_of_source, locate
 from backstory.ingest.documents.rows import list_foreign
 from backstory.ingest.privacy.exclusions import Forgotten, Kind, hide_members

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from backstory.ingest.chats.message_ids import read_archive
+from backstory.ingest.chats.merging import read_archive
 from backstory.ingest.privacy.exclusions import Forgotten
 from backstory.pipeline.chats.leaks import find_leaks
 from backstory.pipeline.stages.messages import find_partitions

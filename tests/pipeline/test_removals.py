@@ -15,7 +15,7 @@ import pytest
 from backstory import run_pipeline
 from backstory.base.errors import RemovalError, WorkspaceError
 from backstory.index.snapshot import current_version
-from backstory.ingest.chats.message_ids import read_archive
+from backstory.ingest.chats.merging import read_archive
 from backstory.pipeline.chats.stored_messages import PARTITIONED, find_missing
 from backstory.pipeline.run.plan import STAGES
 from backstory.pipeline.stages.messages import find_partitions

@@ -103,14 +103,7 @@ class Unread:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Wordless:
-    """A record of a kind that no table holds and in which no words were found, such as a vote; kinds are counted."""
-
-    kind: str
-
-
-Item: TypeAlias = Chat | Person | ChatMessage | Reacted | Deleted | Unread | Wordless
+Item: TypeAlias = Chat | Person | ChatMessage | Reacted | Deleted | Unread
 
 
 def name_chat(name: str | None, identifier: str) -> str:
@@ -137,16 +130,15 @@ def read_text(value: object, column: str) -> str | None:
 
     It raises ``ValueError`` if the value is a list or an object, or not valid Unicode.
     """
-    if isinstance(value, list | dict):
-        raise ValueError(  # noqa: TRY004 - the value is data of the file
-            f"the column {column} holds a {type(value).__name__}, not text"
-        )
     text = None if value is None else str(value)
-    if text and not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(f"the column {column} holds half of a UTF-16 surrogate pair") from error
+    try:
+        if isinstance(value, list | dict):
+            raise ValueError  # noqa: TRY004 - the value is data of the file
+        (text or "").encode()
+    except ValueError as error:
+        raise ValueError(
+            f"the column {column} holds a list, an object, or half of a surrogate pair"
+        ) from error
     return text
 
 
@@ -172,10 +164,7 @@ that it answers; other exports have nulls."""
 
 _ROWS_AT_ONCE: Final = 50_000
 _MOST_PEOPLE: Final = 10**9
-_NO_ORIGINAL: Final = (
-    "it changes a message that the file does not hold; export the chat from an earlier date, or put the record of that "
-    "message into the same file"
-)
+_NO_ORIGINAL: Final = "it changes a message that the file does not hold; export the chat from an earlier date"
 
 
 @dataclass(kw_only=True)
@@ -184,14 +173,13 @@ class Export:
 
     Attributes:
         rows: Messages in the columns of ``ROW_SCHEMA``.
-        unread: ``line`` (from 1) and ``reason`` of each unreadable line. A reason never quotes the line, since the line
-            may contain a name.
+        unread: Why lines could not be read, by their numbers from 1. A reason never quotes the line, since the line may
+            contain a name.
         encoding, date_order, timezone: How it was read; None for what the format itself tells.
         chats: Names of conversations by the keys in the column ``chat``.
         aliases: Further names of authors, each with the authors whose name it is.
         people: Names of people who may have written nothing.
         ids: Ids of people by their names, of platforms that give ids to people whose names may be alike.
-        wordless: Number of records by kind that were not read, since they hold no words.
         deleted: Keys of chats and messages in them that the platform deleted, whichever export holds them.
         source: Path relative to the folder of exports.
         status, reason, format: As in the table ``sources``; the status of media is ``media`` until their chat is known.
@@ -201,7 +189,7 @@ class Export:
     """
 
     rows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ROW_SCHEMA))
-    unread: pl.DataFrame = field(default_factory=lambda: unread_frame({}))
+    unread: dict[int, str] = field(default_factory=dict)
     encoding: str | None = None
     date_order: str | None = None
     timezone: str | None = None
@@ -209,7 +197,6 @@ class Export:
     aliases: dict[str, set[str]] = field(default_factory=dict)
     people: set[str] = field(default_factory=set)
     ids: dict[str, str] = field(default_factory=dict)
-    wordless: dict[str, int] = field(default_factory=dict)
     deleted: set[tuple[str | None, str]] = field(default_factory=set)
     source: str = ""
     status: str = "read"
@@ -240,9 +227,9 @@ def collect_items(items: Iterable[Item], timezone: str) -> Export:
     return collected.finish()
 
 
-def tell_apart(name: str, identifier: str, ids: dict[str, str]) -> str:
+def tell_apart(name: str, identifier: str | None, ids: dict[str, str]) -> str:
     """Return the name of a person among others: whoever comes later under a name has a part of the id behind it."""
-    if ids.setdefault(name, identifier) == identifier:
+    if identifier is None or ids.setdefault(name, identifier) == identifier:
         return name
     told = f"{name} ({digest([identifier], length=6)})"
     ids[told] = identifier
@@ -258,7 +245,6 @@ class _Collected:
         self._frames: list[pl.DataFrame] = []
         self._rows: list[tuple[Any, ...]] = []
         self._records = 0
-        self._unread: dict[int, str] = {}
         self._reactions: dict[str, Reacted] = {}
 
     def add(self, item: Item) -> None:
@@ -268,15 +254,13 @@ class _Collected:
             case ChatMessage():
                 self._add_message(item)
             case Person():
-                name = self._tell_apart(item.name, item.identifier)
+                name = tell_apart(item.name, item.identifier, export.ids)
                 export.people.add(name)
                 for alias in item.aliases:
                     if alias != item.name:
                         export.aliases.setdefault(alias, set()).add(name)
             case Chat():
                 export.chats[item.key] = item.name
-            case Wordless():
-                export.wordless[item.kind] = export.wordless.get(item.kind, 0) + 1
             case Reacted():
                 self._reactions[item.identifier] = item
             case Deleted():
@@ -285,10 +269,7 @@ class _Collected:
                 self._reactions.pop(item.key, None)
             case Unread():
                 self._records += 1
-                self._unread[self._records] = item.reason
-
-    def _tell_apart(self, name: str, identifier: str | None) -> str:
-        return name if identifier is None else tell_apart(name, identifier, self.export.ids)
+                export.unread[self._records] = item.reason
 
     def _add_message(self, message: ChatMessage) -> None:
         try:
@@ -303,7 +284,7 @@ class _Collected:
             return
         if message.sent.tzinfo is None:
             self.export.timezone = self._timezone
-        author = author and self._tell_apart(author, message.author_id)
+        author = author and tell_apart(author, message.author_id, self.export.ids)
         counts = [{"emoji": one, "count": of} for one, of in message.reactions if 0 < of <= _MOST_PEOPLE]
         said = (sent, None, author, text, message.kind, edited is not None)
         self._rows.append(
@@ -335,7 +316,6 @@ class _Collected:
             seq=pl.int_range(pl.len(), dtype=pl.Int64), reactions=pl.coalesce(of_people, "reactions")
         )
         self.export.rows = mark_deleted(rows.select(ROW_SCHEMA.names()), self.export.deleted)
-        self.export.unread = unread_frame(self._unread)
         return self.export
 
     def _change(self, rows: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
@@ -365,11 +345,6 @@ def mark_deleted(rows: pl.DataFrame, deleted: Set[tuple[str | None, str]]) -> pl
         kind=pl.when(is_deleted).then(pl.lit("system")).otherwise("kind"),
         reactions=pl.when(is_deleted).then(pl.lit([], _REACTIONS)).otherwise("reactions"),
     )
-
-
-def unread_frame(unread: dict[int, str]) -> pl.DataFrame:
-    """Build the frame of unread lines, sorted by line, from a mapping of line to reason."""
-    return pl.DataFrame(sorted(unread.items()), schema={"line": pl.Int64, "reason": pl.String}, orient="row")
 
 
 def complete_rows(rows: pl.DataFrame) -> pl.DataFrame:

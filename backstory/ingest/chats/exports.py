@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from backstory.base.files.patterns import compose
-from backstory.ingest.chats.export import ROW_SCHEMA, Export, mark_deleted, tell_apart, unread_frame
+from backstory.ingest.chats.export import ROW_SCHEMA, Export, mark_deleted, tell_apart
 from backstory.ingest.chats.export_files import (
     ExportFile,
     conversation_of,
@@ -21,8 +21,7 @@ from backstory.ingest.chats.export_files import (
     list_exports,
 )
 from backstory.ingest.chats.file_reading import read_file
-from backstory.ingest.chats.merging import MergedExports, merge_exports
-from backstory.ingest.chats.message_ids import name_message
+from backstory.ingest.chats.merging import MergedExports, merge_exports, name_message
 from backstory.ingest.file_kinds import SENT_ELSEWHERE
 from backstory.ingest.walk import Listing
 from backstory.settings.inputs import ConversationSettings
@@ -35,19 +34,6 @@ RAW_SCHEMA = pl.Schema({"conversation_id": pl.String(), **ROW_SCHEMA, "source": 
 OPTED_OUT_SCHEMA = pl.Schema(
     {"conversation_id": pl.String(), "author": pl.String(), "is_out": pl.Boolean(), "messages": pl.Int64()}
 )
-
-
-@dataclass(frozen=True)
-class Command:
-    """A person's word in a chat on whether their messages are left out.
-
-    ``chat``: its key, or the name of its conversation if the export identifies no chat. ``person``: a normalized name.
-    """
-
-    chat: str
-    person: str
-    moment: datetime
-    is_out: bool
 
 
 @dataclass(frozen=True)
@@ -64,7 +50,8 @@ class ExportRead:
         opted_out: How many messages of an author were taken out of a conversation, and whether the author is out of it,
             or only wrote the command to be in it again; in the columns of ``OPTED_OUT_SCHEMA``.
         unknown_people: Positions, from 1, of entries in the setting ``privacy.exclude`` under which nobody wrote.
-        commands: The last word of each person in each chat on whether to be read there.
+        commands: The last word of each person in each chat on whether to be left out there: key of the chat, or name of
+            its conversation if the export identifies none; normalized name; time; whether it leaves them out.
         files: The files of the folder that affect the messages, with the hashes of the bytes that were read.
         deleted: Ids of messages that the platform deleted, whether an export holds them or not.
     """
@@ -77,7 +64,7 @@ class ExportRead:
     unused_overrides: tuple[int, ...]
     opted_out: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=OPTED_OUT_SCHEMA))
     unknown_people: tuple[int, ...] = ()
-    commands: tuple[Command, ...] = ()
+    commands: tuple[tuple[str, str, datetime, bool], ...] = ()
     files: tuple[ExportFile, ...] = ()
     deleted: frozenset[str] = frozenset()
 
@@ -113,11 +100,11 @@ def read_listed_exports(listing: Listing, settings: ConversationSettings) -> Exp
         if row.sha256 is not None
     }
     merged = merge_exports(_join_messages(read))
-    quarantine = (conform(_list_unread(row), Quarantine) for row in read)
+    unread = [(row.source, line, reason) for row in read for line, reason in _list_unread(row)]
     aliases, shared = _list_aliases(read, merged)
     return ExportRead(
         messages=merged.messages,
-        quarantine=pl.concat([empty(Quarantine), *quarantine]),
+        quarantine=conform(pl.DataFrame(unread, empty(Quarantine).schema, orient="row"), Quarantine),
         sources=_make_sources(read, merged, settings.folder),
         aliases=aliases,
         unread_authors=shared.union(*(row.people for row in read)),
@@ -125,16 +112,8 @@ def read_listed_exports(listing: Listing, settings: ConversationSettings) -> Exp
             place for place, name in enumerate(settings.overrides, 1) if name not in known
         ),
         files=hash_exports(listing, files),  # of what could not be read, the content is that of now
-        deleted=frozenset(name_message(chat, key) for row in read for chat, key in row.deleted if chat),
+        deleted=frozenset(filter(None, (name_message(*keys) for row in read for keys in row.deleted))),
     )
-
-
-def replace_sources(texts: pl.Series, before: pl.Series, after: pl.Series) -> pl.Series:
-    """Replace the file paths, as written in ``sources``, that the reasons in it mention."""
-    longest = pl.DataFrame({"before": before, "after": after}).sort(
-        pl.col("before").str.len_bytes(), descending=True
-    )
-    return texts.str.replace_many(longest["before"].to_list(), longest["after"].to_list(), leftmost=True)
 
 
 def _judge_media(read: Sequence[Export]) -> None:
@@ -147,11 +126,11 @@ def _judge_media(read: Sequence[Export]) -> None:
             row.status, row.reason = "ignored", "a file that was sent in a chat"
 
 
-def _list_unread(row: Export) -> pl.DataFrame:
+def _list_unread(row: Export) -> list[tuple[int, str]]:
     """List the lines of a file that could not be read; line 0 stands for the whole file."""
-    is_refused = row.status in ("failed", "set_aside", "unsupported") and row.unread.is_empty()
-    unread = unread_frame({0: row.reason or ""}) if is_refused else row.unread
-    return unread.with_columns(source=pl.lit(row.source))
+    if row.status in ("failed", "set_aside", "unsupported") and not row.unread:
+        return [(0, row.reason or "")]
+    return sorted(row.unread.items())
 
 
 def _tell_people_apart(read: Sequence[Export]) -> None:
@@ -169,17 +148,13 @@ def _tell_people_apart(read: Sequence[Export]) -> None:
 
 
 def _make_sources(read: Sequence[Export], merged: MergedExports, folder: str) -> pl.DataFrame:
-    notes = {
-        source: f"another export of the conversation in {_name(folder, leader)}: {facts}"
-        for source, (leader, facts) in merged.merges.items()
-    }
     rows = [
         {
-            "source": _name(folder, row.source),
+            "source": f"{PurePosixPath(folder) / row.source}{'/' if row.source.endswith('/') else ''}",
             "folder": "conversations",
             "status": row.status,
             "format": row.format,
-            "reason": "; ".join(filter(None, [notes.get(row.source), row.reason])) or None,
+            "reason": "; ".join(filter(None, [merged.merges.get(row.source), row.reason])) or None,
             "rows": len(row.rows),
             "unread": len(row.unread),
             "first": row.rows["timestamp"].min(),
@@ -192,11 +167,6 @@ def _make_sources(read: Sequence[Export], merged: MergedExports, folder: str) ->
         for row in read
     ]
     return conform(pl.DataFrame(rows, schema=empty(Sources).schema), Sources)
-
-
-def _name(folder: str, source: str) -> str:
-    """Build a file's name in the table ``sources``: its path relative to the workspace, with ``/`` after a folder."""
-    return f"{PurePosixPath(folder) / source}{'/' if source.endswith('/') else ''}"
 
 
 def _join_messages(read: Sequence[Export]) -> pl.DataFrame:

@@ -152,8 +152,8 @@ def _is_blank(opened: Opened) -> bool:
 def _describe(export: Export) -> None:
     """Set status and reason of what was read."""
     reasons: list[str | None] = []
-    if len(export.unread):
-        line, first = export.unread.row(0)
+    if export.unread:
+        line, first = min(export.unread.items())
         lines = count(len(export.unread), "line or record", "lines or records")
         reasons.append(
             f"{lines} could not be read, the first of them {line} ({first}); quarantine lists them after a run"
@@ -162,11 +162,8 @@ def _describe(export: Export) -> None:
         reasons.append(describe_encoding(export.encoding))
     else:
         reasons.append("it holds no message")
-    if export.wordless:
-        kinds = ", ".join(f"{number:,} of type {kind}" for kind, number in sorted(export.wordless.items()))
-        reasons.append(f"records without words were not read: {kinds}")
     if export.rows.is_empty():
-        export.status = "failed" if len(export.unread) else "empty"
+        export.status = "failed" if export.unread else "empty"
     export.reason = "; ".join(filter(None, reasons)) or None
 
 

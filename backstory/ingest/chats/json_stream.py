@@ -20,7 +20,9 @@ OPENED: Final = object()
 """Stands for an object whose content follows."""
 
 _MOST_DEPTH: Final = 64
-_BROKEN: Final = f"the JSON breaks off, is damaged, or is nested more than {_MOST_DEPTH} levels deep here; export the chat again"
+_BROKEN: Final = (
+    f"the JSON breaks off, is damaged, or has more than {_MOST_DEPTH} levels here; export the chat again"
+)
 _BUFFER_BYTES: Final = 1 << 16
 _ASKED: Final = frozenset(["question", "title", "text", "options"])
 _BEGINNINGS: Final = ("start_map", "start_array")
@@ -168,8 +170,3 @@ def _build(events: Events, event: str, value: Any, depth: int = 0) -> Any:
         event, value = next(events)
         built[key] = _build(events, event, value, depth + 1) if event in _BEGINNINGS else value
     return built
-
-
-def stream_records(file: IO[bytes], path: str) -> Iterator[Any]:
-    """Yield the values at one path; see :func:`stream_json`."""
-    return (value for found, value in stream_json(file, {path}) if found == path)

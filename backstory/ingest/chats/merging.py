@@ -1,15 +1,33 @@
-"""Exports of one conversation that overlap, from several phones or from one phone at several times."""
+"""Messages that several exports hold: each is kept once, under one id. An archive has those that exports have lost.
+
+Each row of it is a row of the table ``messages`` without local times, so it contains no name that the table does not
+contain; its ``seq`` is negative.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from backstory.base.errors import WorkspaceError
+from backstory.base.files.atomic import write_file
+from backstory.base.ids import digest
 from backstory.ingest.chats.formats.whatsapp_phrases import BIDI_MARKS
+from backstory.storage.tables.schemas import Messages
+from backstory.storage.tables.tables import encode_rows
+
+NAMED_SCHEMA: Final = pl.Schema(
+    {name: dtype for name, dtype in Messages.schema.items() if name not in ("local_time", "timezone")}
+)
+"""Columns of ``messages`` that do not depend on the time zone of a conversation."""
+
+_CONTENT = ("conversation_id", "timestamp", "author", "text", "kind")
 
 _MENTION: Final = "@\u2068[^\u2069\n]{1,100}\u2069|@\\+?[0-9]{7,15}"
 _COPY: Final = re.compile(r"(?P<name>.+?) ?\((?P<number>\d{1,3})\)")
@@ -38,12 +56,12 @@ class MergedExports:
 
     Attributes:
         messages: The input rows in their order. A message in several exports has equal values in all of them.
-        merges: Exports that were merged into a leading one, each with that one, and with what both share.
+        merges: Exports that were merged into a leading one, each with what both share.
         renamed: Names that were replaced, each with its replacements.
     """
 
     messages: pl.DataFrame
-    merges: dict[str, tuple[str, str]] = field(default_factory=dict)
+    merges: dict[str, str] = field(default_factory=dict)
     renamed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
 
@@ -99,7 +117,7 @@ def _merge(leader: pl.DataFrame, other: pl.DataFrame, result: MergedExports) -> 
         pl.lit(leader["conversation_id"][0]).alias("conversation_id"),
         *(pl.when(is_shared).then(f"{name}_here").otherwise(name).alias(name) for name in _TERMS),
     ).with_columns(timestamp=pl.col("time").cast(pl.Datetime("us", "UTC")))
-    result.merges[other["source"][0]] = leader["source"][0], _describe(told, is_shared)
+    result.merges[other["source"][0]] = _describe(told, is_shared)
     for alias, now in names.items():
         result.renamed[alias].add(now)
     return told
@@ -164,11 +182,9 @@ def _pair(here: pl.DataFrame, there: pl.DataFrame, on: list[str]) -> pl.DataFram
 def _describe(told: pl.DataFrame, is_shared: pl.Expr) -> str:
     """Say how many messages both exports hold, and how far the clock of the other one is ahead."""
     said = told.filter(pl.col("kind") != "system")
-    facts = (
-        f"{said.filter(is_shared).height:,} of its {said.height:,} messages are there, too, and are kept once"
-    )
+    facts = f"merged: {said.filter(is_shared).height:,} of its {said.height:,} messages are in another export, too"
     offset = said.select(pl.col("offset").median().fill_null(0)).item() / _MINUTE / 60
-    return f"{facts}; its clock differs by {offset:+g} h" if offset else facts
+    return f"{facts}, whose clock differs by {offset:+g} h" if offset else facts
 
 
 def _split_copy(conversation: str) -> tuple[str, int]:
@@ -194,16 +210,90 @@ def _normalize(messages: pl.DataFrame) -> pl.DataFrame:
 
     These are mentions and marks, and all words of the app, which speaks the language of the phone.
     """
-    mentions = sorted(
-        (f"@{name}" for name in messages["author"].drop_nulls().unique()), key=len, reverse=True
-    )
     text = (
         pl.col("text")
         .str.replace_all(_MENTION, "@")
-        .str.replace_many(mentions, ["@"] * len(mentions), leftmost=True)
         .str.replace_all(f"[{BIDI_MARKS}]", "")
         .str.replace_all(r"\s+", " ")
         .str.strip_chars()
     )
     norm = pl.when(pl.col("kind") == "message").then(text).fill_null("")
     return messages.with_columns(norm.alias("norm"), pl.col("timestamp").dt.timestamp("us").alias("time"))
+
+
+def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
+    """Sort messages, assign their ids, and drop duplicates across exports of a conversation.
+
+    Where the platform gives ids to chats and messages, the id of a message is derived from these. Of several exports,
+    the one with the latest message of the conversation gives the text: it knows edits. A message that any export shows
+    as deleted is deleted, since no platform brings one back.
+
+    Else the id is derived from conversation, time, author, text, kind, and the number of equal messages before it in
+    its export. So a message that somebody sent twice is kept twice. A message in two exports is kept once.
+
+    It returns the columns of ``NAMED_SCHEMA``, sorted by timestamp, source and position in the source; ``seq`` counts
+    messages of one source with the same timestamp. An answer to a message that is not among them has no ``reply_to``.
+    """
+    is_known = pl.col("chat").is_not_null() & pl.col("key").is_not_null()
+    latest = pl.when(is_known).then(pl.col("timestamp").max().over("chat", "source"))
+    # Lines of the app have no author, except those that stand for what somebody wrote and deleted.
+    is_deleted = is_known & (pl.col("kind") == "system") & pl.col("author").is_not_null()
+    ordered = (
+        frame.with_columns(latest.alias("latest"))
+        .sort("timestamp", "source", "seq")
+        .with_columns(pl.int_range(pl.len()).over(*_CONTENT, "source").alias("occurrence"))
+    )
+    named = (
+        ordered.with_columns(_make_ids(ordered))
+        .sort(is_deleted, "latest", "edited_at", descending=True, nulls_last=True, maintain_order=True)
+        .unique("message_id", keep="first", maintain_order=True)
+        .sort("timestamp", "source", "seq", maintain_order=True)
+        # Not the position in the whole source, so that one late message changes no row of another time.
+        .with_columns(pl.int_range(pl.len(), dtype=pl.Int64).over("timestamp", "source").alias("seq"))
+    )
+    answered = [name_message(chat, key) for chat, key in named.select("chat", "reply_key").iter_rows()]
+    named = named.with_columns(pl.Series("reply_to", answered, dtype=pl.String))
+    is_present = pl.col("reply_to").is_in(named["message_id"].implode())
+    named = named.with_columns(reply_to=pl.when(is_present).then("reply_to"))
+    return named.select(pl.col(name).cast(dtype) for name, dtype in NAMED_SCHEMA.items())
+
+
+def _make_ids(ordered: pl.DataFrame) -> pl.Series:
+    contents = ordered.select(
+        *("chat", "key", "conversation_id", pl.col("timestamp").dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")),
+        *(pl.concat_str(pl.lit("="), name).fill_null("").alias(name) for name in ("author", "text")),
+        *("kind", pl.col("occurrence").cast(pl.String)),
+    )
+    ids = [name_message(chat, key) or digest(content) for chat, key, *content in contents.iter_rows()]
+    return pl.Series("message_id", ids, dtype=pl.String)
+
+
+def name_message(chat: str | None, key: str | None) -> str | None:
+    """Return the id of a message by the keys that its platform gives to its chat and to it; None if it gives none."""
+    return None if chat is None or key is None else digest(["platform", chat, key])
+
+
+def read_archive(path: Path) -> pl.DataFrame:
+    """Read all kept messages, in the columns of ``NAMED_SCHEMA``; a damaged file is a ``WorkspaceError``."""
+    if not path.exists():
+        return pl.DataFrame(schema=NAMED_SCHEMA)
+    try:
+        return pl.read_parquet(path).select(NAMED_SCHEMA.names()).cast(NAMED_SCHEMA)
+    except pl.exceptions.PolarsError as error:
+        raise WorkspaceError(
+            f"{path} is damaged; restore it from a backup, or delete it and lose the messages that only it holds",
+            code="damaged_record",
+        ) from error
+
+
+def write_archive(path: Path, archived: pl.DataFrame) -> None:
+    """Replace all kept messages, in the columns of ``NAMED_SCHEMA``."""
+    if archived.is_empty():
+        path.unlink(missing_ok=True)
+    else:
+        write_file(path, encode_rows(archived), mode=0o600)
+
+
+def hash_archive(path: Path) -> str:
+    """Hash the bytes of the file; empty if there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""

@@ -21,7 +21,7 @@ from backstory.base.errors import WorkspaceError
 from backstory.base.files.atomic import write_file
 from backstory.base.ids import PSEUDONYM_PREFIX, digest, digest_json
 from backstory.ingest.chats.export_files import conversation_of
-from backstory.ingest.chats.exports import Command, ExportRead
+from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.documents.files import name_source
 from backstory.ingest.documents.folder import DocumentRead
 from backstory.ingest.privacy.names import NOTHING, NameFinder, normalize_name
@@ -111,15 +111,15 @@ class OptOuts(_Record, frozen=True):
     moments: dict[str, datetime] = {}
     if_deleted = "Deleting it ends every opt-out whose command `#backstory off` no export holds any more"
 
-    def update(self, commands: Iterable[Command]) -> OptOuts:
+    def update(self, commands: Iterable[tuple[str, str, datetime, bool]]) -> OptOuts:
         """Return the list after further commands: one to be out adds its author, one to be in removes them."""
         known = self._salted()
         moments = dict(self.moments)
-        for command in commands:
-            key = known.hash(command.chat, command.person)
+        for chat, person, moment, is_out in commands:
+            key = known.hash(chat, person)
             moments.pop(key, None)
-            if command.is_out:
-                moments[key] = command.moment
+            if is_out:
+                moments[key] = moment
         return known.model_copy(update={"moments": dict(sorted(moments.items()))})
 
 
@@ -247,7 +247,7 @@ def leave_out_people(
         unread_authors=read.unread_authors | frozenset(dropped["author"]),
         opted_out=counts.agg(messages=pl.len().cast(pl.Int64)),
         unknown_people=tuple(unknown),
-        commands=tuple(Command(*row) for row in last.select("chat", "person", "timestamp", "is_out").rows()),
+        commands=tuple(last.select("chat", "person", "timestamp", "is_out").rows()),
     )
 
 

@@ -216,7 +216,7 @@ def _read_export(content: bytes, settings: ConversationSettings) -> pl.DataFrame
         # Which day it is, no query needs.
         return _read_export(content, settings.model_copy(update={"date_order": "dmy"}))
     by_people = parsed.rows.filter(pl.col("author").is_not_null())
-    return None if len(parsed.unread) or by_people.is_empty() else by_people
+    return None if parsed.unread or by_people.is_empty() else by_people
 
 
 def _read_lines(text: str) -> list[_Row]:

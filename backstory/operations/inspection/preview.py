@@ -19,7 +19,7 @@ from backstory.index.chunks import cut_document_chunks
 from backstory.ingest.chats.export_files import ExportFolder
 from backstory.ingest.chats.exports import RAW_SCHEMA, ExportRead, read_exports, read_listed_exports
 from backstory.ingest.chats.file_reading import CHAT_FORMATS
-from backstory.ingest.chats.message_ids import assign_message_ids
+from backstory.ingest.chats.merging import assign_message_ids
 from backstory.ingest.documents.files import DocumentFolder, FileHashes, make_rules, name_source
 from backstory.ingest.documents.folder import DocumentRead, read_listed_documents
 from backstory.ingest.documents.formats.texts import PLAIN_TEXT

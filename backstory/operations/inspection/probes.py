@@ -11,7 +11,7 @@ from backstory.base.errors import BackstoryError, StateError
 from backstory.base.wording import count, name_some
 from backstory.index.graph import GOOD_RECALL, REMEDY
 from backstory.index.snapshot import current_version, find_damage, read_manifest
-from backstory.ingest.chats.message_ids import read_archive
+from backstory.ingest.chats.merging import read_archive
 from backstory.ingest.privacy.exclusions import Forgotten
 from backstory.ingest.privacy.secret_file import is_unmade
 from backstory.pipeline.chats.copies import find_stale_copies

@@ -13,8 +13,8 @@ from backstory.base.errors import ContractError
 from backstory.base.ids import PSEUDONYM_PREFIX, digest
 from backstory.base.local_times import read_clocks
 from backstory.ingest.chats.export_files import ExportFile, conversation_of, find_exports
-from backstory.ingest.chats.exports import ExportRead, replace_sources
-from backstory.ingest.chats.message_ids import NAMED_SCHEMA, assign_message_ids, hash_archive
+from backstory.ingest.chats.exports import ExportRead
+from backstory.ingest.chats.merging import NAMED_SCHEMA, assign_message_ids, hash_archive
 from backstory.ingest.privacy.exclusions import (
     Forgotten,
     OptOuts,
@@ -160,9 +160,7 @@ def _pseudonymize(read: ExportRead, secret: bytes) -> tuple[pl.DataFrame, pl.Dat
     # Files get the same name that spell one person's name in two ways.
     number = pl.int_range(1, pl.len() + 1).over("source")
     numbered = pl.when(number == 1).then("source").otherwise(pl.format("{} ({})", "source", number))
-    sources = sources.with_columns(numbered.alias("source"))
-    reasons = replace_sources(sources["reason"], read.sources["source"], sources["source"])
-    return pseudonymous, quarantine, sources.with_columns(reasons)
+    return pseudonymous, quarantine, sources.with_columns(numbered.alias("source"))
 
 
 def put_local_times(messages: pl.DataFrame, zones: Mapping[str, str], zone: str) -> pl.DataFrame:

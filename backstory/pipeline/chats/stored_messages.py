@@ -22,7 +22,7 @@ from backstory.base.errors import ContractError, RemovalError, WorkspaceError
 from backstory.base.ids import digest
 from backstory.base.wording import count, name_some
 from backstory.ingest.chats.export_files import ExportFile, conversation_of
-from backstory.ingest.chats.message_ids import read_archive
+from backstory.ingest.chats.merging import read_archive
 from backstory.ingest.privacy.exclusions import Forgotten, drop_opted_out
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, find_real_names, pseudonymize_messages
 from backstory.pipeline.chats.exports_reading import Reading, scrub_messages

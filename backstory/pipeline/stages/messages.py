@@ -16,7 +16,7 @@ from backstory.base.errors import BackstoryError, InputError, WorkspaceError
 from backstory.base.ids import digest
 from backstory.ingest.chats.export_files import ExportFile, find_exports
 from backstory.ingest.chats.exports import ExportRead
-from backstory.ingest.chats.message_ids import write_archive
+from backstory.ingest.chats.merging import write_archive
 from backstory.ingest.privacy.exclusions import OptOuts
 from backstory.pipeline.chats.copies import clear_copies_of_messages, clear_copies_of_names
 from backstory.pipeline.chats.exports_reading import (

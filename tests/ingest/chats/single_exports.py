@@ -17,7 +17,7 @@ def read_export(
     """Read the messages of an export, and its unreadable lines."""
     file = ListedFile(source or path.name, path, path.parent.resolve())
     read = read_file(file, settings)
-    if read.unread.is_empty() and read.status in ("failed", "set_aside", "unsupported"):
+    if not read.unread and read.status in ("failed", "set_aside", "unsupported"):
         authors = frozenset(read.people) if read.status == "set_aside" else None
         raise ReadError(f"{file.uri}: {read.reason}", authors, code=read.code or read.status)
     found = read_listed_exports(Listing(present=True, files=(file,)), settings)

@@ -64,7 +64,7 @@ def test_a_sample_is_read_whole_and_as_its_format(name: str) -> None:
     found, items = read(write_sample(SAMPLES[name]))
     parsed = collect_items(items, "UTC")
     assert found == name
-    assert parsed.unread.is_empty()
+    assert not parsed.unread
     assert len(parsed.rows) > 0
 
 
@@ -74,7 +74,7 @@ def test_a_text_is_read_whole_and_as_its_format(name: str) -> None:
     found, items = read(content.encode(), name)
     parsed = collect_items(items, "UTC")
     assert found == expected
-    assert parsed.unread.is_empty()
+    assert not parsed.unread
     assert len(parsed.rows) > 0
 
 

@@ -15,7 +15,6 @@ from backstory.ingest.chats.exports import (
     RAW_SCHEMA,
     read_exports,
     read_listed_exports,
-    replace_sources,
 )
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.contracts import validate
@@ -234,18 +233,6 @@ def test_a_legacy_encoding_is_read_and_said(tmp_path: Path) -> None:
     assert read.messages.select("author", "text").rows() == [("Zoë", "grüß dich, schöne Grüße")]
     assert read.sources["encoding"].to_list() == ["cp1252"]
     assert "save it as UTF-8 if names or texts look wrong" in reason_of(tmp_path, "chat.txt")
-
-
-def test_reasons_name_files_as_their_table_does() -> None:
-    before = pl.Series(["chats/a.txt", "chats/a.txt.txt"])
-
-    reasons = replace_sources(
-        pl.Series(["see chats/a.txt.txt and chats/a.txt", None]),
-        before,
-        pl.Series(["chats/x.txt", "chats/y.txt"]),
-    )
-
-    assert reasons.to_list() == ["see chats/y.txt and chats/x.txt", None]
 
 
 def test_absent_folder_is_an_error(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from backstory.ingest.chats.exports import ExportRead, read_exports
-from backstory.ingest.chats.message_ids import assign_message_ids
+from backstory.ingest.chats.merging import assign_message_ids
 from backstory.ingest.privacy.pseudonyms import find_real_names, pseudonymize_messages
 from backstory.pipeline.chats.exports_reading import put_local_times
 from backstory.settings.inputs import ConversationSettings

@@ -7,7 +7,7 @@ import pytest
 
 from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.formats.logs import name_conversation
-from backstory.ingest.chats.message_ids import assign_message_ids
+from backstory.ingest.chats.merging import assign_message_ids
 from backstory.settings.inputs import ConversationSettings
 from tests.ingest.chats.chat_samples import IRSSI, WEECHAT, ZNC
 

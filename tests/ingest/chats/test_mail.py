@@ -15,7 +15,7 @@ from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.file_reading import read_opened
 from backstory.ingest.chats.formats.mail import split_mailbox
 from backstory.ingest.chats.formats.mail_text import cut_quotes, read_html
-from backstory.ingest.chats.message_ids import assign_message_ids
+from backstory.ingest.chats.merging import assign_message_ids
 from backstory.operations.inspection.preview import preview_run
 from backstory.pipeline.workspace import Workspace
 from backstory.settings.inputs import ConversationSettings
@@ -103,7 +103,7 @@ def test_a_mail_that_goes_or_leads_out_of_its_folder_costs_only_itself(is_link: 
         path.symlink_to(tmp_path / "secret")
     read = read_opened(nullcontext(parts), "inbox/")
     assert (len(read.rows), read.status) == (1, "read")
-    [reason] = read.unread["reason"]
+    [reason] = read.unread.values()
     assert reason.startswith(f"{parts.names[0]}: ")
     assert ("link that leaves the folder" if is_link else "moved or removed") in reason
 

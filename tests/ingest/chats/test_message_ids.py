@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.message_ids import NAMED_SCHEMA, assign_message_ids
+from backstory.ingest.chats.merging import NAMED_SCHEMA, assign_message_ids
 from backstory.settings.inputs import ConversationSettings
 from tests.builders.messages import raw_messages
 

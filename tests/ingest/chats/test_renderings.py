@@ -45,7 +45,7 @@ def is_read(rendering: Rendering, messages: Messages) -> bool:
     ] == [
         (moment if rendering.has_seconds else moment.replace(second=0), text) for moment, _, text in messages
     ], rendering.name
-    assert parsed.unread.is_empty()
+    assert not parsed.unread
     return True
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from backstory.ingest.chats.export_files import find_exports
 from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.message_ids import assign_message_ids
+from backstory.ingest.chats.merging import assign_message_ids
 from backstory.ingest.privacy.pseudonyms import find_real_names, pseudonymize_messages
 from backstory.settings.inputs import ConversationSettings
 from tests.ingest.chats.single_exports import read_export

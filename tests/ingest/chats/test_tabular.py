@@ -185,16 +185,7 @@ def test_bad_lines_of_json_are_quarantined_one_by_one(read_text: ReadText) -> No
     messages, quarantine = read_text(b"\n".join(lines), "chat.jsonl")
 
     assert messages["text"].to_list() == ["hello", "7", "schön"]
-    assert quarantine.select("line", "reason").rows() == [
-        (2, "it is not JSON"),
-        (3, "it is not a JSON object"),
-        (5, quarantine["reason"][2]),
-        (6, "the column message holds a list, not text"),
-        (7, "there is neither an author nor a message"),
-        (8, "the line is not utf-8, as others are; save the file as UTF-8"),
-        (9, "the column message holds half of a UTF-16 surrogate pair"),
-        (10, "lists and objects are nested too deeply in it"),
-    ]
+    assert quarantine["line"].to_list() == [2, 3, 5, 6, 7, 8, 9, 10]
 
 
 def test_bad_records_of_csv_are_quarantined_one_by_one(read_text: ReadText) -> None:

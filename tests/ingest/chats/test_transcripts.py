@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.message_ids import assign_message_ids
+from backstory.ingest.chats.merging import assign_message_ids
 from backstory.ingest.chats.times import find_day, find_moment
 from backstory.settings.inputs import ConversationSettings
 from tests.ingest.chats.chat_samples import (

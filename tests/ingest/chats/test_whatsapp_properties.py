@@ -35,7 +35,7 @@ def test_conversation_reads_back_exactly(style: Style, messages: list[Message], 
         for moment, author, text in messages
     ]
     assert parsed.rows["seq"].to_list() == list(range(len(messages)))
-    assert parsed.unread.is_empty()
+    assert not parsed.unread
 
 
 @given(
@@ -78,7 +78,7 @@ def test_every_line_is_in_a_message_or_in_quarantine(
 
     parsed = parse_whatsapp(decoded, in_order_of(style))
 
-    quarantined = set(parsed.unread["line"])
+    quarantined = set(parsed.unread)
     kept = "\n".join(text or "" for text in parsed.rows["text"])
     for number, line in enumerate(decoded.lines, start=1):
         if number not in quarantined and line.strip():

@@ -8,7 +8,7 @@ import pytest
 from backstory import run_pipeline
 from backstory.base.errors import InputError, WorkspaceError
 from backstory.index.snapshot import current_version
-from backstory.ingest.chats.message_ids import read_archive
+from backstory.ingest.chats.merging import read_archive
 from backstory.ingest.privacy.exclusions import Forgotten, Kind, OptOuts
 from backstory.interfaces.pages.report.window_page import write_window_page
 from backstory.models.reranker import Topic

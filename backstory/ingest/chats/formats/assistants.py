@@ -14,7 +14,7 @@ from backstory.base.errors import InputError
 from backstory.ingest.chats.export import Chat, ChatMessage, Item, name_chat, read_each
 from backstory.ingest.chats.export_files import make_json_format
 from backstory.ingest.chats.formats.tables import read_timestamp
-from backstory.ingest.chats.json_stream import Record, stream_records
+from backstory.ingest.chats.json_stream import Record, stream_json
 
 _CHATGPT_AUTHORS: Final = {"user": "ChatGPT user", "assistant": "ChatGPT assistant"}
 _CLAUDE_AUTHORS: Final = {"human": "Claude user", "assistant": "Claude assistant"}
@@ -43,7 +43,7 @@ def _read(
         yield from read_each(list_messages(conversation), partial(read_message, chat=chat.key))
 
     for file in files:
-        yield from read_each(stream_records(file, "item"), read_conversation)
+        yield from read_each((value for _, value in stream_json(file, {"item"})), read_conversation)
 
 
 def follow_branch(parents: Mapping[str, str | None], leaf: str) -> list[str]:

@@ -15,7 +15,6 @@ from backstory.ingest.chats.export import (
     Item,
     Person,
     Reacted,
-    Wordless,
     name_chat,
     read_each,
 )
@@ -91,7 +90,8 @@ def _read_event(event: Record, people: set[str], rooms: set[str]) -> Iterator[It
     elif is_deleted:
         yield ChatMessage(_read_time(event), event.text("sender"), None, "system", chat=chat, key=key)
     elif kind not in _SAID and not _read_text(content):
-        yield Wordless(kind)
+        if not kind.endswith("poll.response"):
+            raise ValueError("the event is of a kind in which no words were found")
     else:
         yield _read_said(event, content, relation, chat, key)
 

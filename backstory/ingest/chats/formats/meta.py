@@ -12,7 +12,7 @@ from typing import IO, Final
 from backstory.ingest.chats.export import Chat, ChatMessage, Item, Person, name_chat, read_each
 from backstory.ingest.chats.export_files import make_json_format
 from backstory.ingest.chats.formats.tables import read_timestamp
-from backstory.ingest.chats.json_stream import BrokenJsonError, Record, stream_json, stream_records
+from backstory.ingest.chats.json_stream import BrokenJsonError, Record, stream_json
 
 _RECORDS: Final = "messages.item"
 _PEOPLE: Final = "participants.item.name"
@@ -48,7 +48,8 @@ def _read(files: Iterator[IO[bytes]]) -> Iterator[Item]:
             name = None if any(person in head["title"] for person in people) else head["title"]
             yield Chat(chat, name_chat(name, identifier))
         file.seek(0)
-        yield from read_each(stream_records(file, _RECORDS), partial(_read_message, chat=chat, counts=counts))
+        records = (value for path, value in stream_json(file, {_RECORDS}) if path == _RECORDS)
+        yield from read_each(records, partial(_read_message, chat=chat, counts=counts))
 
 
 def repair_text(text: str) -> str:

@@ -15,7 +15,7 @@ import polars as pl
 
 from backstory.base.errors import InputError, ReadError
 from backstory.base.local_times import put_in_zone
-from backstory.ingest.chats.export import Export, complete_rows, read_text, unread_frame
+from backstory.ingest.chats.export import Export, complete_rows, read_text
 from backstory.ingest.chats.export_files import ChatFormat, Opened
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
 from backstory.ingest.tables import (
@@ -132,7 +132,7 @@ def _parse_rows(table: Table, pick: Callable[[Any], Sequence[Any]], settings: Co
     rows = pl.DataFrame(said, schema, orient="row").with_columns(seq=pl.int_range(pl.len(), dtype=pl.Int64))
     return Export(
         rows=complete_rows(classify_messages(rows)),
-        unread=unread_frame(table.unread),
+        unread=table.unread,
         encoding=table.encoding,
         timezone=zone,
     )

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.export import Export, complete_rows, unread_frame
+from backstory.ingest.chats.export import Export, complete_rows
 from backstory.ingest.chats.export_files import ChatFormat, Opened
 from backstory.ingest.chats.formats.whatsapp_phrases import (
     ANY_MARK,
@@ -161,7 +161,7 @@ def parse_whatsapp(
     unread = read.filter(pl.col("reason").is_not_null()).select(pl.col("line") + 1, "reason")
     return Export(
         rows=complete_rows(rows),
-        unread=unread_frame(dict(unread.iter_rows())),
+        unread=dict(unread.iter_rows()),
         encoding=lines.encoding,
         date_order=order,
         timezone=settings.timezone,
