@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import resource
 import shutil
 import signal
 import subprocess
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,7 +17,6 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from backstory.base.errors import ReadError
-from backstory.base.sandbox import ReadingLimits
 from backstory.base.wording import inflect, name_all, name_runs
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
@@ -37,7 +34,7 @@ INSTALL: Final = (
     "install Tesseract to have their text recognised: `apt install tesseract-ocr` (Debian, Ubuntu) or "
     "`brew install tesseract` (macOS)"
 )
-_LITTLE_CONFIDENCE: Final = 0.6
+_UNSURE: Final = 0.6
 """Below this mean confidence a recognised page is named, because many of its words are wrong."""
 _MOST_PAGES: Final = 500
 """Pages that are recognised in one file; each takes seconds."""
@@ -50,8 +47,11 @@ _SCREEN_DPI, _SCREEN_PIXELS = 110, 4_000_000
 """Resolution for a screen, and a page of A2 at it; larger ones are drawn at a lower resolution."""
 _DPI, _RECOGNISED_PIXELS = 300, 40_000_000
 """Resolution at which Tesseract reads best, and a page of A2 at it."""
-_CODE_BYTES: Final = 512 << 20
+_CODE_KIBIBYTES: Final = 512 << 10
 """Address space of Tesseract's own code and models."""
+_QUESTIONS: Final = '"$0" --version && "$0" --list-langs'
+_LIMITED: Final = 'ulimit -S -t "$0"; ulimit -S -v "$1"; shift; exec "$@"'
+"""Runs a program with limits of processor time (seconds) and memory (KiB); macOS has only the first."""
 _ANSWER_SECONDS: Final = 30
 _COLUMNS: Final = 12
 _WORD: Final = "5"
@@ -121,22 +121,18 @@ def read_paged(format_name: str, content: bytes, settings: DocumentSettings) -> 
         return _compose(paged, dict.fromkeys(paged.pictures, answer), "needs_ocr")
     untried: Recognised = dict.fromkeys(paged.pictures, _UNTRIED)
     tried = paged.pictures[:_MOST_PAGES]
-    means = (program, "+".join(settings.ocr_languages), limits)
     size = len(content) + len(tried) * _BYTES_OF_PICTURE
     try:
-        found = call_limited(recognise, format_name, content, tried, *means, limits=limits, size=size)
+        found = call_limited(
+            recognise, format_name, content, tried, program, settings, limits=limits, size=size
+        )
     except ReadError as error:
         found = dict.fromkeys(tried, str(error))
     return _compose(paged, untried | found)
 
 
 def recognise(
-    format_name: str,
-    content: bytes,
-    pages: Sequence[int],
-    program: str,
-    languages: str,
-    limits: ReadingLimits,
+    format_name: str, content: bytes, pages: Sequence[int], program: str, settings: DocumentSettings
 ) -> Recognised:
     """Recognise pages of a PDF, or all pages of an image, in the process with limits."""
     from backstory.ingest.documents.formats.pdf import draw_pdf
@@ -146,7 +142,7 @@ def recognise(
         try:
             is_pdf = format_name == PDF.name
             image = draw_pdf(content, page, _DPI, _RECOGNISED_PIXELS, True) if is_pdf else content
-            found[page] = _recognise_pages(image, program, languages, limits)
+            found[page] = _recognise_pages(image, program, settings)
         except ReadError as error:
             found[page] = str(error)
             if error.code == "too_slow":  # others may, too, each for a minute
@@ -177,14 +173,12 @@ def _compose(paged: PagedFile, found: Recognised, code: str = "damaged_file") ->
     unread = list(paged.notes)
     for reason, numbers in failed.items():
         unread.append(f"{list_pages(numbers)} {inflect(len(numbers), 'holds', 'hold')} only images; {reason}")
-    sure = [1 if page.confidence is None else page.confidence for page in pages]
-    unsure = [place for place, confidence in enumerate(sure, 1) if confidence < _LITTLE_CONFIDENCE]
-    if unsure:
+    texts, sure = [page.text for page in pages], [page.confidence for page in pages]
+    if unsure := [place for place, mean in enumerate(sure, 1) if mean is not None and mean < _UNSURE]:
         unread.append(
-            f"the text of {list_pages(unsure)} was recognised with little confidence (below {_LITTLE_CONFIDENCE}), and "
-            "may be wrong; scan with 300 dpi, or name the languages in `documents.ocr_languages`"
+            f"the text of {list_pages(unsure)} was recognised with little confidence (below {_UNSURE}), and may be "
+            "wrong; scan with 300 dpi, or name the languages in `documents.ocr_languages`"
         )
-    texts = [page.text for page in pages]
     if not "".join(texts).strip():
         if not unread:
             blank = "all its pages are blank; put text into it, or remove the file"
@@ -196,9 +190,7 @@ def _compose(paged: PagedFile, found: Recognised, code: str = "damaged_file") ->
         change=paged.change,
         page_starts=find_starts(texts),
         chunker="page",
-        confidences=tuple(page.confidence for page in pages)
-        if any(isinstance(answer, list) for answer in found.values())
-        else (),
+        confidences=tuple(sure) if set(sure) != {None} else (),
         unread="; ".join(unread) or None,
     )
 
@@ -209,17 +201,15 @@ def _examine(program: str, _changed: int) -> tuple[str, list[str]] | None:
     # Imported here: it loads the types of keys, which take a tenth of a second, and most files need no recognition.
     from backstory.base.environment import reader_environment
 
-    def ask(question: str) -> list[str]:
-        answer = subprocess.run(  # noqa: S603 - found in the PATH
-            [program, question], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env=reader_environment(), timeout=_ANSWER_SECONDS, check=True,
-        )  # fmt: skip
-        return answer.stdout.decode("utf-8", "replace").splitlines()
-
     try:
-        return " ".join(ask("--version")[:1]), sorted(ask("--list-langs")[1:])
+        answer = subprocess.run(  # noqa: S603 - found in the PATH
+            ["/bin/sh", "-c", _QUESTIONS, program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, env=reader_environment(), timeout=_ANSWER_SECONDS, check=True,
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
+    version, _, listed = answer.stdout.decode("utf-8", "replace").partition("List")
+    return version.partition("\n")[0], sorted(listed.splitlines()[1:])
 
 
 def _find_tesseract(settings: DocumentSettings) -> tuple[str, str]:
@@ -231,13 +221,9 @@ def _find_tesseract(settings: DocumentSettings) -> tuple[str, str]:
     if program is None or examined is None:
         return "", INSTALL
     version, languages = examined
-    if not (lacking := [name for name in settings.ocr_languages if name not in languages]):
-        return program, " ".join([version, *languages])
-    packages = " ".join(f"tesseract-ocr-{name.replace('_', '-').lower()}" for name in lacking)
-    return "", (
-        f"Tesseract lacks {', '.join(lacking)} (`documents.ocr_languages`); install it by `apt install {packages}` "
-        "(Debian, Ubuntu) or `brew install tesseract-lang` (macOS), or name others"
-    )
+    if lacking := ", ".join(name for name in settings.ocr_languages if name not in languages):
+        return "", f"Tesseract lacks {lacking} (`documents.ocr_languages`); install these, or name others"
+    return program, " ".join([version, *languages])
 
 
 def name_recognition(settings: DocumentSettings) -> str:
@@ -247,25 +233,19 @@ def name_recognition(settings: DocumentSettings) -> str:
     return " ".join([version, limits, *settings.ocr_languages]) if program else ""
 
 
-def _recognise_pages(
-    image: bytes, program: str, languages: str, limits: ReadingLimits
-) -> list[RecognisedPage]:
-    """Recognise the text in an image file, in the process with limits, with which Tesseract ends.
-
-    On Linux it has limits of its own.
-    """
-    # The program is that of the PATH, and no argument is of the file.
-    command = [program, "stdin", "stdout", "-l", languages, "--dpi", str(_DPI), "tsv"]
-    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing) as process:  # noqa: S603
-        if sys.platform == "linux":  # it waits for the image, so that the limits come in time
-            memory = _CODE_BYTES + (limits.megabytes << 20)
-            for kind, most in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, limits.seconds)):
-                _, hard = resource.prlimit(process.pid, kind)
-                soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
-                resource.prlimit(process.pid, kind, (soft, hard))
-        table, _ = process.communicate(image)
-    code = process.returncode
+def _recognise_pages(image: bytes, program: str, settings: DocumentSettings) -> list[RecognisedPage]:
+    """Recognise the text in an image file, by Tesseract with limits of its own, in the process with limits."""
+    kibibytes = _CODE_KIBIBYTES + settings.read_megabytes * 1024
+    limited = ["/bin/sh", "-c", _LIMITED, str(settings.read_seconds), str(kibibytes)]
+    asked = ["stdin", "stdout", "-l", "+".join(settings.ocr_languages), "--dpi", str(_DPI), "tsv"]
+    answer = subprocess.run(  # noqa: S603 - the program is that of the PATH, and no argument is of the file
+        [*limited, program, *asked],
+        input=image,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    code = answer.returncode
     if code == -signal.SIGXCPU:
         problem = "it takes more processor time than `documents.read_seconds` allows; raise the setting"
         raise ReadError(problem, code="too_slow")
@@ -274,7 +254,7 @@ def _recognise_pages(
         raise ReadError(
             f"Tesseract cannot read the image ({how}): it is damaged, too large, or of another kind"
         )
-    return parse_pages(table.decode("utf-8", "replace"))
+    return parse_pages(answer.stdout.decode("utf-8", "replace"))
 
 
 def parse_pages(table: str) -> list[RecognisedPage]:

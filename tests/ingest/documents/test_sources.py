@@ -68,7 +68,7 @@ def test_a_guessed_encoding_is_said_on_every_run(write: Write) -> None:
         ("_drafts/a.md", "Text", "ignored", "draft; "),
         ("x/_drafts/y/2024-02-30-a.md", "---\nx: [\n---\n", "ignored", "draft; "),
         (".a.md", "Text", "ignored", "hidden file"),
-        ("a.pdf", PDF, "failed", "the PDF is damaged or incomplete; copy, write or export it again"),
+        ("a.pdf", PDF, "failed", "this is no PDF, or it is damaged or incomplete; copy, write or export it again"),
         ("a.mp3", b"ID3", "unsupported", "this is a sound file (Ogg or MP3); to have it read, rename it"),
         ("a", PDF, "unsupported", "this is a PDF file;"),
         ("a.txt", PDF, "unsupported", "this is not text;"),

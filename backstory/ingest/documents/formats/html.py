@@ -146,8 +146,7 @@ _INNER_LINK: Final = re.compile(
 _RAISED: Final = re.compile(
     r"<sup\b[^<>]*>\s*(?:<a\b[^<>]*>)?\s*([^<>]{1,12}?)\s*(?:</a\s*>)?\s*</sup\s*>", re.IGNORECASE
 )
-_PLAIN_DIGITS: Final = "0123456789+-−=()n"
-_RAISED_DIGITS: Final = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿ"
+_RAISED_DIGITS: Final = str.maketrans("0123456789+-−=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿ")
 _EXPONENT: Final = re.compile(r"[\w+−-]*[\d+−-][\w+−-]*|[ijkmpqxyz]")
 _SECTION: Final = re.compile(
     r"<(/?)(article|aside|main|nav|section|blockquote|figure|footer)\b", re.IGNORECASE
@@ -158,15 +157,15 @@ _SELF_CLOSED: Final = re.compile(
     r"((?:\s[^<>]*)?)/>",
     re.IGNORECASE,
 )
+"""Any element of XHTML may be closed by its first tag (``<title/>``)."""
 _DEEP: Final = "depth_limit_exceeded"
-_XHTML: Final = re.compile(r"\s*<\?xml\b|.{0,2000}<html[^>]*\sxmlns\s*=", re.IGNORECASE | re.DOTALL)
 _NESTED: Final = "parts nested deeper than 1,024 tags were not read; save the page again with a browser"
 
 
 def read_html(content: bytes, _: str) -> ParsedDocument:
     """Read a page; title, date and tags are those that it states for programs, else its first heading is the title."""
     html = decode_html(content)
-    text, unread = convert_html(html, is_xml=_XHTML.match(html) is not None)
+    text, unread = convert_html(html)
     if not text.strip():
         problem = (
             unread or "the page shows no text without its scripts; save it from a browser, or remove the file"
@@ -186,17 +185,15 @@ def read_html(content: bytes, _: str) -> ParsedDocument:
     )
 
 
-def convert_html(html: str, *, is_xml: bool = False) -> tuple[str, str | None]:
-    r"""Convert a page to Markdown, and say what was not read; None if all was.
+def convert_html(html: str) -> tuple[str, str | None]:
+    """Convert a page to Markdown, and say what was not read; None if all was.
 
-    Scripts, styles, hidden parts, navigation, the footer of a site and notices about cookies are left out. ``is_xml``:
-    whether it is XHTML, in which every element may be closed by its first tag (``<title/>``).
+    Scripts, styles, hidden parts, navigation, the footer of a site and notices about cookies are left out.
     """
     from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 
-    if is_xml:
-        html = _SELF_CLOSED.sub(r"<\1\2></\1>", html)
-    html = _RAISED.sub(_raise_digits, _mark_footers(_INNER_LINK.sub(r"\1", html)))
+    html = _INNER_LINK.sub(r"\1", _SELF_CLOSED.sub(r"<\1\2></\1>", html))
+    html = _RAISED.sub(_raise_digits, _mark_footers(html))
     options = ConversionOptions(
         extract_metadata=False,
         compact_tables=True,
@@ -211,8 +208,8 @@ def convert_html(html: str, *, is_xml: bool = False) -> tuple[str, str | None]:
 
 def _raise_digits(found: re.Match[str]) -> str:
     """Write an exponent in raised digits, or after ``^``, so that it does not join the number before it."""
-    raised = found[1].translate(str.maketrans(_PLAIN_DIGITS, _RAISED_DIGITS))
-    if set(raised) <= set(_RAISED_DIGITS):
+    raised = found[1].translate(_RAISED_DIGITS)
+    if set(raised).isdisjoint(found[1]):
         return raised
     return f"^({found[1]})" if _EXPONENT.fullmatch(found[1]) else found[0]
 
@@ -223,10 +220,9 @@ def _mark_footers(html: str) -> str:
 
     def mark(found: re.Match[str]) -> str:
         nonlocal depth
-        if found[2].lower() == "footer":
-            return f'{found[0]} role="contentinfo"' if depth == 0 and not found[1] else found[0]
-        depth = max(depth + (-1 if found[1] else 1), 0)
-        return found[0]
+        is_end, is_footer = bool(found[1]), found[2].lower() == "footer"
+        depth = depth if is_footer else max(depth + (-1 if is_end else 1), 0)
+        return f'{found[0]} role="contentinfo"' if is_footer and not is_end and depth == 0 else found[0]
 
     return _SECTION.sub(mark, html)
 

@@ -169,10 +169,8 @@ def _open(content: bytes) -> pypdfium2.PdfDocument:
     except pypdfium2.PdfiumError as error:
         if error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY):
             reason = "it is protected by a password or a certificate; save a copy without"
-        elif b"%PDF-" not in content[:1024]:
-            reason = "this is no PDF, or its beginning is missing; give the file its right ending, or export it again"
         else:
-            reason = "the PDF is damaged or incomplete; copy, write or export it again"
+            reason = "this is no PDF, or it is damaged or incomplete; copy, write or export it again"
         raise ReadError(reason, code="damaged_file") from error
 
 

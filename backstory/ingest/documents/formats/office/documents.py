@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
 from functools import partial
 from html import escape
 from typing import Final
@@ -29,7 +28,6 @@ from backstory.ingest.documents.formats.office.package import (
     open_package,
     parse_xml,
 )
-from backstory.ingest.documents.formats.texts import keep_line
 from backstory.ingest.documents.metadata import read_attribute
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
@@ -58,9 +56,9 @@ _FURNITURE: Final = ("dt", "ftr", "sldNum", "sldImg", "hdr")
 _MAIN: Final = "ppt/presentation.xml"
 _TAGS: Final = {
     "list": "ul", "list-item": "li", "table": "table", "table-row": "tr", "table-cell": "td",
-    "covered-table-cell": "td",
+    "covered-table-cell": "td", "tbl": "table", "tr": "tr", "tc": "td",
 }  # fmt: skip
-_SIGNS: Final = {"s": " ", "tab": "\t", "line-break": "<br>"}
+_SIGNS: Final = {"s": " ", "tab": "\t", "line-break": "<br>", "br": " "}
 _UNSEEN: Final = ("tracked-changes", "table-of-content", "sequence-decls", "annotation", "forms")
 _BESIDE: Final = ("note", "frame")
 _CODE: Final = re.compile(r"Preformatted|Source|Code", re.IGNORECASE)
@@ -159,45 +157,28 @@ def read_slides(content: bytes, _: str) -> ParsedDocument:
 
 
 def _write_powerpoint(slide: Element) -> str:
-    """Write a slide as Markdown: its title as a heading, then its other shapes in the order of the file."""
-    titles: list[str] = []
-    blocks: list[str] = []
+    """Write a slide: its title as a heading, then its other shapes in the order of the file."""
+    title, blocks = "", ""
     for choice in list(slide.iter("AlternateContent")):
         del choice[1:]  # what programs show that do not know the first
     _write_formulas(slide)
     for shape in (each for each in slide.iter() if each.tag in ("sp", "graphicFrame")):
         holder = shape.find("nvSpPr/nvPr/ph")
         kind = None if holder is None else holder.get("type", "body")
-        if kind in _FURNITURE:
-            continue
-        paragraphs = list(_list_paragraphs(shape))
+        lines = [(part, line) for part in shape.iter("p") if (line := _write_line(part)).strip()]
         if kind in _TITLES:
-            titles += [text for _, text in paragraphs]
-        elif (table := shape.find(".//tbl")) is not None:
-            rows = ("".join(map(_write_cell, row.iter("tc"))) for row in table.iter("tr"))
-            blocks.append(convert_html(f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>")[0])
-        elif kind == "body" and len(paragraphs) > 1:
-            blocks.append("\n".join(f"{'  ' * level}- {text}" for level, text in paragraphs))
-        else:
-            blocks += [keep_line(text) for _, text in paragraphs]
-    return "\n\n".join(filter(None, [f"# {' '.join(titles)}" if titles else "", *blocks]))
-
-
-def _write_cell(cell: Element) -> str:
-    return f"<td>{escape(' '.join(text for _, text in _list_paragraphs(cell)))}</td>"
-
-
-def _list_paragraphs(shape: Element) -> Iterator[tuple[int, str]]:
-    """List level and text of the paragraphs that are not blank."""
-    for paragraph in shape.iter("p"):
-        level = next((part.get("lvl", "0") for part in paragraph.iterfind("pPr")), "0")
-        pieces = (
-            " " if node.tag == "br" else node.text or ""
-            for node in paragraph.iter()
-            if node.tag in ("t", "br")
-        )
-        if text := " ".join("".join(pieces).split()):
-            yield int(level) if level.isdecimal() else 0, text
+            title += "".join(f"{line} " for _, line in lines)
+        elif kind == "body" and len(lines) > 1:
+            depth = 0
+            for part, line in lines:
+                properties = part.find("pPr")
+                level = 1 if properties is None else _read_number(properties, "lvl", 0) + 1
+                blocks += f"{'<ul>' * (level - depth)}{'</ul>' * (depth - level)}<li>{line}"
+                depth = level
+            blocks += "</ul>" * depth
+        elif kind not in _FURNITURE:
+            blocks += _write_blocks(shape)
+    return convert_html(f"<h1>{title}</h1>{blocks}")[0]
 
 
 def _read_open(kind: str, content: bytes, _: str) -> ParsedDocument:
@@ -262,10 +243,10 @@ def _write_line(paragraph: Element) -> str:
     return "".join(pieces)
 
 
-def _read_number(element: Element, name: str) -> int:
-    """Return a number that an attribute states, 1 without."""
-    stated = read_attribute(element, name, "1")
-    return min(int(stated), _MOST_REPEATED) if stated.isdecimal() else 1
+def _read_number(element: Element, name: str, default: int = 1) -> int:
+    """Return a number that an attribute states."""
+    stated = read_attribute(element, name)
+    return min(int(stated), _MOST_REPEATED) if stated.isdecimal() else default
 
 
 def read_book(content: bytes, _: str) -> ParsedDocument:
@@ -280,7 +261,7 @@ def read_book(content: bytes, _: str) -> ParsedDocument:
     root = package.parse(main)
     names = _list_chapters(root, posixpath.dirname(main))
     missing = len([name for name in names if name not in package.parts])
-    chapters = [convert_html(decode_html(package.parts.get(name, b"")), is_xml=True) for name in names]
+    chapters = [convert_html(decode_html(package.parts.get(name, b""))) for name in names]
     lack = f"{missing} of its chapters are missing in the file; get a whole copy" if missing else None
     notes = dict.fromkeys([lack, *(unread for _, unread in chapters)])
     text = "\n\n".join(text for text, _ in chapters if text)

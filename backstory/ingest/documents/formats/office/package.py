@@ -24,6 +24,8 @@ from backstory.settings.inputs import ChunkerName
 
 MOST_BYTES: Final = 256 << 20
 """Maximum size of all text parts of a file together, decompressed."""
+MOST_CHARACTERS: Final = 20_000_000
+"""Maximum length of the text of a file: a short one can repeat a text without end."""
 _MOST_PARTS: Final = 20_000
 _MOST_UNPACKED: Final = 8 << 30
 _TEXT_ENDINGS: Final = (".xml", ".rels", ".opf", ".xhtml", ".html", ".htm")
@@ -170,6 +172,9 @@ def compose_document(
         f"{count(pictures, 'image or chart was', 'images or charts were')} not read; export the document as PDF, whose "
         "images can be recognised"
     )
+    if len(text) > MOST_CHARACTERS:
+        problem = f"it has more than {MOST_CHARACTERS:,} characters of text; split it"
+        raise ReadError(problem, code="too_large")
     if not text.strip():
         problem = unread if pictures else "write some, or remove the file"
         raise ReadError(f"there is no text in it; {problem}", code="empty_document")

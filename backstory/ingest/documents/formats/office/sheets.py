@@ -28,9 +28,6 @@ from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDoc
 if TYPE_CHECKING:
     from python_calamine import CalamineSheet
 
-MOST_CHARACTERS: Final = 20_000_000
-"""Maximum length of the text of a file; the rows beyond are named as unread."""
-
 Cell = int | float | str | bool | time | date | datetime | timedelta
 Place = tuple[int, int]
 """Row and column, from 0."""
@@ -42,31 +39,21 @@ def read_sheets(content: bytes, _: str) -> ParsedDocument:
     from python_calamine import CalamineError, CalamineWorkbook, SheetTypeEnum
 
     sheets: dict[str, list[str]] = {}
-    unread: list[str] = []
-    left = MOST_CHARACTERS
     formats, parts = _list_formats(package), _list_parts(package)
     try:
         workbook = CalamineWorkbook.from_filelike(package.rewrite())
         for entry in workbook.sheets_metadata:
             name, lines = entry.name, sheets.setdefault(entry.name, [])
-            if entry.typ != SheetTypeEnum.WorkSheet:  # such as a chart
-                continue
-            shown = dict(_show_numbers(package, parts.get(name, ""), formats))
-            for line in _write_rows(workbook.get_sheet_by_name(name), shown):
-                left -= len(line) + 1
-                if left < 0:
-                    unread.append(
-                        f"only the first {len(lines):,} rows of the sheet {name!r} were read; split the file"
-                    )
-                    break
-                lines.append(line)
+            if entry.typ == SheetTypeEnum.WorkSheet:  # not such as a chart
+                shown = dict(_show_numbers(package, parts.get(name, ""), formats))
+                lines += _write_rows(workbook.get_sheet_by_name(name), shown)
     except CalamineError as error:
         raise damaged("it is not a spreadsheet, or a sheet of it cannot be read") from error
     # Of several sheets, the first line of each begins with its name.
     has_names = sum(map(bool, sheets.values())) > 1
     names = [f"{' '.join(name.split())}: " if has_names and lines else "" for name, lines in sheets.items()]
     texts = ["\n".join([*lines, ""]) or "\n" for lines in sheets.values()]
-    return compose_document(package, list(map(add, names, texts)), "rows", notes=unread)
+    return compose_document(package, list(map(add, names, texts)), "rows")
 
 
 def _write_rows(sheet: CalamineSheet, shown: Mapping[Place, str]) -> Iterator[str]:
