@@ -118,7 +118,7 @@ def test_the_language_of_a_document_is_told_again_only_where_its_content_is_anot
         told.extend(text for text in texts if text)
         return detect_language(told)
 
-    monkeypatch.setattr("backstory.ingest.documents.folder.detect_language", tell)
+    monkeypatch.setattr("backstory.ingest.documents.reader.detect_language", tell)
     (made_workspace.documents_dir / "unrelated.md").write_text(PORTUGUESE, encoding="utf-8")
     (made_workspace.documents_dir / "later.md").unlink()
     run_pipeline(made_workspace)

@@ -97,11 +97,6 @@ class FileRules:
     name: str = "documents"
     ignored: dict[str, Patterns] = field(default_factory=dict)
 
-    def is_vetted(self, path: str) -> bool:
-        """Return whether the settings say that a file may be read though it looks like a secret."""
-        found = self.secrets.find(path.lower())
-        return found is not None and not found[0]
-
     def explain(self, path: str) -> str | None:
         """Return which rule leaves out a file or folder; None if none does. The path of a folder ends with ``/``.
 
@@ -130,13 +125,6 @@ class FileRules:
         """Return which rule leaves out a file or one of its folders; None if none does."""
         folders = [path[: place + 1] for place, letter in enumerate(path) if letter == "/"]
         return next(filter(None, map(self.explain, (*folders, path))), None)
-
-
-_RULES_OF_POSTS: Final = FileRules(
-    pattern="*.md",
-    exclude=Patterns((f"*{DRAFT_SUFFIX}",)),
-    name="written posts, since a draft is to be merged with the post beside it,",
-)
 
 
 def make_rules(settings: DocumentSettings, source: SourceSettings | None = None) -> FileRules:
@@ -178,7 +166,8 @@ class DocumentFolder(Folder):
     def take(self, file: ListedFile) -> None:
         """Take a file, or the members of an archive."""
         if file.member is not None or not is_archive(file.uri):
-            super().take(replace(file, is_vetted=self._rules.is_vetted(file.uri)))
+            found = self._rules.secrets.find(file.uri.lower())
+            super().take(replace(file, is_vetted=found is not None and not found[0]))
             return
         below = f"{file.uri}/"
         try:
@@ -206,8 +195,9 @@ class DocumentFolder(Folder):
 
 def list_written(folder: Path, name: str) -> Listing:
     """List the posts that Backstory wrote in a workspace."""
-    listed = DocumentFolder(folder, _RULES_OF_POSTS).list_all()
-    return listed.put_below(f"{WRITTEN_PREFIX}{name}/")
+    what = "written posts, since a draft is to be merged with the post beside it,"
+    rules = FileRules(pattern="*.md", exclude=Patterns((f"*{DRAFT_SUFFIX}",)), name=what)
+    return DocumentFolder(folder, rules).list_all().put_below(f"{WRITTEN_PREFIX}{name}/")
 
 
 def _parse_patterns(content: bytes) -> Patterns:
@@ -247,16 +237,11 @@ _SIGNS: Final = (
 
 def explain_secret(content: bytes) -> str | None:
     """Return what secret a file seems to hold, and where, without quoting it; None if it seems to hold none."""
-    found = [
-        (match.start(), what)
-        for what, mark, form in _SIGNS
-        if mark in content and (match := re.search(form, content)) is not None
-    ]
-    if not found:
-        return None
-    start, what = min(found)
-    line = content.count(b"\n", 0, start) + 1
-    return _describe_secret(f"it holds {what} in line {line}")
+    for what, mark, form in _SIGNS:
+        if mark in content and (found := re.search(form, content)) is not None:
+            line = content.count(b"\n", 0, found.start()) + 1
+            return _describe_secret(f"it holds {what} in line {line}")
+    return None
 
 
 def _describe_secret(why: str) -> str:

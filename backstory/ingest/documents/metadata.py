@@ -20,7 +20,6 @@ from xml.etree.ElementTree import Element
 
 from backstory.base.errors import ReadError
 from backstory.base.local_times import put_in_zone
-from backstory.base.wording import shorten
 from backstory.ingest.documents.parsed_document import ParsedDocument
 
 _MONTHS: Final = (
@@ -123,7 +122,7 @@ _DRAFT_WORDS: Final = {
     "draft": _YES, "isDraft": _YES, "published": _NO, "publish": _NO, "status": frozenset(("draft", "unpublished")),
 }  # fmt: skip
 """What makes a draft, by field."""
-_SHOWN: Final = 60
+_EXAMPLES: Final = "2025-03-04 or 2025-03-04T10:00:00+02:00"
 _LETTERS_ONLY: Final = re.compile(r"[\s_-]")
 _NULL: Final = "tag:yaml.org,2002:null"
 _ENDS: Final = {
@@ -160,11 +159,8 @@ class Fields:
                 try:
                     return parse_date(text)
                 except ValueError as error:
-                    raise ReadError(
-                        f"the field {name} {shorten(text, _SHOWN)!r} is not a date; write it as 2025-03-04 or "
-                        "2025-03-04T10:00:00+02:00",
-                        code="invalid_field",
-                    ) from error
+                    problem = f"the field {name} is not a date; write it as {_EXAMPLES}"
+                    raise ReadError(problem, code="invalid_field") from error
         return None
 
     def find_date(self) -> datetime | None:
@@ -189,8 +185,7 @@ class Fields:
             if word in words:
                 return True
             if words is _YES and word and word not in _NO:
-                problem = f"the field {name} must be true or false, not {shorten(word, _SHOWN)!r}"
-                raise ReadError(problem, code="invalid_field")
+                raise ReadError(f"the field {name} must be true or false", code="invalid_field")
         return False
 
     def list_tags(self) -> tuple[str, ...]:
@@ -240,13 +235,7 @@ def split_front_matter(text: str) -> tuple[Fields, str]:
     block, body = rest[: end.start()], rest[end.end() :].removeprefix("\n")
     if len(block) > MOST_CHARACTERS:
         raise ReadError(f"the front matter has more than {MOST_CHARACTERS:,} characters; shorten it")
-    values = _parse(language, block)
-    if not isinstance(values, dict | None):
-        raise ReadError(
-            "the front matter must be lines such as `title: Text`; if it is a part of the text, begin it with a blank "
-            "line"
-        )
-    return Fields((values or {}).items()), body
+    return Fields(_parse(language, block).items()), body
 
 
 def _parse(language: str, block: str) -> Any:
@@ -262,11 +251,12 @@ def _parse(language: str, block: str) -> Any:
         yaml = YAML(typ="safe", pure=True)
         yaml.composer.warn_double_anchors = False
         root = yaml.compose(block)
-        if root is None or root.id != "mapping":
-            return root
-        fields = [(key.value, _read_node(value)) for key, value in root.value if key.id == "scalar"]
-        if len(dict(fields)) < len(fields):
-            raise ValueError("a field is given twice")
+        if root is None:
+            return {}
+        nodes = root.value if root.id == "mapping" else []
+        fields = [(key.value, _read_node(value)) for key, value in nodes if key.id == "scalar"]
+        if root.id != "mapping" or len(dict(fields)) < len(fields):
+            raise ValueError("this is no mapping, or gives a field twice")
         return dict(fields)
     except RecursionError as error:
         problem = "the front matter is nested too deeply; make it flat"
@@ -275,8 +265,8 @@ def _parse(language: str, block: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 2}: " if mark else ""
         raise ReadError(
-            f"{line}the front matter is not valid {language}; give every field once, close every quote and bracket, "
-            "quote a text that holds a colon, or begin a text that is no front matter with a blank line",
+            f"{line}the front matter is not valid {language}; write `title: Text`, give every field once, "
+            "close every quote and bracket, quote a text that holds a colon, or begin other text with a blank line",
             code=f"invalid_{language.lower()}",
         ) from error
 
@@ -330,7 +320,7 @@ def read_title(stated: str | None) -> str | None:
 def read_pdf_date(stated: str) -> datetime | None:
     """Return a date such as ``D:20240822125427+02'00'`` in UTC, or without a zone if it has none; None for others."""
     moment = _read_date(_MARKS_OF_PDF.sub("", stated.strip()))
-    return moment if moment and _FIRST_PDF_YEAR <= moment.year < MAXYEAR else None
+    return moment if moment and moment.year >= _FIRST_PDF_YEAR else None
 
 
 def read_properties(root: Element) -> ParsedDocument:

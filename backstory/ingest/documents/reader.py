@@ -1,33 +1,59 @@
-"""The registry of document formats, and the reading of one file in the process with limits."""
+"""Files of documents -> the table of their revisions, and the status of every file, by the registry of formats."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import Final
 
-from backstory.ingest.documents.formats.html import HTML
-from backstory.ingest.documents.formats.office.documents import DOCX, EPUB, ODP, ODT, PPTX
+import polars as pl
+
+from backstory.base.errors import ReadError
+from backstory.base.extras import is_installed
+from backstory.base.files.safe_open import GONE
+from backstory.base.ids import digest, document_id_of, is_written
+from backstory.base.local_times import put_in_zone
+from backstory.base.progress import announce_name
+from backstory.ingest.documents.files import FileHashes, explain_secret, is_unlisted
+from backstory.ingest.documents.formats import html, tables, texts
+from backstory.ingest.documents.formats.office import documents as office
 from backstory.ingest.documents.formats.office.sheets import SPREADSHEET
-from backstory.ingest.documents.formats.tables import CSV, JSON, JSON_LINES, PARQUET
-from backstory.ingest.documents.formats.texts import (
-    ASCIIDOC,
-    CODE,
-    MARKDOWN,
-    ORG_MODE,
-    PLAIN_TEXT,
-    RESTRUCTURED_TEXT,
-)
-from backstory.ingest.documents.pages import IMAGE, PDF, read_paged
+from backstory.ingest.documents.metadata import split_dated_name
+from backstory.ingest.documents.pages import IMAGE, PDF, WORDLESS, name_recognition, read_paged
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
+from backstory.ingest.documents.rows import (
+    DRAFT,
+    Outcome,
+    Row,
+    list_sources,
+    update_revisions,
+)
+from backstory.ingest.file_kinds import HEAD_BYTES, name_kind
 from backstory.ingest.limited_calls import call_limited, find_limits
+from backstory.ingest.walk import ListedFile, Listing
+from backstory.ingest.zips import CHANGED
 from backstory.settings.inputs import DocumentSettings
+from backstory.storage.tables.contracts import conform
+from backstory.storage.tables.schemas import Documents
+from backstory.text.languages import detect_language
 
 READERS: Final[tuple[DocumentFormat, ...]] = (
-    MARKDOWN, CSV, JSON, JSON_LINES, PARQUET, CODE, PDF, IMAGE, PLAIN_TEXT, RESTRUCTURED_TEXT, ASCIIDOC, ORG_MODE,
-    HTML, DOCX, PPTX, SPREADSHEET, ODT, ODP, EPUB,
+    texts.MARKDOWN, tables.CSV, tables.JSON, tables.JSON_LINES, tables.PARQUET, texts.CODE, PDF, IMAGE,
+    texts.PLAIN_TEXT, texts.RESTRUCTURED_TEXT, texts.ASCIIDOC, texts.ORG_MODE, html.HTML, office.DOCX, office.PPTX,
+    SPREADSHEET, office.ODT, office.ODP, office.EPUB,
 )  # fmt: skip
 _SMALL_BYTES: Final = 1 << 18
 """Maximum size of Markdown and plain text that is read in this process: reading time grows only with the length."""
+_REVISION_OF_READING: Final = "12"
+"""Increase this when reading changes the title, date, tags or draft status of a file."""
+
+_STATUSES: Final = {"empty_document": "empty", "needs_ocr": "needs_ocr", "binary_file": "unsupported"}
+"""Statuses of files that could not be read, by the codes of the errors; any other has failed."""
+_JUST_AFTER: Final = timedelta(microseconds=1)
+"""How long after the end of its window a post is out. A window of one moment must not find its own post."""
 
 
 def find_reader(uri: str) -> DocumentFormat | None:
@@ -56,7 +82,7 @@ def read_document(
     """
     if reader in (PDF, IMAGE):
         return read_paged(reader.name, content, settings)
-    if reader in (MARKDOWN, PLAIN_TEXT) and len(content) <= _SMALL_BYTES:
+    if reader in (texts.MARKDOWN, texts.PLAIN_TEXT) and len(content) <= _SMALL_BYTES:
         return reader.read(content, uri)
     return call_limited(read_content, reader.name, content, uri, limits=find_limits(settings))
 
@@ -64,3 +90,194 @@ def read_document(
 def read_content(format_name: str, content: bytes, uri: str) -> ParsedDocument:
     """Read a file of a format, in the process with limits."""
     return next(reader for reader in READERS if reader.name == format_name).read(content, uri)
+
+
+@dataclass(frozen=True)
+class DocumentRead:
+    """All documents of a folder.
+
+    ``documents``: table ``documents`` with all revisions by uri; superseded ones come last. ``sources``: their rows in
+    the table ``sources``. ``reading``: id of the settings and readers used. ``present``: whether the folder exists.
+    """
+
+    documents: pl.DataFrame
+    sources: pl.DataFrame
+    reading: str
+    present: bool
+
+
+def read_listed_documents(
+    listing: Listing,
+    settings: DocumentSettings,
+    previous: pl.DataFrame | None = None,
+    *,
+    previous_reading: str = "",
+    hashes: FileHashes | None = None,
+    timezone: str = "UTC",
+    mentions_undated: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> DocumentRead:
+    """Read files that are already listed, and keep earlier revisions.
+
+    A document is identified by its path and keeps its id across edits; each content of the file is a revision. The
+    date is that of the front matter, else of the names of the file and its folders, else of the stated last change. An
+    unreadable file becomes a row with status ``error``. If a folder cannot be listed, the earlier revisions of its
+    files are kept. ``previous``: table ``documents`` of an earlier call with its ``reading``; if that differs now, all
+    files are parsed again. It raises ``ContractError`` if ``previous`` is not a table ``documents``.
+    """
+    reading = name_reading(settings, timezone)
+    reader = _Reader(settings, hashes, timezone)
+    known = conform(previous, Documents) if previous is not None else pl.DataFrame(schema=Documents.schema)
+    # A stored table may also tell which of the two dates in the properties of a file counted.
+    known = known.with_columns(pl.col("date_origin").replace(["created", "copied"], "changed"))
+    is_latest = pl.col("status").is_in(["ok", "error"])
+    # Of a file that became unreadable, the last reading gave the error.
+    latest = {
+        row["uri"]: row
+        for row in known.filter(is_latest).sort("status", descending=True).iter_rows(named=True)
+    }
+    served = dict(known.filter(status="ok").select("uri", "revision").iter_rows())
+    sources = [Outcome(entry.uri, entry.status, entry.reason) for entry in listing.skipped]
+    rows: list[Row] = []
+    listed = {file.uri for file in listing.files}
+    kept = {uri for uri in known["uri"].unique() if uri not in listed and is_unlisted(uri, listing.unlisted)}
+    for number, file in enumerate(listing.files):
+        announce_name(file.uri)
+        if progress is not None:
+            progress(number, len(listing.files))
+        earlier = latest.get(file.uri)
+        outcome = reader.read(file, earlier if reading == previous_reading else None)
+        if outcome is None:
+            continue
+        row = outcome.row
+        if row is not None and row is earlier:
+            kept.add(file.uri)
+        elif row is not None:
+            rows.append(row)
+            if row["error"] and served.get(file.uri, row["revision"]) != row["revision"]:
+                reason = f"{outcome.reason}; until then its last readable version is served"
+                outcome = replace(outcome, reason=reason)
+        sources.append(outcome)
+    return DocumentRead(
+        documents=update_revisions(known, pl.DataFrame(rows, schema=Documents.schema), kept),
+        sources=list_sources(sources, settings.folder, mentions_undated=mentions_undated),
+        reading=reading,
+        present=listing.present,
+    )
+
+
+def name_reading(settings: DocumentSettings, timezone: str = "UTC") -> str:
+    """Return an id of the settings, readers, extras and programs that affect parsing."""
+    formats = (reader.name for reader in READERS)
+    of_sources = [f"{source.label} {source.kind} {source.tenant}" for source in settings.sources]
+    stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources, *settings.secrets]
+    extras = (f"{extra}={is_installed(extra)}" for extra in ("code", "office"))
+    parsers = [*extras, name_recognition(settings)]
+    return digest([_REVISION_OF_READING, timezone, *stated, *parsers, *formats])
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads one file after another in the same way."""
+
+    settings: DocumentSettings
+    hashes: FileHashes | None
+    timezone: str
+
+    def read(self, file: ListedFile, latest: Row | None) -> Outcome | None:
+        """Return what became of a file, with its current revision if it is a document; None if it is gone.
+
+        ``latest``: the revision that an earlier reading of the same kind gave.
+        """
+        format_ = find_reader(file.uri)
+        draft = Outcome(file.uri, "ignored", DRAFT, format_)
+        if "_drafts" in file.uri.split("/")[:-1] and not self.settings.drafts:  # as in Jekyll
+            return draft
+        content, content_hash = None, ""
+        try:
+            if format_ is None:
+                kind, listed = name_kind(file.uri, file.read(HEAD_BYTES)), list_titles()
+                reason = (
+                    f"this is {kind}; to have it read, rename it or save its text as one of these: {listed}"
+                )
+                return Outcome(file.uri, "unsupported", reason)
+            hashes = self.hashes if file.archive is None else None  # of a member, that of its archive counts
+            was_read = latest is not None and latest["error"] is None
+            if latest and was_read and hashes and hashes.find(file) == latest["content_hash"]:
+                hashes.use(file, latest["content_hash"])
+                return Outcome(file.uri, "read", None, format_, latest)
+            content = file.read(most_bytes=find_limits(self.settings).most_bytes)
+            content_hash = hashlib.sha256(content).hexdigest()
+            if hashes is not None:
+                hashes.use(file, content_hash)
+            row = latest
+            # Recognising nothing in a photograph again would take seconds; other errors may be mended elsewhere.
+            if row is None or row["content_hash"] != content_hash or row["error"] not in (None, WORDLESS):
+                document = read_document(format_, content, file.uri, self.settings)
+                if document.is_draft and not self.settings.drafts:
+                    return draft
+                row = self._describe(file, format_, document, content, content_hash)
+            if row["error"] is not None:
+                raise ReadError(row["error"], code="empty_document")
+            secret = explain_secret(content) or explain_secret(row["text"].encode())
+            if secret is not None and not file.is_vetted:
+                return Outcome(file.uri, "ignored", secret, format_)
+        except ReadError as error:
+            if error.code in (GONE, CHANGED) and self.hashes is not None:
+                self.hashes.use(file, error.code)  # of no content, so that the next run reads it
+            if error.code == GONE:
+                return None
+            if error.code == texts.UNREADABLE_DRAFT and not self.settings.drafts:
+                return draft
+            row = None
+            if format_ is not None:
+                row = self._describe(file, format_, ParsedDocument(text=""), content, content_hash)
+                row |= dict.fromkeys(("encoding", "chunker", "language"))
+                row |= {"status": "error", "error": str(error)}
+            return Outcome(file.uri, _STATUSES.get(error.code, "failed"), str(error), format_, row)
+        return Outcome(file.uri, "read", None, format_, row)
+
+    def _describe(
+        self,
+        file: ListedFile,
+        format_: DocumentFormat,
+        document: ParsedDocument,
+        content: bytes | None,
+        content_hash: str,
+    ) -> Row:
+        """Build the revision of a file."""
+        dated, slug = split_dated_name(file.uri)
+        slug = document.slug or slug
+        title = document.title or slug
+        published_at, origin = document.published_at, "stated"
+        if published_at is None and dated is not None:
+            published_at, origin = dated, "name"
+        if published_at is not None and is_written(file.uri):
+            published_at += _JUST_AFTER
+        if published_at is None:
+            published_at, origin = document.change, "changed"
+        return {
+            "document_id": document_id_of(file.uri),
+            "revision": content_hash[:12] or "unreadable",
+            "uri": file.uri,
+            "title": title,
+            "slug": slug,
+            "published_at": None if published_at is None else put_in_zone(published_at, self.timezone),
+            "date_origin": None if published_at is None else origin,
+            "tags": list(document.tags),
+            "kind": document.kind or (self.settings.kind if file.kind is None else file.kind),
+            "tenant": document.tenant or (self.settings.tenant if file.tenant is None else file.tenant),
+            "conversation_id": document.conversation if is_written(file.uri) else None,
+            "format": format_.name,
+            "size": None if content is None else len(content),
+            "encoding": format_.find_encoding(content or b"") if format_.find_encoding else None,
+            "page_starts": list(document.page_starts),
+            "confidences": list(document.confidences),
+            "chunker": document.chunker,
+            "language": detect_language([title, document.text]),
+            "text": document.text,
+            "content_hash": content_hash,
+            "status": "ok",
+            "error": None,
+            "unread": document.unread,
+        }

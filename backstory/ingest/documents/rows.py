@@ -71,12 +71,6 @@ UNDATED = "it states no date; `rag: {undated: hide}` keeps such documents from a
 DRAFT = "draft; `documents: {drafts: true}` serves drafts, too"
 
 
-def describe_served(row: Row, reader: DocumentFormat) -> Outcome:
-    """Describe a file that was read."""
-    reason = _join_reasons(row["unread"], describe_encoding(row["encoding"]))
-    return Outcome(row["uri"], "read", reason, reader, row)
-
-
 def list_sources(found: Iterable[Outcome], folder: str, *, mentions_undated: bool = True) -> pl.DataFrame:
     """Build the rows of the documents in the table ``sources``.
 
@@ -86,14 +80,15 @@ def list_sources(found: Iterable[Outcome], folder: str, *, mentions_undated: boo
     for entry in found:
         read: Row = entry.row if entry.row is not None and entry.status == "read" else {}
         date = read.get("published_at")
-        undated = UNDATED if read and mentions_undated and date is None else None
+        reasons = [entry.reason, read.get("unread"), describe_encoding(read.get("encoding"))]
+        reasons += [UNDATED] if read and mentions_undated and date is None else []
         rows.append(
             {
                 "source": name_source(folder, entry.uri),
                 "folder": "documents",
                 "status": entry.status,
                 "format": entry.reader.name if entry.reader else None,
-                "reason": _join_reasons(entry.reason, undated),
+                "reason": "; ".join(filter(None, reasons)) or None,
                 "rows": int(entry.status == "read"),
                 "unread": 0,
                 "first": date,
@@ -103,10 +98,6 @@ def list_sources(found: Iterable[Outcome], folder: str, *, mentions_undated: boo
             }
         )
     return pl.DataFrame(rows, schema=Sources.schema).sort("source")
-
-
-def _join_reasons(*reasons: str | None) -> str | None:
-    return "; ".join(filter(None, reasons)) or None
 
 
 def list_foreign(documents: pl.DataFrame, tenant: str | None) -> frozenset[str]:

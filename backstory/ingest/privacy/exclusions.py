@@ -23,7 +23,7 @@ from backstory.base.ids import PSEUDONYM_PREFIX, digest, digest_json
 from backstory.ingest.chats.export_files import conversation_of
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.documents.files import name_source
-from backstory.ingest.documents.folder import DocumentRead
+from backstory.ingest.documents.reader import DocumentRead
 from backstory.ingest.privacy.names import NOTHING, NameFinder, normalize_name
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, make_finder, make_pseudonym, replace_in_identifiers
 

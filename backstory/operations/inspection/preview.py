@@ -21,10 +21,9 @@ from backstory.ingest.chats.exports import RAW_SCHEMA, ExportRead, read_exports,
 from backstory.ingest.chats.file_reading import CHAT_FORMATS
 from backstory.ingest.chats.merging import assign_message_ids
 from backstory.ingest.documents.files import DocumentFolder, FileHashes, make_rules, name_source
-from backstory.ingest.documents.folder import DocumentRead, read_listed_documents
 from backstory.ingest.documents.formats.texts import PLAIN_TEXT
 from backstory.ingest.documents.pages import IMAGE
-from backstory.ingest.documents.reader import find_reader
+from backstory.ingest.documents.reader import DocumentRead, find_reader, read_listed_documents
 from backstory.ingest.file_kinds import names_chat
 from backstory.ingest.privacy.exclusions import Forgotten, leave_out, leave_out_documents
 from backstory.ingest.sources.listing import list_documents

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from backstory.ingest.documents.files import DocumentFolder, make_rules
-from backstory.ingest.documents.folder import DocumentRead, read_listed_documents
+from backstory.ingest.documents.reader import DocumentRead, read_listed_documents
 from backstory.settings.inputs import DocumentSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Sources

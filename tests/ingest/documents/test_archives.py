@@ -9,7 +9,7 @@ import pytest
 
 from backstory.ingest import zips
 from backstory.ingest.documents.files import DocumentFolder, FileHashes
-from backstory.ingest.documents.folder import DocumentRead, read_listed_documents
+from backstory.ingest.documents.reader import DocumentRead, read_listed_documents
 from backstory.ingest.sources.listing import hash_listing
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.document_files import make_writer, read_documents, states

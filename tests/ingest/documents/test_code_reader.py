@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from backstory.base import extras
-from backstory.ingest.documents.folder import name_reading
 from backstory.ingest.documents.formats.texts import CODE, MOST_CODE_CHARACTERS
+from backstory.ingest.documents.reader import name_reading
 from backstory.settings.inputs import DocumentSettings
 from backstory.text.chunking import code
 

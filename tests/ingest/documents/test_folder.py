@@ -153,7 +153,7 @@ def test_only_changed_files_are_parsed(write: Write, monkeypatch: pytest.MonkeyP
         uris.append(uri)
         return read_document(reader, content, uri, settings)
 
-    monkeypatch.setattr("backstory.ingest.documents.folder.read_document", count)
+    monkeypatch.setattr("backstory.ingest.documents.reader.read_document", count)
     folder = write({"a.md": "One", "b.md": "---\ntitle: B\n---\nOther", "c.md": ""})
     first = read_documents(folder, DEFAULTS)
     assert sorted(uris) == ["a.md", "b.md", "c.md"]

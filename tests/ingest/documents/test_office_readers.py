@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents.folder import name_reading
 from backstory.ingest.documents.formats.office.sheets import show_number
 from backstory.ingest.documents.parsed_document import ParsedDocument
-from backstory.ingest.documents.reader import find_reader
+from backstory.ingest.documents.reader import find_reader, name_reading
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises
 from tests.ingest.documents.office_files import (

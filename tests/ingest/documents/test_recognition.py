@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from backstory.ingest.documents.folder import DocumentRead
 from backstory.ingest.documents.pages import INSTALL, RecognisedPage, parse_pages
-from backstory.ingest.documents.reader import READERS, read_document
+from backstory.ingest.documents.reader import READERS, DocumentRead, read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.document_files import Write, make_writer, read_documents, states
 from tests.ingest.documents.pdf_files import make_pdf, make_png, make_scan, put_program, write_lines

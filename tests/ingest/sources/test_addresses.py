@@ -11,7 +11,7 @@ import pytest
 from backstory.base.errors import ReadError, SettingsError, StoppedError
 from backstory.base.progress import listening
 from backstory.ingest.documents.files import FileRules, is_unlisted
-from backstory.ingest.documents.folder import read_listed_documents
+from backstory.ingest.documents.reader import read_listed_documents
 from backstory.ingest.sources.remotes import (
     MirrorState,
     RemoteFile,
