@@ -170,7 +170,7 @@ EXPORTS: Final = (
     Hostile("chats", "caf\udce9.txt", "chat, a name that is not UTF-8", "failed", "not UTF-8", write(TALK),
             row="caf\\xe9.txt"),
     Hostile("chats", ".hidden.txt", "hidden chat", "ignored", "hidden", write(TALK)),
-    Hostile("chats", "msgstore.db.crypt15", "encrypted backup of WhatsApp", "unsupported", "backup",
+    Hostile("chats", "msgstore.db.crypt15", "encrypted backup of WhatsApp", "unsupported", "neither a chat",
             write(bytes(range(64)))),
     Hostile("chats", "msgstore.db", "database of WhatsApp", "unsupported", "SQLite", write(b"SQLite format 3\0" * 9)),
 )  # fmt: skip

@@ -19,10 +19,19 @@ from backstory.base.ids import digest
 from backstory.ingest.chats.export import Export, Item
 from backstory.ingest.chats.json_stream import find_paths
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
-from backstory.ingest.file_kinds import SENT_ELSEWHERE, is_sent_in_chats
+from backstory.ingest.file_kinds import NO_EXPORT, is_no_export
 from backstory.ingest.limited_calls import find_limits
-from backstory.ingest.walk import Folder, ListedFile, Listing, Rule, explain_hidden, require_size
-from backstory.ingest.zips import MAGIC, open_member, open_zip
+from backstory.ingest.walk import (
+    MAGIC,
+    Folder,
+    ListedFile,
+    Listing,
+    Rule,
+    explain_hidden,
+    open_member,
+    open_zip,
+    require_size,
+)
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.encoding import decode_head
 
@@ -32,9 +41,6 @@ _MAILDIR_FOLDERS: Final = ("cur", "new", "tmp")
 """Folders of a Maildir: of mails that were seen, of those that were not, and of those that have not arrived whole."""
 _JSON_NAME: Final = re.compile(r".*\.json", re.IGNORECASE)
 _SLACK_CHATS: Final = frozenset(["channels.json", "groups.json", "dms.json", "mpims.json"])
-_SYSTEM_NAMES: Final = frozenset(["thumbs.db", "desktop.ini", "icon\r"])
-_MEDIA_NAME: Final = re.compile(r"[A-Z]{3}-\d{8}-WA\d{4}|\d{8}-[A-Z]+-\d{4}-\d\d", re.IGNORECASE)
-"""File names that WhatsApp gives to media: ``IMG-20240115-WA0001.jpg``, ``00000012-PHOTO-2024-01-15-21-05-00.jpg``."""
 _decode_head: Final = lru_cache(maxsize=1)(decode_head)
 """Decodes once what each format looks at, since it takes long to detect an encoding."""
 
@@ -236,10 +242,7 @@ class ExportFolder(Folder):
         """Return which rule leaves out a file or a folder, by its name alone; None if none does."""
         if (hidden := explain_hidden(uri)) is not None:
             return "ignored", hidden
-        if PurePosixPath(uri).name.lower() in _SYSTEM_NAMES:
-            return "ignored", "a file of the operating system"
-        is_sent = not uri.endswith("/") and is_sent_in_chats(uri)
-        return ("unsupported", SENT_ELSEWHERE) if is_sent else None
+        return ("unsupported", NO_EXPORT) if is_no_export(uri) else None
 
     def enter(self, here: Path, folders: list[str], names: list[str]) -> None:
         """Take a folder that is one export, and drop the names of its parts."""
@@ -292,8 +295,3 @@ def _describe(file: ListedFile) -> ExportFile:
             return ExportFile(file.uri, sha256, latest_year_of(os.fstat(opened.fileno()).st_mtime))
     except ReadError as error:
         return ExportFile(file.uri, str(error))
-
-
-def is_media_name(source: str) -> bool:
-    """Return whether a file has a name that WhatsApp gives to media."""
-    return _MEDIA_NAME.match(source.rpartition("/")[2]) is not None

@@ -17,12 +17,11 @@ from backstory.ingest.chats.export_files import (
     conversation_of,
     find_exports,
     hash_exports,
-    is_media_name,
     list_exports,
 )
 from backstory.ingest.chats.file_reading import read_file
 from backstory.ingest.chats.merging import MergedExports, merge_exports, name_message
-from backstory.ingest.file_kinds import SENT_ELSEWHERE
+from backstory.ingest.file_kinds import NO_EXPORT
 from backstory.ingest.walk import Listing
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.contracts import conform, empty
@@ -91,7 +90,9 @@ def read_listed_exports(listing: Listing, settings: ConversationSettings) -> Exp
     read = [read_file(file, settings) for file in listing.files]
     read += [Export(source=entry.uri, status=entry.status, reason=entry.reason) for entry in listing.skipped]
     read.sort(key=lambda row: row.source)
-    _judge_media(read)
+    if any(row.status == "read" for row in read):  # beside chats, such files were sent in them
+        for row in read:
+            row.status = "ignored" if row.reason == NO_EXPORT else row.status
     _tell_people_apart(read)
     known = {name for row in read for name in (compose(row.source), conversation_of(row.source))}
     files = {
@@ -114,16 +115,6 @@ def read_listed_exports(listing: Listing, settings: ConversationSettings) -> Exp
         files=hash_exports(listing, files),  # of what could not be read, the content is that of now
         deleted=frozenset(filter(None, (name_message(*keys) for row in read for keys in row.deleted))),
     )
-
-
-def _judge_media(read: Sequence[Export]) -> None:
-    """Tell files that were sent in a chat from those that someone expected to be read."""
-    chats = {PurePosixPath(row.source) for row in read if row.status == "read"}
-    folders = {folder for chat in chats for folder in (chat, *chat.parents) if folder != PurePosixPath(".")}
-    for row in read:
-        is_beside = is_media_name(row.source) or not folders.isdisjoint(PurePosixPath(row.source).parents)
-        if row.reason == SENT_ELSEWHERE and is_beside:
-            row.status, row.reason = "ignored", "a file that was sent in a chat"
 
 
 def _list_unread(row: Export) -> list[tuple[int, str]]:

@@ -36,8 +36,7 @@ from backstory.ingest.chats.formats.whatsapp import WHATSAPP, WHATSAPP_ZIP
 from backstory.ingest.chats.times import latest_year_of
 from backstory.ingest.file_kinds import describe_foreign, describe_unread_chat
 from backstory.ingest.limited_calls import call_limited, find_limits
-from backstory.ingest.walk import ListedFile
-from backstory.ingest.zips import MAGIC
+from backstory.ingest.walk import MAGIC, ListedFile
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.encoding import describe_encoding
 
@@ -130,7 +129,7 @@ def read_opened(opening: AbstractContextManager[Opened], source: str) -> Export:
             found = find_format(opened)
             if found is None:
                 content = opened.head() if opened.is_single else MAGIC
-                raise ReadError(describe_unread_chat(content, source), code="foreign")
+                raise ReadError(describe_unread_chat(content), code="foreign")
             format_name = found[0].name
             read = found[0].read(opened, found[1])
             export = read if isinstance(read, Export) else collect_items(read, opened.settings.timezone)

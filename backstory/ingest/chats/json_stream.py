@@ -12,7 +12,7 @@ from typing import IO, Any, Final, TypeAlias
 import ijson
 
 from backstory.base.errors import ReadError
-from backstory.ingest.zips import DAMAGED
+from backstory.ingest.walk import DAMAGED
 
 Events: TypeAlias = Iterator[tuple[str, Any]]
 

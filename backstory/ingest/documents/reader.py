@@ -33,8 +33,7 @@ from backstory.ingest.documents.rows import (
 )
 from backstory.ingest.file_kinds import HEAD_BYTES, name_kind
 from backstory.ingest.limited_calls import call_limited, find_limits
-from backstory.ingest.walk import ListedFile, Listing
-from backstory.ingest.zips import CHANGED
+from backstory.ingest.walk import CHANGED, ListedFile, Listing
 from backstory.settings.inputs import DocumentSettings
 from backstory.storage.tables.contracts import conform
 from backstory.storage.tables.schemas import Documents

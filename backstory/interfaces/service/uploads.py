@@ -17,7 +17,7 @@ from backstory.base.ids import document_id_of
 from backstory.ingest.documents.files import make_rules
 from backstory.ingest.documents.reader import find_reader, list_titles
 from backstory.ingest.limited_calls import find_limits
-from backstory.ingest.zips import is_archive
+from backstory.ingest.walk import is_archive
 from backstory.interfaces.service.file_names import check_file_name, fold_file_name
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.found import Result

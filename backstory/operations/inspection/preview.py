@@ -27,8 +27,7 @@ from backstory.ingest.documents.reader import DocumentRead, find_reader, read_li
 from backstory.ingest.file_kinds import names_chat
 from backstory.ingest.privacy.exclusions import Forgotten, leave_out, leave_out_documents
 from backstory.ingest.sources.listing import list_documents
-from backstory.ingest.walk import Skipped
-from backstory.ingest.zips import is_archive
+from backstory.ingest.walk import Skipped, is_archive
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
 from backstory.operations.inspection.files import note_documents, note_languages

@@ -115,12 +115,9 @@ def test_every_file_has_a_status(tmp_path: Path) -> None:
     write(tmp_path / "notes.txt", "shopping list")
     write(tmp_path / "empty.txt", "\ufeff \n\n")
     write(tmp_path / "IMG-20240115-WA0001.jpg", b"\xff\xd8")
-    write(tmp_path / "screenshot.png", b"\x89PNG")
-    write(tmp_path / "chat.pdf", b"%PDF-1.7")
     write(tmp_path / "team" / "_chat.txt")
     write(tmp_path / "team" / "photo.jpg", b"\xff\xd8")
-    write(tmp_path / "team" / "files" / "plan.pdf", b"%PDF-1.7")
-    write(tmp_path / "pictures" / "photo.jpg", b"\xff\xd8")
+    write(tmp_path / "pictures" / "plan.pdf", b"%PDF-1.7")
     write(tmp_path / ".hidden.txt")
     write(tmp_path / ".trash" / "chat.txt")
     write(tmp_path / "Thumbs.db", b"\xd0\xcf")
@@ -132,7 +129,6 @@ def test_every_file_has_a_status(tmp_path: Path) -> None:
         "IMG-20240115-WA0001.jpg": "ignored",
         "Thumbs.db": "ignored",
         "ambiguous.txt": "set_aside",
-        "chat.pdf": "unsupported",
         "chat.txt": "read",
         "columns.csv": "set_aside",
         "damaged.parquet": "failed",
@@ -141,10 +137,8 @@ def test_every_file_has_a_status(tmp_path: Path) -> None:
         "lines.jsonl": "failed",
         "msgstore.db.crypt15": "unsupported",
         "notes.txt": "unsupported",
-        "pictures/photo.jpg": "unsupported",
-        "screenshot.png": "unsupported",
+        "pictures/plan.pdf": "ignored",
         "team/_chat.txt": "read",
-        "team/files/plan.pdf": "ignored",
         "team/photo.jpg": "ignored",
     }
     read = read_exports(tmp_path, SETTINGS)
@@ -156,6 +150,7 @@ def test_every_file_has_a_status(tmp_path: Path) -> None:
     ]
     assert "Ann" in read.names
     assert read_exports(tmp_path / "pictures", SETTINGS).messages.schema == RAW_SCHEMA
+    assert statuses(tmp_path / "pictures") == {"plan.pdf": "unsupported"}
 
 
 @pytest.mark.parametrize(

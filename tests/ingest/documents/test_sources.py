@@ -87,7 +87,7 @@ def test_a_guessed_encoding_is_said_on_every_run(write: Write) -> None:
         ("a.parquet", b"PAR1 damaged PAR1", "failed", "damaged"),
         ("a.csv", b"PAR1" + b"\0" * 40, "unsupported", "this is"),
         ("a.xyz", "Text", "unsupported", "a file of a kind that is not read (.xyz);"),
-        ("README", "Text", "unsupported", "a file without an ending in its name;"),
+        ("README", "Text", "unsupported", "not read (no ending in its name);"),
     ],
 )  # fmt: skip
 def test_what_became_of_a_file(

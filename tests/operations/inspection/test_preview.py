@@ -172,10 +172,6 @@ def test_without_a_workspace_the_content_says_what_a_file_is(elsewhere: Path) ->
 
 
 def test_an_export_with_a_fault_is_no_table_and_no_json_of_another_kind(elsewhere: Path) -> None:
-    lists = {"users.json": "[]", "general/2024-01-01.json": '[{"text": "hello"}]'}
-    with zipfile.ZipFile(elsewhere / "slack.zip", "w") as archive:
-        for name, content in lists.items():
-            archive.writestr(name, content)
     write(
         elsewhere,
         {
@@ -189,7 +185,6 @@ def test_an_export_with_a_fault_is_no_table_and_no_json_of_another_kind(elsewher
         "chat.csv": ("chat", "read"),
         "result.json": ("chat", "read"),
         "sheet.csv": ("document", "read"),
-        "slack.zip": (None, "unsupported"),
     }
 
 
@@ -216,9 +211,9 @@ def test_a_picture_is_a_document_unless_it_lies_beside_a_chat(elsewhere: Path) -
     write(elsewhere, {"blog/post.md": POST, "blog/lamp.png": ""})
     assert taken(preview_run([Path("blog")]))["blog/lamp.png"] == ("document", "empty")
     write(elsewhere, {"blog/chat.txt": CHAT})
-    assert taken(preview_run([Path("blog")]))["blog/lamp.png"] == (None, "unsupported")
+    assert taken(preview_run([Path("blog")]))["blog/lamp.png"] == (None, "ignored")
     files = [Path("blog/chat.txt"), Path("blog/lamp.png")]
-    assert taken(preview_run(files))["blog/lamp.png"] == (None, "unsupported")
+    assert taken(preview_run(files))["blog/lamp.png"] == (None, "ignored")
 
 
 def test_in_a_workspace_a_file_is_read_with_the_settings_of_its_conversation(
@@ -245,9 +240,7 @@ def test_what_a_run_would_stop_at_is_a_problem(workspace: Workspace) -> None:
     assert str(workspace.chats_dir) in problem
     assert not preview.complete
     workspace.chats_dir.rmdir()
-    assert any(
-        "does not exist; create the folder" in problem for problem in preview_run([workspace.root]).problems
-    )
+    assert any("does not exist; create it" in problem for problem in preview_run([workspace.root]).problems)
 
 
 def test_what_was_read_before_and_is_gone_is_told_as_the_run_tells_it(workspace: Workspace) -> None:

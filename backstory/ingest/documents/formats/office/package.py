@@ -19,7 +19,7 @@ from backstory.ingest.documents.metadata import read_properties
 from backstory.ingest.documents.pages import PAGE_BREAK, find_starts
 from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
-from backstory.ingest.zips import list_members, open_zip, read_member
+from backstory.ingest.walk import list_members, open_zip, read_member
 from backstory.settings.inputs import ChunkerName
 
 MOST_BYTES: Final = 256 << 20
