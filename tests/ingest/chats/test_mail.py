@@ -13,8 +13,7 @@ import pytest
 from backstory.ingest.chats.export_files import find_exports, open_folder
 from backstory.ingest.chats.exports import read_exports
 from backstory.ingest.chats.file_reading import read_opened
-from backstory.ingest.chats.formats.mail import split_mailbox
-from backstory.ingest.chats.formats.mail_text import cut_quotes, read_html
+from backstory.ingest.chats.formats.mail import cut_quotes, read_html, split_mailbox
 from backstory.ingest.chats.merging import assign_message_ids
 from backstory.operations.inspection.preview import preview_run
 from backstory.pipeline.workspace import Workspace

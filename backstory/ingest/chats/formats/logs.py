@@ -29,7 +29,6 @@ _WEECHAT_NAME: Final = re.compile(r"irc\.(?P<network>[^.]+)\.(?P<channel>.+)")
 _ADDRESSED: Final = re.compile(r"(?=[^\W\d]|[\[\]\\`^{|}])[\w\[\]\\`^{|}-]{2,30}: (?=\S)")
 """A nick before what is said to its owner. Any such word counts, so that a text never depends on other lines."""
 
-_CHANNEL_SIGNS: Final = ("#", "&", "!", "+")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ENGLISH_DAY: Final = re.compile(r"\w{2,4}\.?,? (\w{3}) +(\d{1,2})(?: \d[\d:]{4,7})?(?: [A-Z]{2,5})? (\d{4})")
 _SIGNS: Final = "~&@%+!* "
@@ -122,7 +121,7 @@ def name_conversation(source: str) -> str:
     last = without_day(path.stem if path.suffix.lower() in (".log", ".txt", ".weechatlog") else path.name)
     if weechat := _WEECHAT_NAME.fullmatch(last):
         return f"{weechat['network']}/{weechat['channel']}"
-    if last.startswith(_CHANNEL_SIGNS):
+    if last.startswith(("#", "&", "!", "+")):
         return f"{folder}/{last}" if folder else last
     return folder or last or path.stem
 
@@ -204,7 +203,6 @@ _RECORDED: Final = re.compile(
 _REACTED: Final = re.compile(r'(?:Reacted to|Removed an? \S{1,40} reaction from) ["\u201c].*', re.DOTALL)
 _ANSWERED: Final = re.compile(r'\AReplying to ["\u201c][^\n]{0,500}\n+')
 _NIGHT: Final = timedelta(hours=12)
-_DAY: Final = timedelta(days=1)
 _Block: TypeAlias = tuple[re.Match[str], list[str]]
 """A line with a time, and the lines up to the next one."""
 
@@ -367,7 +365,7 @@ def _read_chat(opened: Opened, _: list[str]) -> Iterator[Item]:
     for found, lines in blocks:
         at = _read_time(found["clock"]) + days
         if said and said[-1].at - at > _NIGHT:
-            days, at = days + _DAY, at + _DAY
+            days, at = days + timedelta(days=1), at + timedelta(days=1)
         text = "\n".join([found["text"] or "", *(line.removeprefix("\t") for line in lines)]).strip()
         partner = found["to"].strip() if found["direct"] else ""
         said.append(_Said(at, found["name"].strip(), _ANSWERED.sub("", text), partner))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC
 from email import message_from_bytes
@@ -13,13 +13,12 @@ from email.header import decode_header
 from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain, dropwhile, islice, pairwise
 from typing import IO, Final, cast
 
 from backstory.base.errors import InputError, ReadError
 from backstory.ingest.chats.export import Chat, ChatMessage, Item, Person, Unread, name_chat
 from backstory.ingest.chats.export_files import ChatFormat, Opened, conversation_of
-from backstory.ingest.chats.formats.mail_text import cut_quotes, read_html
 from backstory.ingest.chats.formats.tables import read_timestamp
 from backstory.text.encoding import decode_line
 
@@ -35,7 +34,6 @@ _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, Recurs
 """Errors that the standard library raises for mails that follow no standard."""
 
 _PLAIN: Final = ("text/plain", "text/markdown", "text/enriched")
-_STUFFED: Final = re.compile("^ ", re.MULTILINE)
 _WRAPPED: Final = re.compile(r"^(?!>|-- $)(.*) \n(?!>|-- $)", re.MULTILINE)
 """A line of the writer that a program wrapped, up to the next one; quotes and signatures stand alone."""
 
@@ -46,16 +44,15 @@ _MOST_LINE: Final = 1 << 20
 _BEGINNING: Final = re.compile(rb"From .{1,300}\d\d:\d\d.{0,40}\d{4}\s*", re.DOTALL)
 """Line above a mail in a mailbox."""
 
-_OTHER_BEGINNING: Final = re.compile(rb"From(?P<words> [^\s-]\S*| .*\d\d:\d\d.*)?[\s-]*", re.DOTALL)
+_OTHER_BEGINNING: Final = re.compile(rb"From(?P<words> [^\s-]\S{0,300}| .*\d\d:\d\d.*)?[\s-]*", re.DOTALL)
 """The same as some programs write it, without the time or the year."""
 
 _ESCAPED: Final = re.compile(rb">+From ")
-_FIRST_HEADER: Final = re.compile(
+_HEADER: Final = re.compile(rb"[!-9;-~]+:")
+_OF_A_MAIL: Final = re.compile(
     rb"(?:from|to|date|subject|message-id|received|return-path|delivered-to|mime-version|x-[\w-]{1,70}):",
     re.IGNORECASE,
 )
-_HEADER: Final = re.compile(rb"([!-9;-~]+):")
-_OF_A_MAIL: Final = frozenset([b"to", b"date", b"subject", b"message-id", b"received", b"mime-version"])
 
 
 def _find(opened: Opened) -> list[str]:
@@ -63,31 +60,31 @@ def _find(opened: Opened) -> list[str]:
     if opened.is_maildir or (opened.is_single and _is_mail(opened.head())):
         return list(opened.names)
     names = (name for name in opened.names if opened.is_single or name.lower().endswith(".mbox"))
-    return [name for name in names if _is_mailbox(opened.head(name))]
-
-
-def _is_mailbox(head: bytes) -> bool:
-    line, _, rest = head.partition(b"\n")
-    return _begins(line, rest, is_apart=True)
+    return [name for name in names if _begins(*opened.head(name).partition(b"\n")[::2], is_apart=True)]
 
 
 def _is_mail(head: bytes) -> bool:
     """Return whether a file begins with the headers of a mail, and with nothing else."""
     block, _, _ = head.replace(b"\r\n", b"\n").partition(b"\n\n")
-    found = [_HEADER.match(line) for line in re.split(rb"\n(?![ \t])", block.rstrip())]
-    names = {header[1].lower() for header in found if header}
-    return all(found) and b"from" in names and len(_OF_A_MAIL & names) > 1
+    headers = re.split(rb"\n(?![ \t])", block.rstrip())
+    names = {found[0].lower() for header in headers if (found := _OF_A_MAIL.match(header))}
+    return all(map(_HEADER.match, headers)) and b"from:" in names and len(names) > 2
 
 
 def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
-    """Read all mails; of a Maildir, one that cannot be opened costs only itself."""
+    """Read all mails; one that cannot be read costs only itself, and so does a file of a Maildir."""
     for name in found:
         place = f"{name}: " if opened.is_maildir else ""
         try:
-            is_mailbox = _is_mailbox(opened.head(name))
+            is_mail = _HEADER.match(opened.head(name))
             with opened.open(name) as file:
-                for content in split_mailbox(file) if is_mailbox else [file.read(_MOST_MAIL + 1)]:
-                    yield from _read_mail(content, conversation_of(opened.source), place)
+                for content in [file.read(_MOST_MAIL + 1)] if is_mail else split_mailbox(file):
+                    try:
+                        yield from _read_mail(content, conversation_of(opened.source))
+                    except InputError as error:
+                        yield Unread(f"{place}{error}")
+                    except _UNREADABLE:
+                        yield Unread(f"{place}it follows no standard; export it from another program")
         except ReadError as error:
             if not opened.is_maildir:
                 raise
@@ -97,8 +94,7 @@ def _read(opened: Opened, found: list[str]) -> Iterator[Item]:
 def split_mailbox(file: IO[bytes]) -> Iterator[bytes]:
     """Yield each mail of a mailbox; of one that is too large, enough to see that it is.
 
-    A mail begins at a line ``From address date`` after an empty line, or above the first line of headers. In mails,
-    such a line has a ``>`` before it, which is taken off.
+    It begins at a line ``From address date`` below an empty line or above headers; in mails, such a line follows ``>``.
     """
     mail: list[bytes] = []
     size, is_apart = 0, True
@@ -118,36 +114,44 @@ def split_mailbox(file: IO[bytes]) -> Iterator[bytes]:
 
 def _begins(line: bytes, below: bytes, *, is_apart: bool) -> bool:
     """Return whether a mail begins at a line, by the line below it and by whether the one above it is empty."""
-    has_header = _FIRST_HEADER.match(below) is not None
+    has_header = _OF_A_MAIL.match(below) is not None
     if _BEGINNING.fullmatch(line):
         return is_apart or has_header
     other = _OTHER_BEGINNING.fullmatch(line)
     return has_header and other is not None and (is_apart or other["words"] is None)
 
 
-def _read_mail(content: bytes, mailbox: str, place: str) -> list[Item]:
-    """Read one mail: the list or mailbox, the people, and the message."""
+def _read_mail(content: bytes, mailbox: str) -> list[Item]:
+    """Read the mailing list or mailbox, the people, and the message; that of a new thread begins with the subject."""
+    if len(content) > _MOST_MAIL:
+        raise InputError(f"it has more than {_MOST_MAIL >> 20} MiB")
+    mail = message_from_bytes(content)
+    headers = _read_headers(mail)
+    listed = _ID.findall(headers["list-id"])
+    name = listed[-1].lower() if listed else mailbox
+    chat = Chat(f"mail/list/{name}" if listed else f"mail/{name}", name_chat(name, ""))
+    senders, *others = (_list_people(headers[field]) for field in _PEOPLE)
+    # An unquoted name with a comma ("Oak, Ann <ann@example.org>") looks like two people.
+    author = min(senders, key=lambda person: "@" not in person.name, default=None)
+    if author is None:
+        raise InputError("the mail has no author")
     try:
-        if len(content) > _MOST_MAIL:
-            raise InputError(f"it has more than {_MOST_MAIL >> 20} MiB")
-        mail = message_from_bytes(content)
-        headers = _read_headers(mail)
-        listed = _ID.findall(headers["list-id"])
-        name = listed[-1].lower() if listed else mailbox
-        chat = Chat(f"mail/list/{name}" if listed else f"mail/{name}", name_chat(name, ""))
-        senders, *others = (_list_people(headers[field]) for field in _PEOPLE)
-        # An unquoted name with a comma ("Oak, Ann <ann@example.org>") looks like two people.
-        author = min(senders, key=lambda person: "@" not in person.name, default=None)
-        if author is None:
-            raise InputError("the mail has no author")
-        message = _read_message(mail, headers, chat.key, author.name)
-        return [chat, *senders, *chain.from_iterable(others), message]
+        moment = parsedate_to_datetime(headers["date"])
+        sent = read_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except _UNREADABLE as error:
-        is_known = isinstance(error, InputError)
-        reason = (
-            error if is_known else "it follows no standard of mails; export it again from another program"
-        )
-        return [Unread(f"{place}{reason}")]
+        raise InputError("the mail has no date, or none that can be read") from error
+    body, has_files = _read_body(mail)
+    text, subject = cut_quotes(body), _decode_words(headers["subject"])
+    answered, thread = (_ID.findall(headers[name]) for name in ("in-reply-to", "references"))
+    reply_to = next(iter(answered[:1] or thread[-1:]), None)
+    if not text or not (reply_to or _ANSWER.match(subject)):
+        text = f"{subject}\n\n{text}".strip()
+    if not text and not has_files:
+        raise InputError("the mail has neither a subject nor a text")
+    key = next(iter(_ID.findall(headers["message-id"])), None)
+    kind = "media" if has_files else "message"
+    message = ChatMessage(sent, author.name, text or None, kind, chat.key, key, reply_to)
+    return [chat, *senders, *chain.from_iterable(others), message]
 
 
 def _read_headers(mail: Message) -> defaultdict[str, str]:
@@ -182,38 +186,9 @@ def _decode_words(written: str) -> str:
     return " ".join("".join(texts).split())
 
 
-def _read_message(mail: Message, headers: Mapping[str, str], chat: str, author: str) -> ChatMessage:
-    """Read the message; the subject is its first line if it begins a thread, or has no other text."""
-    try:
-        moment = parsedate_to_datetime(headers["date"])
-    except _UNREADABLE as error:
-        raise InputError("the mail has no date, or none that can be read") from error
-    body, has_files = _read_body(mail)
-    text, subject = cut_quotes(body), _decode_words(headers["subject"])
-    keys, answered, thread = (
-        _ID.findall(headers[name]) for name in ("message-id", "in-reply-to", "references")
-    )
-    reply_to = next(iter(answered[:1] or thread[-1:]), None)
-    if not text or not (reply_to or _ANSWER.match(subject)):
-        text = f"{subject}\n\n{text}".strip()
-    if not text and not has_files:
-        raise InputError("the mail has neither a subject nor a text")
-    return ChatMessage(
-        read_timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC)),
-        author,
-        text or None,
-        "media" if has_files else "message",
-        chat,
-        keys[0] if keys else None,
-        reply_to,
-    )
-
-
 def _read_body(mail: Message) -> tuple[str, bool]:
     """Return the text of a mail, and whether it has files; the text of a mail attached to it is not its own."""
-    plain: list[str] = []
-    web: list[Message] = []
-    has_files = False
+    plain, web, has_files = list[str](), list[Message](), False
     parts = [mail]
     while parts:
         part = parts.pop()
@@ -228,8 +203,7 @@ def _read_body(mail: Message) -> tuple[str, bool]:
             web.append(part)
         else:
             has_files = True
-    text = "\n".join(plain).strip() or "\n".join(read_html(_read_text(part)) for part in web)
-    return text, has_files
+    return "\n".join(plain).strip() or "\n".join(read_html(_read_text(part)) for part in web), has_files
 
 
 def _read_text(part: Message) -> str:
@@ -240,19 +214,185 @@ def _read_text(part: Message) -> str:
     text = _decode(content, part.get_content_charset()).replace("\r\n", "\n").replace("\0", "")
     flow, space = (str(part.get_param(name, "")).lower() for name in ("format", "delsp"))
     if flow == "flowed":
-        text = _WRAPPED.sub(r"\1" if space == "yes" else r"\1 ", _STUFFED.sub("", text))
+        text = _WRAPPED.sub(r"\1" if space == "yes" else r"\1 ", re.sub("(?m)^ ", "", text))
     return text
 
 
 def _decode(content: bytes, charset: str | None) -> str:
-    """Decode bytes as stated, else as those of a line, as also where ASCII is stated, which often holds other letters.
-
-    Many mails in ISO-2022-JP hold letters of Windows that it does not know. Only these are lost.
-    """
+    """Decode bytes as stated, else, or where ASCII is, as a line; a letter unknown to ISO-2022-JP costs only itself."""
     if charset and charset != "us-ascii":
         with suppress(LookupError, ValueError):
             return content.decode(charset)
     return decode_line(content)
+
+
+_LONGEST_LINE: Final = 2_000
+_WROTE: Final = re.compile(
+    r"\b(?:wrote|writes|said|schrieb|geschrieben|a écrit|écrit|escribió|escribio|escreveu|ha scritto|scrisse|schreef|"
+    r"geschreven|skrev|skrifaði|kirjoitti|napisał\w*|napsal\w*|napísal\w*|írta|a scris|написал\w*|писал\w*|пише|"
+    r"написав\w*|yazdı|έγραψε|viết|menulis|a escrit|rašė|rakstīja|kirjutas|je napisal\w*|je napisao)\b"
+    r"|写道|寫道|作成|書きました|のメッセージ|작성|כתב|كتب",
+    re.IGNORECASE,
+)
+_ADDRESS: Final = re.compile(r"[^\s@<>]{1,64}@[^\s@<>]{1,190}")
+_BETWEEN_LINES: Final = re.compile(r"[-_]{2,} ?(?P<words>[^\W\d_][^\n]{2,60}[^\W\d_]) ?[-_]{2,}")
+_OTHER_MAIL: Final = re.compile(
+    r"original message|forwarded (?:message|mail)|ursprüngliche (?:nachricht|mail)|original-?nachricht|"
+    r"weitergeleitete (?:nachricht|mail)|message d['’]origine|message (?:original|d'origine|transféré)|"
+    r"mensaje (?:original|reenviado)|mensagem (?:original|encaminhada|reencaminhada)|"
+    r"messaggio (?:originale|inoltrato)|oorspronkelijk bericht|doorgestuurd bericht|opprinnelig melding|"
+    r"oprindelig meddelelse|vide?resendt (?:melding|meddelelse|besked)|ursprungligt meddelande|"
+    r"vidarebefordrat meddelande|alkuperäinen viesti|välitetty viesti|wiadomość oryginalna|"
+    r"oryginalna wiadomość|przekazana wiadomość|wiadomość przekazana|"
+    r"původní zpráva|přeposlaná zpráva|eredeti üzenet|továbbított üzenet|"
+    r"mesaj original|mesaj redirecționat|(?:исходное|оригинальное|пересылаемое|пересланное|перенаправленное) сообщение|"
+    r"(?:оригінальне|переслане) повідомлення|özgün ileti|orijinal mesaj|iletilen (?:ileti|mesaj)|"
+    r"元のメッセージ|転送メッセージ|原始邮件|转发邮件|原始郵件|轉寄郵件|원본 메시지|전달된 메시지",
+    re.IGNORECASE,
+)
+"""Words that programs write between dashes above a whole mail."""
+
+_UNDERLINE: Final = re.compile(r"_{20,}|-{40,}|={40,}")
+_FOOTER: Final = re.compile(
+    r"mailing.?list|mailman|listinfo|unsubscribe|(?:google|yahoo) ?groups|groups\.io|abbestellen|abmelden|désabonner|"
+    r"désinscri|suscripción|darse de baja|disiscri|uitschrijven|отписаться",
+    re.IGNORECASE,
+)
+_MOST_FOOTER: Final = 10
+_FIELD: Final = re.compile(r"\*?(?P<name>[^\W\d_][\w .'’-]{0,30})\*?\s?[:\uff1a]\*?\s?(?P<value>\S.*)")
+_ROLES: Final = """
+from from von de da od van fra från lähettäjä от від kimden feladó frá expéditeur remitente
+from 差出人 发件人 寄件者 보낸사람
+date 보낸날짜 odesláno
+date date sent gesendet datum envoyé enviado fecha data inviato verzonden sendt dato skickat lähetetty päivämäärä
+date wysłano отправлено дата надіслано tarih gönderildi dátum küldve 送信日時 日付 发送时间 日期 寄件日期
+to to an à para a aan til till vastaanottaja do кому kime címzett komu cc kopie copie kopia 宛先 收件人 받는사람
+subject subject betreff objet asunto assunto oggetto onderwerp emne ämne aihe temat тема konu tárgy předmět
+subject 件名 主题 主旨 제목
+"""
+_ROLE_OF: Final = {
+    name: role for role, *names in map(str.split, _ROLES.strip().split("\n")) for name in names
+}
+_MOST_HEADERS: Final = 6
+_MOST_ATTRIBUTION: Final = 3
+_MOMENT: Final = re.compile(r"\b(?:19|20)\d\d\b|\b\d{1,2}[:.h]\d\d\b")
+_SIGNATURE: Final = re.compile(
+    r"\n(?:-- (?:\n\s*+\S[^\n]*+){0,12}|(?:--|—)(?=\n[^\n]*\S)(?:\n\s*+\S[^\n]*+){1,4})\s*+\Z"
+)
+"""A signature: below a line of the standard, or without its blank, which may part two texts if an empty one follows."""
+
+_GAPS: Final = re.compile(r"\n{3,}")
+
+
+def cut_quotes(text: str) -> str:
+    """Cut a mail's text down to what its writer wrote.
+
+    Left out are lines that begin with ``>`` with the line above that says who wrote them (``On … wrote:``); everything
+    from a mail on that is quoted or forwarded as a whole; a signature; and the footer of a mailing list.
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    retained: list[str] = []
+    above = ""
+    for number, line in enumerate(lines):
+        if _ends_here(lines, number):
+            break
+        if not line.startswith(">"):
+            retained.append(line)
+        elif not above.startswith(">"):
+            _drop_attribution(retained)
+        above = line if line.strip() else above
+    _drop_attribution(retained)  # that of a quote which was cut with the HTML
+    own = _SIGNATURE.sub("", "\n".join(retained).lstrip())
+    return _GAPS.sub("\n\n", "\n".join(map(str.rstrip, own.split("\n")))).strip()
+
+
+def _ends_here(lines: Sequence[str], number: int) -> bool:
+    """Return whether from a line on nothing is the writer's own: a whole mail, or the footer of a mailing list."""
+    shown = lines[number].strip()[:_LONGEST_LINE]
+    if (between := _BETWEEN_LINES.fullmatch(shown)) and _OTHER_MAIL.search(between["words"]):
+        return True
+    is_rule = between is not None or _UNDERLINE.fullmatch(shown) is not None
+    below = islice(filter(str.strip, islice(lines, number + 1, None)), _MOST_FOOTER + 1) if is_rule else ()
+    footer = [line[:_LONGEST_LINE] for line in below]
+    is_footer = len(footer) <= _MOST_FOOTER and any(map(_FOOTER.search, footer))
+    return is_footer or _begins_headers(lines, number + is_rule)
+
+
+def _begins_headers(lines: Sequence[str], number: int) -> bool:
+    """Return whether headers of a quoted mail follow: who wrote it, and its subject, or the address and when."""
+    block: dict[str, str] = {}
+    for line in dropwhile(lambda line: not line.strip(), lines[number : number + _MOST_HEADERS]):
+        found = _FIELD.fullmatch(line.strip()[:_LONGEST_LINE])
+        role = None if found is None else _ROLE_OF.get(found["name"].lower().replace(" ", ""))
+        if found is None or role is None:
+            break
+        block.setdefault(role, found["value"])
+    sender = block.get("from", "0")  # "From: 18:00" is nobody
+    return not sender[0].isdigit() and ("subject" in block or ("date" in block and "@" in sender))
+
+
+def _drop_attribution(retained: list[str]) -> bool:
+    """Take off the lines that say who wrote what follows, which may be wrapped; return whether there are any."""
+    while retained and not retained[-1].strip():
+        retained.pop()
+    for count in range(1, _MOST_ATTRIBUTION + 1):
+        lines, above = retained[-count:], " ".join(retained[-count - 1 : -count])
+        if not all(map(str.strip, lines)):
+            break
+        shown = " ".join(lines).strip()[:_LONGEST_LINE]
+        has_source = _ADDRESS.search(shown) or (_WROTE.search(shown) and re.search(r"\d", shown))
+        if has_source and shown.endswith((":", "\uff1a", ":*")):
+            is_wrapped = not _MOMENT.search(shown) and _MOMENT.search(above)
+            del retained[-count - bool(is_wrapped) :]
+            return True
+    return False
+
+
+_CONTAINERS: Final = (
+    "blockquote[cite]", "blockquote[type]", ".gmail_quote", ".gmail_attr", ".yahoo_quoted", ".moz-cite-prefix",
+    ".protonmail_quote",
+)  # fmt: skip
+"""Elements in which programs put the mail that is answered, and who wrote it."""
+
+_OUTLOOK_REPLY: Final = re.compile(
+    r"<[^<>]*\bid\s*=\s*[\"']?(?:divRplyFwdMsg|appendonsend|mail-editor-reference-message-container)\b",
+    re.IGNORECASE,
+)
+"""From this element of Outlook on, nothing is the writer's own."""
+
+_QUOTE: Final = re.compile(r"(?P<begin><blockquote\b[^<>]*>)|</blockquote\b", re.IGNORECASE)
+_OPEN, _CLOSE = "\ue000", "\ue001"
+_INDENTED: Final = re.compile(rf"{_OPEN}([^{_OPEN}{_CLOSE}]*)(?:{_CLOSE}|\Z)")
+
+
+def read_html(written: str) -> str:
+    """Return the text of a mail in HTML; raise ``InputError`` if it is nested too deeply.
+
+    A ``blockquote`` that a program marked as a quotation is left out; one below a line that says who wrote it is ``>``.
+    """
+    from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
+
+    options = ConversionOptions(
+        output_format="plain",
+        skip_images=True,
+        preprocessing=PreprocessingOptions(enabled=False),
+        exclude_selectors=list(_CONTAINERS),
+    )
+    own = _OUTLOOK_REPLY.split(written, maxsplit=1)[0]
+    marked = _QUOTE.sub(lambda tag: f"\n{tag[0]}{_OPEN}" if tag["begin"] else f"{_CLOSE}{tag[0]}", own)
+    result = convert(marked, options)
+    if any(str(warning.kind) == "depth_limit_exceeded" for warning in result.warnings):
+        raise InputError("its HTML is nested deeper than 1,024 tags")
+    text = result.content or ""
+    while _OPEN in text:
+        text = _INDENTED.sub(_keep_own, text)
+    return "\n".join(" ".join(line.split()) for line in text.replace(_CLOSE, "").split("\n")).strip()
+
+
+def _keep_own(indented: re.Match[str]) -> str:
+    start = indented.start()
+    above = indented.string[max(0, start - _LONGEST_LINE) : start].split("\n")
+    return "\n>\n" if _drop_attribution(above) else indented[1]
 
 
 MAIL: Final = ChatFormat("mail", _find, _read)
