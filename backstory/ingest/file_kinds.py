@@ -92,7 +92,7 @@ def describe_unread_chat(head: bytes) -> str:
     """Describe a file among chats that no reader supports, by its beginning, and say what to do."""
     head = head.lstrip(_BLANK)
     kind = "a file that is neither a chat nor a table"
-    advice = "Export the chat again, or move the file out of the folder if it is no chat"
+    advice = f"{_AS_TABLE}; or move the file out of the folder if it is no chat"
     if head.startswith(_ZIP):
         kind, advice = "an archive or a folder without a chat", "Unpack it and put the chat's own file here"
     elif (binary := name_binary_kind(head)) is not None:

@@ -4,9 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from backstory.base.errors import ReadError
 from backstory.ingest.chats.formats.whatsapp import parse_whatsapp
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.encoding import decode_lines
+from tests.errors import raises
 from tests.ingest.chats.conftest import ReadText
 
 MOMENT = datetime(2024, 1, 15, 21, 5, tzinfo=UTC)
@@ -194,6 +196,35 @@ def test_deleted_and_edited_messages_keep_their_authors(
     messages, _ = read_text(f"15.01.24, 21:05 - Ann: {text}\n")
 
     assert messages.select("author", "text", "kind").rows() == [("Ann", read, kind)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2024-03-02 09:{0:02}] Hana Sato > number {0}",
+        "[2024-03-02 09:{0:02}] <Hana Sato> number {0}",
+        "[03/14/2024 9:{0:02} AM] hana.sato\nnumber {0}\n",
+        "[2024-03-02 9:{0:02}] Sato, Hana (guest)\nnumber {0}",
+        "2024-03-02 09:{0:02}:00 - Hana Sato\nnumber {0}\n",
+        "2024-03-02 09:{0:02} - Hana Sato said {0}",
+    ],
+)
+def test_the_text_of_another_program_is_refused_whatever_stands_in_a_few_lines(
+    read_text: ReadText, line: str
+) -> None:
+    lines = [line.format(number) for number in range(10, 20)]
+    with raises(ReadError, "foreign"):
+        read_text("\n".join([*lines, "[2024-03-02 09:20] Jorge: and a note: two", lines[-1]]))
+
+
+def test_a_group_that_many_join_is_read(read_text: ReadText) -> None:
+    joins = (f"15.01.24, 21:{number} - +49 151 55501{number} joined\n" for number in range(10, 20))
+    messages, _ = read_text(
+        "15.01.24, 21:05 - Messages are end-to-end encrypted.\n"
+        + "".join(joins)
+        + "15.01.24, 22:05 - Ann: hello\n"
+    )
+    assert messages["author"].drop_nulls().to_list() == ["Ann"]
 
 
 def test_lines_before_the_first_message_are_quarantined(read_text: ReadText) -> None:

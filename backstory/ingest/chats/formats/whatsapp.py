@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache, partial
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -15,6 +16,7 @@ from backstory.ingest.chats.formats.whatsapp_phrases import (
     ANY_MARK,
     APP_MARK,
     BIDI_MARKS,
+    ENCRYPTED,
     classify_messages,
     find_told,
     split_caption,
@@ -109,13 +111,16 @@ _CLOSING_QUOTE = '[”“»"]'
 _SIGNAL_HEADER: Final = r"^\[\d{4}-\d\d-\d\d,? \d\d:\d\d\] "
 """Beginning of each message as signal-export writes it; WhatsApp writes seconds between brackets."""
 
-_QUOTE: Final = r"^\s*(?:>[^\n]*(?:\n|$))+\s*"
+_QUOTE: Final = r"^[ \t]*\n>?[ \t]*(?:\n> [^\n]*)+(?:\n>?[ \t]*(?:\n|$)|$)"
+"""The message that is answered, below an empty beginning and between empty lines, unlike what somebody quotes."""
+
 _REACTIONS: Final = r"\s*\(- [^\n]{1,60}: [^\n]* -\)\s*$"
 _FILE: Final = r"!?\[[^\[\]\n]*\]\((?:\./)?media/[^\n]*?\)"
 _NOBODY: Final = "No-Sender"
 _NO_CHAT = (
-    "it looks like a chat of WhatsApp, but no line begins as a message of an author does; export the chat again as "
-    "text, or move the file out of the folder if it is no chat"
+    "it looks like a chat of WhatsApp, but most of its lines with a date name nobody, so another program wrote it; "
+    "export the chat from there as JSON or as a table (docs/reference/chat-formats.md lists what is read), or move the "
+    "file out of the folder if it is no chat"
 )
 
 
@@ -124,12 +129,12 @@ def parse_whatsapp(
 ) -> Export:
     """Read the lines of a WhatsApp export: a message extends from its header to the next one in the same style.
 
-    It raises ``ReadError`` if the date order must be set, the dates belong to another calendar, or nobody speaks.
+    It raises ``ReadError`` if the date order must be set, the dates belong to another calendar, or the text is that of
+    another program.
     """
-    headers = find_headers(lines.lines)
-    if headers.is_empty():
-        raise ReadError(_NO_CHAT, code="unknown_format")
-    headers = _with_author(headers)
+    headers = _with_author(find_headers(lines.lines))
+    if headers.is_empty() or _is_foreign(headers, lines.lines):
+        raise ReadError(_NO_CHAT, code="foreign")
     dates = headers.select(pl.struct(_DATE_PARTS)).to_series().rle().struct["value"]
     try:
         order = decide_date_order(
@@ -148,8 +153,6 @@ def parse_whatsapp(
         .agg("text", pl.col("author", "local").first())
         .with_columns(pl.col("text").list.join("\n").str.strip_chars_end("\n"))
     )
-    if rows["author"].is_null().all() and rows["text"].str.contains("\n").any():
-        raise ReadError(_NO_CHAT, code="unknown_format")
     rows = classify_messages(
         rows.with_columns(
             local_to_utc(rows["local"], settings.timezone).alias("timestamp"),
@@ -172,7 +175,7 @@ def _with_author(headers: pl.DataFrame) -> pl.DataFrame:
     """Split what follows each header into author and text; a line of the app has no author."""
     written, text, rest = pl.col("written"), pl.col("text"), pl.col("rest")
     author = rest.str.head(_MAX_AUTHOR_LENGTH + 2).str.extract(_AUTHOR, 1)
-    group = _BY_APP.match(headers["rest"][0])
+    group = _BY_APP.match("".join(headers["rest"].head(1)))
     if group is not None and split_caption(group["text"]) is None:
         is_group = rest.str.starts_with(f"{group['name']}: ")
         author = pl.when(is_group).then(pl.lit(group["name"])).otherwise(author)
@@ -189,20 +192,27 @@ def _with_author(headers: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _is_foreign(headers: pl.DataFrame, lines: pl.Series) -> bool:
+    """Return whether most lines with a date name nobody: more than half in brackets, as on iOS, else three in four."""
+    written = lines.gather(headers["line"])
+    by_nobody = headers["written"].is_null() & ~written.str.contains(APP_MARK)
+    if written[:1].str.strip_chars_start(BIDI_MARKS).str.starts_with("[").any():
+        return 2 * by_nobody.sum() > len(written)
+    # A new group on Android may hold few other lines than those of the app, but that about the encryption is one.
+    is_encrypted = written.filter(by_nobody).str.contains(ENCRYPTED).any()
+    return not is_encrypted and 4 * by_nobody.sum() > 3 * max(len(written), 3)
+
+
 def _with_local_time(headers: pl.DataFrame, order: DateOrder, latest_year: int) -> pl.DataFrame:
-    """Add ``local``, the time of each header, null where there is no such time."""
-    dates = headers.select(_DATE_PARTS).unique(maintain_order=True)
-    days = [
-        read_date((first, second, third), order, latest_year) for first, second, third in dates.iter_rows()
-    ]
+    """Add ``local``, the time of each header, or the reason if there is no such time."""
+    read = cache(partial(read_date, order=order, latest_year=latest_year))
+    days = pl.Series(map(read, headers.select(_DATE_PARTS).iter_rows()), dtype=pl.Date)
     wrong = (
         f"there is no such date or time (in the order {order}) between {FIRST_YEAR}, when WhatsApp appeared, and "
         f"{latest_year}, the year of the file"
     )
-    found = headers.join(
-        dates.with_columns(day=pl.Series(days, dtype=pl.Date)), on=_DATE_PARTS, maintain_order="left"
-    ).with_columns(local=pl.col("day").cast(pl.Datetime("us")) + pl.col("time"))
-    return found.with_columns(reason=pl.when(pl.col("local").is_null()).then(pl.lit(wrong)))
+    timed = headers.with_columns(local=days.cast(pl.Datetime("us")) + pl.col("time"))
+    return timed.with_columns(reason=pl.when(pl.col("local").is_null()).then(pl.lit(wrong)))
 
 
 def _join_lines(lines: TextLines, headers: pl.DataFrame) -> pl.DataFrame:
@@ -240,8 +250,11 @@ def find_headers(lines: pl.Series) -> pl.DataFrame:
     It returns ``line`` (from 0), the columns of ``_DATE_PARTS``, ``time`` (of the day; null where it is impossible),
     ``separator`` (of the date, with the space after it), and ``rest`` (the line after the header).
     """
+    usual = lines
+    for form, written in _OTHER_FORMS.items():
+        usual = usual.str.replace(form, written)
     found = (
-        _write_usually(lines)
+        pl.DataFrame({"text": usual, "is_rewritten": usual != lines})
         .with_row_index("line")
         .with_columns(pl.col("text").str.replace(_HEADER_WITHOUT_GROUPS, "").alias("rest"))
         .filter(pl.col("text") != pl.col("rest"))
@@ -273,14 +286,6 @@ def _compute_time() -> pl.Expr:
     hour_of_day = pl.when(is_am | is_pm).then(hour % _HALF_DAY + is_pm * _HALF_DAY).otherwise(hour)
     is_possible = (hour <= 23) & (minute <= 59) & (seconds <= 59) & ~(is_am & (hour > _HALF_DAY))
     return pl.when(is_possible).then(pl.duration(hours=hour_of_day, minutes=minute, seconds=seconds))
-
-
-def _write_usually(lines: pl.Series) -> pl.DataFrame:
-    """Return the lines as ``text``, each header in a special form rewritten to the usual one, and ``is_rewritten``."""
-    rewritten = lines
-    for form, usual in _OTHER_FORMS.items():
-        rewritten = rewritten.str.replace(form, usual)
-    return pl.DataFrame({"text": rewritten, "is_rewritten": rewritten != lines})
 
 
 def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
@@ -335,26 +340,22 @@ def _clean_signal_export(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _find_text(opened: Opened) -> list[str]:
-    """Find a text that has the header of a message among its first lines."""
-    return list(opened.names) if opened.is_single and _has_header(opened, opened.names[0]) else []
+def _find(opened: Opened) -> list[str]:
+    """Find a text that has the header of a message among its first lines.
 
-
-def _find_archived(opened: Opened) -> list[str]:
-    """Find the chat in an archive: ``_chat.txt`` from iOS, ``WhatsApp Chat with ….txt`` from Android.
-
-    The media of a chat may include other texts, so that these names go first.
+    The chat in an archive is ``_chat.txt`` from iOS, ``WhatsApp Chat with ….txt`` from Android. The media of a chat may
+    include other texts, so that these names go first.
     """
-    texts = [name for name in opened.names if not opened.is_single and name.lower().endswith(".txt")]
-    chats = [name for name in texts if _has_header(opened, name)]
+    chats = [name for name in opened.names if opened.is_single or name.lower().endswith(".txt")]
+    chats = [
+        name
+        for name in chats
+        if not find_headers(pl.Series(opened.head_lines(name), dtype=pl.String)).is_empty()
+    ]
     named = [
         name for name in chats if PurePosixPath(name).name == "_chat.txt" or "whatsapp" in name.casefold()
     ]
     return named or chats
-
-
-def _has_header(opened: Opened, name: str) -> bool:
-    return not find_headers(pl.Series(opened.head_lines(name), dtype=pl.String)).is_empty()
 
 
 def _read(opened: Opened, found: list[str]) -> Export:
@@ -366,5 +367,4 @@ def _read(opened: Opened, found: list[str]) -> Export:
     return parse_whatsapp(lines, opened.settings, latest_year=opened.latest_year)
 
 
-WHATSAPP: Final = ChatFormat("whatsapp_text", _find_text, _read)
-WHATSAPP_ZIP: Final = ChatFormat("whatsapp_zip", _find_archived, _read)
+WHATSAPP: Final = ChatFormat("whatsapp_text", _find, _read)

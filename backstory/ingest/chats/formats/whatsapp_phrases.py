@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -109,11 +109,17 @@ _EDITED: Final = (
 )
 """Also in a language that is not listed: what stands between brackets after the mark of the app."""
 
+_ENDING: Final = r"\S(\s+<[^<>\n:：@/]{8,80}>)$"
+_LEAST_TEXTS: Final = 3
+"""Fewest texts, by several people, with an ending that the app on Android writes in a language that is not listed."""
+
+_CHAT_OF_TWO: Final = 2
+
 _DELETED: Final = (
     rf"(?i)^\u200e{match_any('deleted')}[.。][^\n]*$|"
     rf"^\u200e?{match_any('deleted')}(?: by admin [^\n]+)?[.。]?$"
 )
-_ENCRYPTED: Final = f"(?i){match_any('encrypted')}"
+ENCRYPTED: Final = f"(?i){match_any('encrypted')}"
 _EVENT: Final = rf"(?i)^\u200e{match_any('events')}(?:[^\pL]|\p{{Lo}}|$)"
 _AFTER_NAME: Final = r"^(?:[^\pL\pN]|\p{Lo})"
 """What follows a name where a sentence goes on: in some scripts a letter."""
@@ -125,30 +131,35 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     """Add ``kind`` and ``edited`` to ``author`` and ``text`` in the order of a chat, and take off what the app writes.
 
     The app on iOS writes its lines under the name of the group, or of whom they are about, after its mark. A marked
-    text is its own if it begins with the name of its author or with words for the owner of the phone or a call. All
-    texts of a name are, if each of them is marked, none stands for a file, and one of them begins the chat, tells of
-    the encryption, or tells of another person: that is the name of the group.
+    text is its own if it begins with the name of its author or with words for the owner of the phone or a call. A name
+    is that of the group, and all of its texts are the app's, if none stands for a file, one of them begins the chat,
+    tells of the encryption, or tells of another person, and each of them is marked; or most of them, if that one tells
+    of another person, or of the encryption among more than two who write.
     """
     captions = find_captions(rows["text"])
-    author, text, plain = (
-        pl.col("author"),
-        pl.col("text").fill_null(""),
-        pl.col("text").str.strip_prefix(APP_MARK),
-    )
+    author, text = pl.col("author"), pl.col("text").fill_null("")
+    plain = pl.col("text").str.strip_prefix(APP_MARK)
     first, marked = pl.int_range(pl.len()) == 0, text.str.starts_with(APP_MARK)
     own = plain.str.starts_with(author) & plain.str.slice(author.str.len_chars()).str.contains(_AFTER_NAME)
-    encryption = text.str.contains(_ENCRYPTED) & (marked | first)
+    encryption = text.str.contains(ENCRYPTED) & (marked | first)
+    tale, ending = text.is_in(_list_tales(rows, plain)), text.str.extract(_ENDING)
     found = rows.select(
         author,
         media=text.is_in(list(captions)),
         deleted=text.str.contains(_DELETED),
         marked=marked | encryption,
         event=encryption | text.str.contains(_EVENT) | (marked & own).fill_null(value=False),
-        tells=first | text.is_in(_list_tales(rows, plain)),
+        tells=first | tale | encryption,
+        of_group=tale | (encryption & marked & (author.drop_nulls().n_unique() > _CHAT_OF_TWO)),
+        edited=text.str.contains(_EDITED),
+        repeated=(text.n_unique().over(ending) >= _LEAST_TEXTS)
+        & (author.n_unique().over(ending) > 1)
+        & ending.is_not_null(),
     )
     about_file, event = pl.col("media") | pl.col("deleted"), pl.col("event")
-    is_group = (pl.col("marked") & ~about_file).all() & (event | pl.col("tells")).any()
-    by_app = ~about_file & (event | (pl.col("marked") & is_group.over("author")))
+    is_marked = pl.col("marked").all() | ((pl.col("marked").mean() > 0.5) & pl.col("of_group").any())
+    is_group = is_marked & ~about_file.any() & pl.col("tells").any()
+    by_app = ~about_file & (event | is_group.over("author"))
     found = found.with_columns(by_nobody=by_app | author.is_null())
     kind = found.select(
         kind=pl.when(pl.col("by_nobody") | (pl.col("deleted") & ~pl.col("media")))
@@ -160,28 +171,33 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     caption = pl.col("text").replace_strict(
         {text: caption or None for text, caption in captions.items()}, default=None, return_dtype=pl.String
     )
+    repeated = found["repeated"] & (not found["edited"].any())
+    written = (
+        pl.when(repeated)
+        .then(plain.str.replace(r"\s+<[^<>]*>$", ""))
+        .otherwise(plain.str.replace(_EDITED, ""))
+    )
     return rows.with_columns(
         kind,
-        edited=text.str.contains(_EDITED) & (kind == "message"),
+        edited=(found["edited"] | repeated) & (kind == "message"),
         author=pl.when(~found["by_nobody"]).then("author"),
-        text=pl.when(kind == "media").then(caption).otherwise(plain.str.replace(_EDITED, "")),
+        text=pl.when(kind == "media").then(caption).otherwise(written),
     )
 
 
 def find_told(names: Mapping[str, int]) -> set[str]:
-    """Find those of the texts before the first colon of lines that are no names: the app tells what somebody did."""
-    return {name for name, lines in names.items() if lines == 1 and _tells(name, names)}
+    """Find those of the texts before the first colon of lines that are no names, but tell what somebody did.
 
-
-def _tells(name: str, names: Collection[str]) -> bool:
-    """Return whether a text tells what somebody did: to the group, or in many words after a name or a number."""
-    if _PHONE.match(name) or _ACT.match(name):
-        return True
-    words = name.split(" ")
-    return any(
-        " ".join(words[:count]) in names and sum(word[:1].islower() for word in words[count:]) >= _LEAST_WORDS
-        for count in range(1, len(words))
-    )
+    Each stands once. It tells what was done to the group, or goes on in many small words after a name or a number.
+    """
+    told = set()
+    for name in (name for name, lines in names.items() if lines == 1):
+        words = name.split(" ")
+        ends = (count for count in range(1, len(words)) if " ".join(words[:count]) in names)
+        small = max((sum(word[:1].islower() for word in words[end:]) for end in ends), default=0)
+        if small >= _LEAST_WORDS or _PHONE.match(name) or _ACT.match(name):
+            told.add(name)
+    return told
 
 
 def _list_tales(rows: pl.DataFrame, plain: pl.Expr) -> list[str]:
