@@ -20,6 +20,9 @@ from backstory.text.encoding import UTF8
 
 _UNFIT: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
 _LONGEST_NAME: Final = 80
+_TYPE: Final = re.compile(r"[\w.-]{1,60}", re.ASCII)
+_MOST_TYPES: Final = 20
+"""Types that are counted by their names, which a file of another origin may fill with anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class ChatMessage:
         edited: Time of the last change, if there was one; in the form of ``sent``.
         author_id: Id of the author, as that of a :class:`Person`.
         is_change: Whether it is a later form, sent then, of the message with the key; the last one counts.
+        type: That of the platform, by which it is counted if it has no text, is no media, and tells of no deletion.
     """
 
     sent: datetime
@@ -74,6 +78,7 @@ class ChatMessage:
     edited: datetime | None = None
     author_id: str | None = None
     is_change: bool = False
+    type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,14 @@ class Unread:
     reason: str
 
 
-Item: TypeAlias = Chat | Person | ChatMessage | Reacted | Deleted | Unread
+@dataclass(frozen=True, slots=True)
+class Wordless:
+    """A record in which nobody says anything, such as a vote; its kinds are counted."""
+
+    kind: str
+
+
+Item: TypeAlias = Chat | Person | ChatMessage | Reacted | Deleted | Unread | Wordless
 
 
 def name_chat(name: str | None, identifier: str) -> str:
@@ -180,6 +192,7 @@ class Export:
         aliases: Further names of authors, each with the authors whose name it is.
         people: Names of people who may have written nothing.
         ids: Ids of people by their names, of platforms that give ids to people whose names may be alike.
+        wordless: Number of records by kind in which nobody says anything.
         deleted: Keys of chats and messages in them that the platform deleted, whichever export holds them.
         source: Path relative to the folder of exports.
         status, reason, format: As in the table ``sources``; the status of media is ``media`` until their chat is known.
@@ -197,6 +210,7 @@ class Export:
     aliases: dict[str, set[str]] = field(default_factory=dict)
     people: set[str] = field(default_factory=set)
     ids: dict[str, str] = field(default_factory=dict)
+    wordless: Counter[str] = field(default_factory=Counter)
     deleted: set[tuple[str | None, str]] = field(default_factory=set)
     source: str = ""
     status: str = "read"
@@ -261,6 +275,10 @@ class _Collected:
                         export.aliases.setdefault(alias, set()).add(name)
             case Chat():
                 export.chats[item.key] = item.name
+            case Wordless():
+                self._records += 1
+                is_listed = item.kind in export.wordless or len(export.wordless) < _MOST_TYPES
+                export.wordless[item.kind if is_listed and _TYPE.fullmatch(item.kind) else "another"] += 1
             case Reacted():
                 self._reactions[item.identifier] = item
             case Deleted():
@@ -274,13 +292,18 @@ class _Collected:
     def _add_message(self, message: ChatMessage) -> None:
         try:
             author = (read_text(message.author, "author") or "").strip() or None
-            text = read_text(message.text, "text")
+            text = read_text(message.text, "text") or None
             if author is None and message.kind != "system":
                 raise ValueError("there is no author")
             sent = put_in_zone(message.sent, self._timezone)
             edited = message.edited and put_in_zone(message.edited, self._timezone)
         except (ValueError, OverflowError) as error:
             self.add(Unread(str(error)))
+            return
+        # A deleted message has an author.
+        is_wordless = text is None and (message.kind == "message" or author is None)
+        if is_wordless and message.type is not None:
+            self.add(Wordless(message.type))
             return
         if message.sent.tzinfo is None:
             self.export.timezone = self._timezone

@@ -23,16 +23,13 @@ from backstory.ingest.chats.export_files import (
     open_parts,
 )
 from backstory.ingest.chats.formats.assistants import CHATGPT, CLAUDE
-from backstory.ingest.chats.formats.discord import DISCORD
+from backstory.ingest.chats.formats.event_logs import MATRIX, SIGNAL
 from backstory.ingest.chats.formats.logs import IRC, TRANSCRIPT, ZOOM_CHAT
 from backstory.ingest.chats.formats.mail import MAIL
-from backstory.ingest.chats.formats.matrix import MATRIX
-from backstory.ingest.chats.formats.meta import META
-from backstory.ingest.chats.formats.signal_cli import SIGNAL
+from backstory.ingest.chats.formats.messengers import DISCORD, META, TELEGRAM
 from backstory.ingest.chats.formats.slack import SLACK
 from backstory.ingest.chats.formats.tables import CSV, JSON_LINES, PARQUET
-from backstory.ingest.chats.formats.telegram import TELEGRAM
-from backstory.ingest.chats.formats.whatsapp import WHATSAPP, WHATSAPP_ZIP
+from backstory.ingest.chats.formats.whatsapp import WHATSAPP
 from backstory.ingest.chats.times import latest_year_of
 from backstory.ingest.file_kinds import describe_foreign, describe_unread_chat
 from backstory.ingest.limited_calls import call_limited, find_limits
@@ -46,7 +43,7 @@ CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (
     MAIL, TRANSCRIPT, ZOOM_CHAT, IRC,
 )  # fmt: skip
 """The formats that identify themselves, in the order in which they are tried on an export."""
-TABLE_FORMATS: Final = (PARQUET, WHATSAPP, WHATSAPP_ZIP, JSON_LINES, CSV)
+TABLE_FORMATS: Final = (PARQUET, WHATSAPP, JSON_LINES, CSV)
 """Those that are tried afterwards, unless the export is that of another program which is not read."""
 _SMALL_BYTES: Final = 1 << 20
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
@@ -161,6 +158,9 @@ def _describe(export: Export) -> None:
         reasons.append(describe_encoding(export.encoding))
     else:
         reasons.append("it holds no message")
+    if export.wordless:
+        kinds = ", ".join(f"{number:,} of type {kind}" for kind, number in sorted(export.wordless.items()))
+        reasons.append(f"records in which nobody says anything were not read: {kinds}")
     if export.rows.is_empty():
         export.status = "failed" if export.unread else "empty"
     export.reason = "; ".join(filter(None, reasons)) or None

@@ -1,19 +1,23 @@
 """What single platforms of chats need beside the golden exports."""
 
+import copy
+import io
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from backstory.base.errors import InputError, ReadError
-from backstory.ingest.chats.formats.assistants import follow_branch
-from backstory.ingest.chats.formats.meta import repair_text
+from backstory.base.errors import ReadError
+from backstory.ingest.chats.export_files import open_parts
+from backstory.ingest.chats.file_reading import read_opened
+from backstory.ingest.chats.formats.messengers import repair_text
 from backstory.ingest.chats.formats.slack import read_markup
 from backstory.settings.inputs import ConversationSettings
 from tests.errors import raises
-from tests.ingest.chats.chat_samples import SAMPLES
+from tests.ingest.chats.chat_samples import SAMPLES, write_sample
 from tests.ingest.chats.single_exports import read_export
 
 BERLIN = ConversationSettings(timezone="Europe/Berlin")
@@ -29,13 +33,6 @@ def test_only_what_meta_wrote_wrongly_is_repaired() -> None:
 def test_markup_of_slack_is_written_as_people_see_it() -> None:
     text = "<!here> <!subteam^S1|@bakers> <@U9|zoe> <mailto:a@b.example|a@b.example> <https://c.example> &lt;b&gt;"
     assert read_markup(text, {}, {}) == "@here @bakers @zoe a@b.example https://c.example <b>"
-
-
-def test_a_long_branch_and_a_ring_end() -> None:
-    parents = {str(number): str(number - 1) for number in range(100_000)}
-    assert len(follow_branch(parents, "99999")) == 100_000
-    with raises(InputError, "ring"):
-        follow_branch({"a": "b", "b": "a"}, "a")
 
 
 def say(key: str, body: str, sent: int | str, **content: Any) -> dict[str, Any]:
@@ -119,6 +116,73 @@ def test_json_that_is_nested_too_deeply_ends_there(tmp_path: Path) -> None:
     path.write_text("[" * 10_000, encoding="utf-8")
     with raises(ReadError, "foreign"):
         read_export(path, BERLIN)
+
+
+def add(platform: str, record: dict[str, Any]) -> bytes:
+    """Give an export of a platform whose last record is this one."""
+    if platform == "slack":
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.writestr("users.json", '[{"id": "U1", "name": "hana"}]')
+            archive.writestr("channels.json", '[{"id": "C1", "name": "kitchen"}]')
+            day = json.dumps([{"ts": "1709366400.000100", "user": "U1", **record}])
+            archive.writestr("kitchen/2024-03-02.json", day)
+        return buffer.getvalue()
+    sample = copy.deepcopy(SAMPLES[platform])
+    if platform == "signal_cli":
+        head = {"sourceUuid": "u1", "sourceDevice": 1, "timestamp": 1709366400000}
+        return write_sample((*sample, {"envelope": {**head, **record}}))
+    kept = ("room_id", "sender", "sender_name", "timestamp_ms", "timestamp", "origin_server_ts")
+    last = {name: value for name, value in sample["messages"][-1].items() if name in kept}
+    sample["messages"].append({"id": "$99", "event_id": "$99", **last, **record})
+    return write_sample(sample)
+
+
+BUTTON = {"type": "actions", "elements": [{"type": "button", "text": {"type": "plain_text", "text": "Yes"}}]}
+HANA = {"date_unixtime": "1709366400", "from": "Hana", "from_id": "user7", "text": ""}
+GIFT = {**HANA, "action": "send_star_gift", "gift_text": ["enjoy, ", {"type": "plain", "text": "Zoe"}]}
+
+
+@pytest.mark.parametrize(
+    ("platform", "kind", "record", "expected"),
+    [
+        ("slack", "announcement", {"text": "closed <@U1>"}, ("system", None, "closed @hana")),
+        ("slack", "file", {"title": "list.pdf"}, ("system", None, "list.pdf")),
+        ("slack", "poll_vote", {}, "poll_vote"),
+        ("slack", "message", {"subtype": "huddle_thread"}, "huddle_thread"),
+        ("slack", "message", {"text": ""}, "message"),
+        ("slack", "message", {"blocks": [BUTTON]}, ("message", "hana", "Yes")),
+        ("slack", "message", {"blocks": [{"type": "image"}]}, ("media", "hana", None)),
+        ("telegram", "message", {**HANA, "media_type": "hologram"}, "hologram"),
+        ("telegram", "message", {**HANA, "giveaway_results": {"months": 3}}, "giveaway_results"),
+        (
+            "telegram",
+            "message",
+            {**HANA, "giveaway_information": {"additional_prize": "a tin"}},
+            ("message", "Hana", "a tin"),
+        ),
+        ("telegram", "service", GIFT, ("system", None, "send star gift\nenjoy, Zoe")),
+        ("telegram", "unsupported", {}, "unsupported"),
+        ("telegram", "unsupported", {**HANA, "text": "words"}, ("system", None, "words")),
+        ("discord", "8", {"content": ""}, "8"),
+        ("discord", "99", {"content": "words"}, ("system", None, "words")),
+        ("meta", "Poll", {}, "Poll"),
+        ("meta", "Poll", {"content": "words"}, ("message", "Ann", "words")),
+        ("matrix", "m.beacon", {"content": {"uri": "geo:1"}}, "m.beacon"),
+        ("matrix", "Ann Oak\n", {"content": {"uri": "geo:1"}}, "another"),
+        ("signal_cli", "", {"typingMessage": {"action": "STARTED"}}, "typingMessage"),
+    ],
+)
+def test_a_record_keeps_its_words_or_is_counted_by_its_type(
+    platform: str, kind: str, record: dict[str, Any], expected: str | tuple[str, str | None, str | None]
+) -> None:
+    content = io.BytesIO(add(platform, {"type": kind, **record}))
+    export = read_opened(open_parts(content, "a.json", BERLIN), "a.json")
+    assert export.unread == {}
+    if isinstance(expected, str):
+        assert f"1 of type {expected}" in str(export.reason)
+    else:
+        assert export.rows.select("kind", "author", "text").row(-1) == expected
 
 
 def list_targets(folder: Path) -> list[dict[str, Any]]:

@@ -104,7 +104,7 @@ def test_older_exports_have_comments_on_files_and_folders_named_by_ids(tmp_path:
 
 
 def test_a_damaged_day_costs_only_itself(tmp_path: Path) -> None:
-    bad = [said(0), {"type": "file"}, "text", said(1, user=""), said(2, ts="soon")]
+    bad = [said(0), {"text": "no type"}, "text", said(1, user=""), said(2, ts="soon")]
     folder = write(tmp_path, general=bad, bread=[said(3)])
     day = folder / "bread" / "2024-01-16.json"
     day.write_text(json.dumps([said(4), said(5)])[:-20], encoding="utf-8")
@@ -159,7 +159,9 @@ def test_a_link_in_a_folder_is_no_part_of_it(tmp_path: Path) -> None:
 
 
 def test_a_reason_does_not_hold_the_names_of_a_chat_that_no_list_names(tmp_path: Path) -> None:
-    write(tmp_path / "acme", **{"mpdm-ann--ben-1": [said(0), said(1, ts="soon")], "D1": [{"type": "file"}]})
+    write(
+        tmp_path / "acme", **{"mpdm-ann--ben-1": [said(0), said(1, ts="soon")], "D1": [{"text": "no type"}]}
+    )
 
     reasons = read_exports(tmp_path, SETTINGS).quarantine["reason"].to_list()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,6 +17,7 @@ from backstory.ingest.chats.export import (
     Item,
     Person,
     Unread,
+    Wordless,
     name_chat,
     read_each,
 )
@@ -34,7 +35,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BY_PEOPLE: Final = frozenset(
     [None, "bot_message", "me_message", "thread_broadcast", "reply_broadcast", "file_share", "file_comment"]
 )
-"""Subtypes of what people and bots write; all others are lines of the app."""
+"""Subtypes of what people and bots write; all others, and records of other types, are lines of the app."""
 
 _NAMES: Final = ("profile/display_name", "profile/real_name", "real_name", "name")
 """Places of a person's names, first the one that Slack shows."""
@@ -109,31 +110,40 @@ def _read_entry(record: Record, kind: str, directory: _Directory) -> Iterator[It
 
 
 def _read_record(record: Record, chat: str, directory: _Directory) -> Iterator[Item]:
-    if record.get("type") != "message":
-        raise ValueError("the record is no message")
     if record.get("subtype") in ("message_changed", "message_replied"):
         record = record.object("message") or record
-    subtype, key, edited = map(record.text, ("subtype", "ts", "edited/ts"))
+    kind, key, edited = record.require("type"), record.text("ts"), record.text("edited/ts")
+    subtype, thread = record.text("subtype"), record.text("thread_ts")
     if subtype == "message_deleted":
         key = record.text("deleted_ts")
         _read_time(key)
         yield Deleted(chat, str(key))
         return
-    by_person, thread = subtype in _BY_PEOPLE, record.text("thread_ts")
-    has_files = record.get("files") or record.get("file")
-    text = read_markup(read_words(record), directory.people, directory.channels)
+    words = _read_words(record) or ("" if kind == "message" else _write(record))
+    text = read_markup(words, directory.people, directory.channels)
+    if kind != "message" and not text:
+        yield Wordless(kind)
+        return
+    by_person = kind == "message" and subtype in _BY_PEOPLE
+    has_files = record.get("files") or record.get("file") or (not text and _shows_picture(record))
     yield ChatMessage(
         sent=_read_time(key),
         author=_read_author(record, directory) if by_person or subtype == "tombstone" else None,
         author_id=record.text("user"),
         text=text or None,
-        kind="system" if not by_person else "media" if has_files or not text else "message",
+        kind="system" if not by_person else "media" if has_files else "message",
         chat=chat,
         key=key,
         reply_to=thread if thread != key else None,
         reactions=record.reactions(lambda one: (name := one.text("name")) and f":{name}:"),
         edited=_read_time(edited) if edited else None,
+        type=subtype or kind,
     )
+
+
+def _shows_picture(record: Record) -> bool:
+    shown = record.objects("blocks") + record.objects("attachments")
+    return any(part.get("type") == "image" or "image_url" in part for part in shown)
 
 
 def _read_time(key: str | None) -> datetime:
@@ -191,77 +201,65 @@ def read_markup(text: str, people: Mapping[str, str], channels: Mapping[str, str
     return written
 
 
-def read_words(record: Record) -> str:
-    """Return what a message says, in the markup of Slack: its text, or its blocks, and the messages that it forwards.
-
-    What a bot writes stands in headers and sections, of which the text is a summary. What is attached by a person is
-    the preview of a link, unless it is another message.
-
-    It raises ``ValueError`` if the text is not text.
-    """
+def _read_words(record: Record) -> str:
+    """Return what a message says, in the markup of Slack: its text, or its blocks, and messages that it forwards."""
+    # What a bot writes stands in headers and sections, of which the text is a summary. What is attached by a person is
+    # the preview of a link, unless it is another message.
     text, blocks = record.content("text"), record.objects("blocks")
-    if not text or text == _NOTHING or any(block.get("type") != "rich_text" for block in blocks):
-        text = _join(map(_read_block, blocks)) or ("" if text == _NOTHING else text)
+    text = "" if text == _NOTHING else text
+    if not text or any(block.get("type") != "rich_text" for block in blocks):
+        text = _write_each(blocks) or text
     attached = record.objects("attachments")
     shared = (part for part in attached if not text or part.get("is_share") or part.get("is_msg_unfurl"))
-    return _join([text, *map(_read_attachment, shared)])
+    return _join([text, *map(_write, shared)])
 
 
 def _join(lines: Iterable[str], by: str = "\n") -> str:
     return by.join(filter(None, lines))
 
 
-def _read_attachment(attachment: Record) -> str:
-    """Return what is attached: its fields, its blocks, or the blocks of the message that it forwards."""
-    said = [_read_plain(attachment.get(name)) for name in ("pretext", "title", "text")]
-    pairs = ((pair.get("title"), pair.get("value")) for pair in attachment.objects("fields"))
+def _write_each(blocks: Sequence[Record]) -> str:
+    """Write blocks, a line for each of their parts; the names of buttons only if there is nothing else."""
+    said = (block for block in blocks if block.get("type") != "actions")
+    return _join(map(_write, said)) or _join(map(_write, blocks))
+
+
+def _write(part: Record) -> str:
+    """Write a block, an attachment, or a part of one: a section, a table, a list, a quote, a piece of a line."""
+    kind, text = str(part.get("type")), _read_plain(part)
+    if kind == "emoji":
+        return f":{part.get('name')}:"
+    if kind in _TARGETS:
+        name, sign = _TARGETS[kind]
+        target = f"{sign}{part.get(name, '')}"
+        return f"<{target}|{text}>" if text else f"<{target}>"
+    if kind == "text":
+        for escape, character in reversed(_ESCAPES):
+            text = text.replace(character, escape)
+        return text
+    if kind == "rich_text_list":
+        indent = part.get("indent")
+        begin = f"{'  ' * indent if isinstance(indent, int) else ''}- "
+        return "\n".join(begin + _write(one) for one in part.objects("elements"))
+    if kind.startswith("rich_text_"):
+        return ("&gt; " if kind == "rich_text_quote" else "") + "".join(map(_write, part.objects("elements")))
+    said = [_read_plain(part.get(name)) for name in ("pretext", "title", "text")]
+    pairs = ((pair, pair.get("title"), pair.get("value")) for pair in part.objects("fields"))
     said += [_join(map(_read_plain, pair), ": ") for pair in pairs]
-    if not any(said):
-        said = [_read_block(block) for block in attachment.objects("blocks")]
-        for forwarded in attachment.objects("message_blocks"):
-            said += map(_read_block, forwarded.objects("message/blocks"))
-    return _join(said) or _read_plain(attachment.get("fallback"))
-
-
-def _read_block(block: Record) -> str:
-    """Return the words of a block, a line for each of its parts."""
-    if block.get("type") == "rich_text":
-        return _join(map(_read_rich, block.objects("elements")))
-    if block.get("type") == "actions":  # names of buttons
-        return ""
-    if isinstance(rows := block.get("rows"), list):
-        return _join(" | ".join(map(_read_block, Record(row=row).objects("row"))) for row in rows)
-    words = [block.get("text"), block.get("title"), *block.objects("fields")]
-    return _join(map(_read_plain, [*words, *block.objects("elements")]))
+    rows = part.get("rows")
+    cells = (Record(row=row).objects("row") for row in (rows if isinstance(rows, list) else []))
+    said += [" | ".join(map(_write, row)) for row in cells]
+    if any(said):
+        return _join(said)
+    places = ("elements", "blocks", "message/blocks", "message_blocks")
+    inner = [one for place in places for one in part.objects(place)]
+    return _write_each(inner) or _read_plain(part.get("fallback")) or _write_each(part.objects("actions"))
 
 
 def _read_plain(value: Any) -> str:
     """Return a text, or that of an object with one."""
     text = value.get("text") if isinstance(value, dict) else value
     return text if isinstance(text, str) else ""
-
-
-def _read_rich(element: Record) -> str:
-    """Write a part of a rich text in the markup of Slack's texts: a section, a list, a quote, code, or a piece."""
-    kind, parts = str(element.get("type")), element.objects("elements")
-    if kind == "rich_text_list":
-        indent = element.get("indent")
-        begin = f"{'  ' * indent if isinstance(indent, int) else ''}- "
-        return "\n".join(begin + _read_rich(part) for part in parts)
-    if parts:
-        words = "".join(map(_read_rich, parts))
-        return f"&gt; {words}" if kind == "rich_text_quote" else words
-    if kind == "emoji":
-        return f":{element.get('name')}:"
-    text = _read_plain(element)
-    if kind in _TARGETS:
-        name, sign = _TARGETS[kind]
-        target = f"{sign}{element.get(name, '')}"
-        return f"<{target}|{text}>" if text else f"<{target}>"
-    escaped = text or str(element.get("fallback") or "")
-    for escape, character in reversed(_ESCAPES):
-        escaped = escaped.replace(character, escape)
-    return escaped
 
 
 SLACK: Final = ChatFormat("slack", _find, _read)
