@@ -29,6 +29,7 @@ from backstory.ingest.walk import (
     escape,
     explain_hidden,
     is_archive,
+    leads_out,
     list_members,
 )
 from backstory.settings.inputs import DocumentSettings, SourceSettings
@@ -195,8 +196,8 @@ class DocumentFolder(Folder):
             self.skipped.append(Skipped(below, "ignored", "the archive holds no file"))
         for name, info, problem in members:
             member = replace(file, uri=f"{below}{name}", archive=archive, member=info)
-            reason = problem or self._rules.explain_with_folders(member.uri)
-            self.keep(member, None if reason is None else ("failed" if problem else "ignored", reason))
+            ignored = None if leads_out(name) else self._rules.explain_with_folders(member.uri)
+            self.keep(member, ("ignored", ignored) if ignored else ("failed", problem) if problem else None)
 
     def _close(self, uri: str, problem: str, what: str) -> None:
         reason = f"{problem}; until then Backstory reads nothing in {what}"

@@ -231,7 +231,7 @@ class _Reader:
             row = None
             if format_ is not None:
                 row = self._describe(file, format_, ParsedDocument(text=""), content, content_hash)
-                row |= dict.fromkeys(("encoding", "chunker", "language"))
+                row |= dict.fromkeys(("published_at", "date_origin", "encoding", "chunker", "language"))
                 row |= {"status": "error", "error": str(error)}
             return Outcome(file.uri, _STATUSES.get(error.code, "failed"), str(error), format_, row)
         return Outcome(file.uri, "read", None, format_, row)
