@@ -6,7 +6,6 @@ import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 from typing import IO, Final
 
 import polars as pl
@@ -22,7 +21,6 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_CERTAIN: Final = frozenset([*(name for _, name in _MARKS), "utf-16-le", "utf-16-be"])
 _ALPHABETS: Final = {
     "cp1254": "çğıi̇öşüâîû",
     "cp1252": "äöüß àâæçéèêëîïôœùûü áéíñóúü àáâãçéêíóôõú àèéìòù áéëïóöü åäöé æøåé áðéíóúýþæö àçèéíïòóúü",
@@ -36,19 +34,19 @@ If two fit equally well, the first one is used: Turkish is likelier than Iceland
 """
 
 _USUAL: Final = "cp1252"
-_PUNCTUATION: Final = frozenset("“”„‘’‚«»‹›–—…·•¿¡°§€£¥¢©®™ªº²³½×")
+_PUNCTUATION: Final = "“”„‘’‚«»‹›–—…·•¿¡°§€£¥¢©®™ªº"
 _OTHERS: Final = (
     "cp932", "cp949", "gb18030", "big5", "cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp1258", "koi8_r",
 )  # fmt: skip
 """Code pages of other scripts than Latin; of two that fit equally well the first one is used."""
-_CALM: Final = 0.05
 _CHANCE: Final = 0.2
 """A text has letters as often as a language up to this degree by chance; Chinese and Japanese never do."""
+_WEIGHT_OF_CHAOS: Final = 4.0
 _MIXED: Final = 0.9
 _LEAST_FIT: Final = 0.8
 _MOST_FOREIGN_IN_LATIN: Final = 0.45
 _SAMPLE_BYTES: Final = 65_536
-_LEAST_SHARE_OF_NULLS: Final = 0.2
+_LEAST_SHARE_OF_NULLS: Final = 0.1
 _LINES_OF_CHANCE: Final = 20
 _MOST_LINE_BYTES: Final = 1 << 20
 _LETTER_BYTES: Final = bytes(range(0x80, 0x100))
@@ -71,7 +69,10 @@ def find_encoding(content: bytes) -> str:
             return name
     sample = content[:_SAMPLE_BYTES]
     if b"\0" in sample:
-        return _find_wide_encoding(sample)
+        # In UTF-16, digits and punctuation have one null byte each, always on the same side.
+        even, odd = sample[::2].count(0), sample[1::2].count(0)
+        is_wide = max(even, odd) > max(_LEAST_SHARE_OF_NULLS * len(sample), 10 * min(even, odd))
+        return UTF8 if not is_wide else "utf-16-le" if odd > even else "utf-16-be"
     if (escaped := find_iso_2022(content)) is not None:
         return escaped
     lines = [line for line in content.split(b"\n") if not line.isascii()]
@@ -83,60 +84,51 @@ def find_encoding(content: bytes) -> str:
 
 def describe_encoding(encoding: str | None) -> str | None:
     """Describe that a file is in an encoding other than Unicode's, and what to do if that is wrong; else None."""
-    if encoding is None or encoding in _CERTAIN:
+    if encoding is None or encoding.startswith("utf-"):
         return None
     return f"it is not UTF-8 and was read as {encoding}; save it as UTF-8 if names or texts look wrong"
-
-
-def _find_wide_encoding(sample: bytes) -> str:
-    """Detect UTF-16 without a mark: digits and punctuation have one null byte each, always on the same side."""
-    even, odd = sample[::2].count(0), sample[1::2].count(0)
-    if max(even, odd) < _LEAST_SHARE_OF_NULLS * len(sample) / 2 or max(even, odd) <= 10 * min(even, odd):
-        return UTF8
-    return "utf-16-le" if odd > even else "utf-16-be"
 
 
 def _guess_encoding(sample: bytes) -> str:
     """Detect a code page by the letters; UTF-8 if none makes sense, so that the lines are reported as damaged."""
     foreign = sum(byte >= 0x80 for byte in sample)
     if foreign <= _MOST_FOREIGN_IN_LATIN * (foreign + sum(bytes((byte,)).isalpha() for byte in sample)):
-        share, best = max(
-            ((_share_in_alphabet(sample, name), name) for name in _ALPHABETS), key=itemgetter(0)
-        )
-        if share < _LEAST_FIT:
+        fits = {name: _measure_fit(sample, name) for name in _ALPHABETS}
+        best = max(fits, key=fits.__getitem__)
+        if fits[best] < _LEAST_FIT:
             return UTF8
         reads_alike = sample.decode(_USUAL, "replace") == sample.decode(best, "replace")
         return _USUAL if reads_alike else best
     matches = from_bytes(sample, cp_isolation=[*_OTHERS], enable_fallback=False)
-    most = min((match.chaos for match in matches), default=0.0) + _CALM
-    ordered = sorted(matches, key=lambda match: _OTHERS.index(match.encoding))
-    calm = (match for match in ordered if match.chaos <= most)
-    likely = max(calm, key=lambda match: max(match.coherence, _CHANCE), default=None)
+    likely = max(
+        sorted(matches, key=lambda match: _OTHERS.index(match.encoding)),
+        key=lambda match: max(match.coherence, _CHANCE) - _WEIGHT_OF_CHAOS * match.chaos,
+        default=None,
+    )
     return likely.encoding if likely else UTF8
 
 
-def _share_in_alphabet(sample: bytes, encoding: str) -> float:
+def _measure_fit(sample: bytes, encoding: str) -> float:
     """Return the share of letters besides a to z that belong to the best fitting language of the code page.
 
     Texts mix languages, mostly in names: the share for all languages together counts almost as much.
     """
     try:
-        text = f" {sample.decode(encoding)} "
+        text = sample.decode(encoding)
     except UnicodeDecodeError:
         return 0.0
+    # A capital alone, or after a small letter, is no letter of any word.
     letters = [
-        letter.lower()
-        for before, letter, after in zip(text, text[1:], text[2:], strict=False)
-        if not letter.isascii()
-        and letter.isalpha()
-        and (letter.islower() or before.isupper() or (not before.isalpha() and after.isalpha()))
+        letter.lower() if before.isupper() or (after.isalpha() and not before.isalpha()) else letter
+        for before, letter, after in zip(f" {text}", text, f"{text[1:]} ", strict=False)
+        if not letter.isascii() and not letter.isspace()
     ]
-    marks = sum(character in _PUNCTUATION for character in text)
-    number = max(1, sum(not character.isascii() and not character.isspace() for character in text))
-    alphabets = _ALPHABETS[encoding].split()
-    best = max(sum(letter in alphabet for letter in letters) for alphabet in alphabets)
-    together = sum(any(letter in alphabet for alphabet in alphabets) for letter in letters)
-    return (max(best, _MIXED * together) + marks) / number
+
+    def share(alphabet: str) -> float:
+        return sum(letter in alphabet or letter in _PUNCTUATION for letter in letters) / max(1, len(letters))
+
+    alphabets = _ALPHABETS[encoding]
+    return max(_MIXED * share(alphabets), *map(share, alphabets.split()))
 
 
 @dataclass(frozen=True)

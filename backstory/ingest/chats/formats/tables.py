@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -21,6 +18,7 @@ from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
 from backstory.ingest.tables import (
     PARQUET_MAGIC,
     Table,
+    parse_json_lines,
     read_csv,
     read_json_lines,
     read_parquet,
@@ -28,77 +26,64 @@ from backstory.ingest.tables import (
 )
 from backstory.settings.inputs import ConversationSettings
 
-_SUFFIXES: Final = (".csv", ".tsv")
-_NUMBER: Final = re.compile(r"\+?\d{1,20}(?:\.\d+)?(?:[eE]\+?\d\d?)?")
 _DATES: Final = ((1.9e13, 2.1e13, "%Y%m%d%H%M%S"), (1.9e11, 2.1e11, "%Y%m%d%H%M"), (1.9e7, 2.1e7, "%Y%m%d"))
 """Ranges of numbers whose digits are a date of the years from 1900 to 2099."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_UNITS: Final = ((1e8, 4.1e9, 1e6), (1e11, 4.1e12, 1e3), (1e14, 4.1e15, 1.0), (1e17, 4.1e18, 1e-3))
-"""Ranges of seconds, milli-, micro- and nanoseconds from 1973 to 2100, and what one lasts."""
+_UNITS: Final = (
+    (2e4, 8e4, datetime(1899, 12, 30), 86_400.0, 0),
+    (1e8, 4.1e9, _EPOCH, 1.0, 6),
+    (1e11, 4.1e12, _EPOCH, 1e-3, 6),
+    (1e14, 4.1e15, _EPOCH, 1e-6, 6),
+    (1e17, 4.1e18, _EPOCH, 1e-9, 6),
+)
+"""Ranges of days from 1954 to 2119, as spreadsheets count them, and of seconds to nanoseconds from 1973 to 2100; when
+they begin, how many seconds one is, and how many digits of a second are exact."""
 
-_FIRST_SHEET_DAY: Final = datetime(1899, 12, 30)
-_SHEET_DAYS: Final = (20_000, 80_000)
-"""Days from 1954 to 2119, as spreadsheets count them."""
-
-_YEARS: Final = (1970, 2200)
+_YEARS: Final = range(1970, 2200)
 """Those of messages; another calendar counts others."""
 
 
 def _find_csv(opened: Opened) -> list[str]:
     """Find a table whose first line names the configured columns, or any columns if the suffix is a table's."""
-    if not opened.is_single:
-        return []
-    _, names = next(split_csv(opened.head_lines(), {}), (0, []))
-    settings = opened.settings
-    wanted = {settings.timestamp_column, settings.message_column}
-    is_table = len(names) > 1 and opened.names[0].lower().endswith(_SUFFIXES)
-    return list(opened.names) if is_table or wanted <= set(map(str.strip, names)) else []
+    _, names = next(split_csv(opened.head_lines(), {}), (0, [])) if opened.is_single else (0, [])
+    is_table = len(names) > 1 and opened.names[0].lower().endswith((".csv", ".tsv"))
+    return list(opened.names) if is_table or _holds_messages(map(str.strip, names), opened.settings) else []
+
+
+def _holds_messages(names: Iterable[str], settings: ConversationSettings) -> bool:
+    return {settings.timestamp_column, settings.message_column} <= {*names}
 
 
 def _read_csv(opened: Opened, found: list[str]) -> Export:
     table = read_csv(opened.read(found[0]))
     _, header = next(table.rows, (0, []))
-    names = list(map(str.strip, header))
-    places = [names.index(column) for column in _require_columns(names, opened.settings)]
-
-    def pick(cells: Sequence[str]) -> list[str]:
-        if len(cells) != len(names):
-            raise ValueError(f"it has {len(cells)} fields instead of {len(names)}")
-        return [cells[place] for place in places]
-
-    return _parse_rows(table, pick, opened.settings)
+    return _parse_rows(replace(table, names=[name.strip() for name in header]), opened.settings)
 
 
 def _find_json_lines(opened: Opened) -> list[str]:
-    """Find a file whose first lines are JSON objects.
-
-    A file that is one list, or one object with lists or objects in it, is the export of another app.
-    """
-    lines = [line for line in opened.head_lines()[:20] if line.strip()] if opened.is_single else []
-    objects = []
-    for line in lines if lines and not lines[0].lstrip().startswith("[") else ():
-        with suppress(ValueError, RecursionError):
-            objects.append(json.loads(line))
-    objects = [value for value in objects if isinstance(value, dict)]
-    if len(lines) == 1 and objects and any(isinstance(part, list | dict) for part in objects[0].values()):
-        wanted = {opened.settings.timestamp_column, opened.settings.message_column}
-        return list(opened.names) if wanted <= objects[0].keys() else []
-    return list(opened.names) if objects else []
+    """Find a file most of whose first lines are JSON objects; a single one may be the export of another app."""
+    unread: dict[int, str] = {}
+    values = parse_json_lines(opened.head_lines()[:20] if opened.is_single else [], unread)
+    objects = [value for _, value in values if isinstance(value, dict)]
+    is_found = len(objects) > max(1, len(unread)) or any(
+        _holds_messages(value, opened.settings) for value in objects
+    )
+    return list(opened.names) if is_found else []
 
 
 def _read_json_lines(opened: Opened, found: list[str]) -> Export:
     table = read_json_lines(opened.read(found[0]))
-    rows = [*table.rows]
-    names = {name for _, value in rows if isinstance(value, dict) for name in value}
-    columns = _require_columns(names, opened.settings)
-
-    def pick(value: Any) -> list[Any]:
-        if not isinstance(value, dict):
-            raise ValueError("it is not a JSON object")  # noqa: TRY004 - the value is data of the file
-        return [value.get(column) for column in columns]
-
-    return _parse_rows(replace(table, rows=iter(rows)), pick, opened.settings)
+    objects = []
+    for number, value in table.rows:
+        if isinstance(value, dict):
+            objects.append((number, value))
+        else:
+            table.unread[number] = "it is not a JSON object"
+    written = {name for _, value in objects for name in value}
+    names = [name for name in _list_columns(opened.settings).values() if name in written]
+    rows = ((number, [value.get(name) for name in names]) for number, value in objects)
+    return _parse_rows(replace(table, rows=rows, names=names), opened.settings)
 
 
 def _find_parquet(opened: Opened) -> list[str]:
@@ -107,17 +92,39 @@ def _find_parquet(opened: Opened) -> list[str]:
 
 
 def _read_parquet(opened: Opened, found: list[str]) -> Export:
-    table = read_parquet(opened.read(found[0]), partial(_require_columns, settings=opened.settings))
-    return _parse_rows(table, list, opened.settings)
+    columns = _list_columns(opened.settings).values()
+    return _parse_rows(read_parquet(opened.read(found[0]), columns), opened.settings)
 
 
-def _parse_rows(table: Table, pick: Callable[[Any], Sequence[Any]], settings: ConversationSettings) -> Export:
-    """Convert the rows of a table, of which ``pick`` gives timestamp, author and message, to messages."""
+def _list_columns(settings: ConversationSettings) -> dict[str, str]:
+    """List the columns of timestamp, author and message by the settings that name them."""
+    names = ("timestamp_column", "author_column", "message_column")
+    return {name: str(getattr(settings, name)) for name in names}
+
+
+def _parse_rows(table: Table, settings: ConversationSettings) -> Export:
+    """Convert the rows of a table to messages.
+
+    It raises ``ReadError`` if a column is missing. The message names none of those that the file has: without a header
+    line, these are an author and a message.
+    """
+    columns = _list_columns(settings)
+    absent = [f"`conversations.{name}` ({one})" for name, one in columns.items() if one not in table.names]
+    if absent:
+        raise ReadError(
+            f"the table has no column for {', '.join(absent)}; set these to the names of its columns, or move the "
+            "file out of the folder if it is no chat",
+            frozenset(),
+            code="absent_column",
+        )
+    places = [table.names.index(column) for column in columns.values()]
     said: list[tuple[datetime, str | None, str | None]] = []
     zone = None
     for number, row in table.rows:
         try:
-            timestamp, author, message = pick(row)
+            if len(row) != len(table.names):
+                raise ValueError(f"it has {len(row)} fields instead of {len(table.names)}")
+            timestamp, author, message = (row[place] for place in places)
             moment = read_timestamp(timestamp)
             name = (read_text(author, settings.author_column) or "").strip() or None
             text = read_text(message, settings.message_column)
@@ -138,25 +145,6 @@ def _parse_rows(table: Table, pick: Callable[[Any], Sequence[Any]], settings: Co
     )
 
 
-def _require_columns(found: Collection[str], settings: ConversationSettings) -> list[str]:
-    """Return the columns of timestamp, author and message, by the settings.
-
-    It raises ``ReadError`` if one is missing. The message names none of those that the file has: without a header
-    line, these are an author and a message.
-    """
-    names = ("timestamp_column", "author_column", "message_column")
-    wanted = {name: str(getattr(settings, name)) for name in names}
-    absent = [f"`conversations.{name}` ({column})" for name, column in wanted.items() if column not in found]
-    if absent:
-        raise ReadError(
-            f"the table has no column for {', '.join(absent)}; set these to the names of its columns, or move the "
-            "file out of the folder if it is no chat",
-            frozenset(),
-            code="absent_column",
-        )
-    return list(wanted.values())
-
-
 def read_timestamp(value: object) -> datetime:
     """Read the timestamp of a record.
 
@@ -165,17 +153,16 @@ def read_timestamp(value: object) -> datetime:
     or nanoseconds since 1970. It raises ``InputError`` if the value is not a timestamp.
     """
     if value is None or value == "":
-        raise InputError("there is no timestamp", code="no_timestamp")
+        raise InputError("there is no timestamp")
     try:
         moment = _read_moment(value)
         moment = moment.astimezone(UTC) if moment.tzinfo else moment
-        if not _YEARS[0] <= moment.year < _YEARS[1]:
+        if moment.year not in _YEARS:
             raise ValueError
     except (ValueError, OverflowError) as error:
         raise InputError(
-            f"the timestamp is no time between {_YEARS[0]} and {_YEARS[1]}: neither ISO 8601, nor a number of seconds "
-            "since 1970, of days of a spreadsheet, or with the digits of a date",
-            code="no_timestamp",
+            f"the timestamp is no time between {_YEARS.start} and {_YEARS.stop}: neither ISO 8601, nor a number of "
+            "seconds since 1970, of days of a spreadsheet, or with the digits of a date"
         ) from error
     return moment
 
@@ -185,7 +172,7 @@ def _read_moment(value: object) -> datetime:
         return value
     if isinstance(value, str):
         text = value.strip()
-        if _NUMBER.fullmatch(text):
+        with suppress(ValueError):
             return _read_moment(float(text))
         if text[:9].isdigit():  # Python takes the ninth digit for what parts date and time
             raise ValueError
@@ -195,11 +182,9 @@ def _read_moment(value: object) -> datetime:
     for least, most, form in _DATES:
         if least <= value < most:
             return datetime.strptime(str(int(value)), form)
-    for least, most, unit in _UNITS:
+    for least, most, begin, seconds, digits in _UNITS:
         if least <= value < most:
-            return _EPOCH + timedelta(microseconds=round(value * unit))
-    if _SHEET_DAYS[0] <= value < _SHEET_DAYS[1]:
-        return _FIRST_SHEET_DAY + timedelta(seconds=round(value * 86_400))
+            return begin + timedelta(seconds=round(value * seconds, digits))
     raise ValueError
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -21,13 +20,7 @@ from backstory.base.wording import count
 from backstory.ingest.documents.formats.texts import decode_text
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
-from backstory.ingest.tables import (
-    TOO_DEEP,
-    Table,
-    read_csv,
-    read_json_lines,
-    read_parquet,
-)
+from backstory.ingest.tables import read_csv, read_json_lines, read_parquet
 from backstory.text.encoding import decode_head
 
 _SPECIAL: Final = re.compile(r'^["\s]|\s$|[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]|; ')
@@ -54,10 +47,6 @@ def _flatten(cells: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _show_header(names: Iterable[str]) -> str:
-    return "; ".join(map(_show_name, names))
-
-
 def _show_name(name: str) -> str:
     """Write a name so that it ends before ``: ``."""
     return _quote(name) if _SPECIAL_NAME.search(name) else name
@@ -73,28 +62,25 @@ def _quote(value: Any) -> str:
     return _NOT_IN_LINES.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
-def _put_header(names: Iterable[str], rows: Iterable[str]) -> list[str]:
-    """Put the names of the columns before the rows with a value; return nothing if there is none."""
+def _show_names(names: Iterable[str]) -> str:
+    return "; ".join(map(_show_name, names))
+
+
+def _compose(names: Iterable[str], rows: Iterable[str], unread: str | None = None) -> ParsedDocument:
+    """Put the names of the columns before the rows with a value."""
     shown = [*filter(None, rows)]
-    return [_show_header(names), *shown] if shown else []
-
-
-def _compose(lines: Sequence[str], unread: str | None = None) -> ParsedDocument:
-    if not lines:
+    if not shown:
         problem = f"no row was read ({unread}); correct some" if unread else "it holds no value; write some"
         raise ReadError(f"{problem}, or remove the file", code="no_line" if unread else "empty_document")
-    return ParsedDocument(text="\n".join(lines), chunker="rows", unread=unread)
+    return ParsedDocument("\n".join([_show_names(names), *shown]), chunker="rows", unread=unread)
 
 
-def _describe_unread(unread: Mapping[int, str]) -> str | None:
-    """Tell what rows were left out: how many, the first of them, and why."""
-    lines: defaultdict[str, list[int]] = defaultdict(list)
-    for line, reason in sorted(unread.items()):
-        lines[reason].append(line)
-    parts = (
-        f"{count(len(at), 'line')} left out, the first is line {at[0]:,}: {why}" for why, at in lines.items()
-    )
-    return "; ".join(parts) or None
+def _describe_unread(unread: dict[int, str]) -> str | None:
+    """Tell how many rows were left out, and of the first of them why."""
+    if not unread:
+        return None
+    line, why = min(unread.items())
+    return f"{count(len(unread), 'line')} left out, the first is line {line:,}: {why}"
 
 
 def _read_csv(content: bytes, uri: str) -> ParsedDocument:
@@ -102,21 +88,22 @@ def _read_csv(content: bytes, uri: str) -> ParsedDocument:
     if name_binary_kind(content) or (content.strip() and not decode_head(content)):
         problem = "this is not a table of text; give the file the ending of its kind"
         raise ReadError(problem, code="binary_file")
-    table = read_csv(content, is_tab=PurePosixPath(uri).suffix.lower() != ".csv")
+    table = read_csv(content, ",;\t|" if PurePosixPath(uri).suffix.lower() == ".csv" else "\t,;|")
     rows = [cells for _, cells in table.rows]
     names = [" ".join(cell.split()) for cell in rows[0]] if rows else []
     if all(_NUMBER.fullmatch(name) for name in names if name):
         names = [""] * len(names)
     else:
         del rows[0]
-    shown = [_show_row(zip(_name_all(names, len(cells)), cells, strict=False)) for cells in rows]
-    return _compose([_show_header(_name_all(names)), *shown] if names else [], _describe_unread(table.unread))
-
-
-def _name_all(names: Sequence[str], width: int = 0) -> list[str]:
-    """Number the columns without a name."""
-    header = [*names, *[""] * (width - len(names))]
-    return [name or f"column {number}" for number, name in enumerate(header, start=1)]
+    width = len(names)
+    names += [""] * (max(map(len, rows), default=0) - width)
+    named = [name or f"column {number}" for number, name in enumerate(names, start=1)]
+    unread = [_describe_unread(table.unread)]
+    if wider := sum(any(cells[width:]) for cells in rows):
+        more = f"{count(wider, 'row')} with more cells than the first row"
+        unread.append(f"{more}; put quotation marks around cells that hold the delimiter")
+    shown = (_show_row(zip(named, cells, strict=False)) for cells in rows)
+    return _compose(named[:width], shown, "; ".join(filter(None, unread)) or None)
 
 
 def _read_json(content: bytes, _: str) -> ParsedDocument:
@@ -125,55 +112,42 @@ def _read_json(content: bytes, _: str) -> ParsedDocument:
     An object in an object is one line if it holds no further object, and so is each element of a list of objects.
     """
     text = decode_text(content)
-    if not text.strip():
-        raise ReadError("the file holds no text; write some, or remove it", code="empty_document")
     try:
-        # Python reads no integer of thousands of digits.
-        value = json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 4000 else digits)
-        if isinstance(value, dict):
-            return _compose(_put_header(value, _walk("", value)))
-    except json.JSONDecodeError as error:
-        raise ReadError(f"line {error.lineno}: this is not valid JSON: {error.msg}; correct it") from error
-    except RecursionError as error:
-        raise ReadError(f"{TOO_DEEP}; make it flatter", code="nested_too_deeply") from error
-    return _list_rows(Table(enumerate(value if isinstance(value, list) else [value], start=1), {}))
+        value = json.loads(text) if text.strip() else None
+    except ValueError as error:
+        raise ReadError(f"this is not valid JSON: {error}; correct it") from error
+    if not isinstance(value, dict):
+        return _list_rows(value if isinstance(value, list) else [value], {})
+    lines = (
+        (path, _show_row(part.items()) if isinstance(part, dict) else _show_value(part))
+        for path, part in _walk("", value)
+        if part not in _NOTHING
+    )
+    return _compose(value, (f"{path}: {shown}" for path, shown in lines if shown))
 
 
 def _read_json_lines(content: bytes, _: str) -> ParsedDocument:
     """Read one JSON value per line: a row each. Other lines are left out, and ``unread`` counts them."""
-    return _list_rows(read_json_lines(content))
+    table = read_json_lines(content)
+    return _list_rows([value for _, value in table.rows], table.unread)
 
 
-def _list_rows(table: Table) -> ParsedDocument:
+def _list_rows(values: Iterable[Any], unread: dict[int, str]) -> ParsedDocument:
     """Write a header with the names of all members, and a row for each value."""
-    names: dict[str, None] = {}
-    rows = []
-    for number, value in table.rows:
-        row = value if isinstance(value, dict) else {_NO_COLUMN: value}
-        try:
-            rows.append(_show_row(row.items()))
-            names |= dict.fromkeys(row)
-        except RecursionError:
-            table.unread[number] = TOO_DEEP
-    return _compose(_put_header(names, rows), _describe_unread(table.unread))
+    rows = [value if isinstance(value, dict) else {_NO_COLUMN: value} for value in values]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return _compose(names, (_show_row(row.items()) for row in rows), _describe_unread(unread))
 
 
-def _walk(path: str, value: Any) -> Iterator[str]:
-    """Yield the lines of a value, each with its path."""
+def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the values that are lines, each with its path."""
     if isinstance(value, dict) and (not path or any(map(_holds_objects, value.values()))):
         for name, part in value.items():
             yield from _walk(f"{path}.{_show_name(name)}" if path else _show_name(name), part)
     elif isinstance(value, list) and _holds_objects(value):
-        for number, part in enumerate(value, start=1):
-            yield from _show_line(f"{path}[{number}]", part)
+        yield from ((f"{path}[{number}]", part) for number, part in enumerate(value, start=1))
     else:
-        yield from _show_line(path, value)
-
-
-def _show_line(path: str, value: Any) -> Iterator[str]:
-    shown = _show_row(value.items()) if isinstance(value, dict) else _show_value(value)
-    if shown and value not in _NOTHING:
-        yield f"{path}: {shown}"
+        yield path, value
 
 
 def _holds_objects(value: Any) -> bool:
@@ -184,13 +158,11 @@ def _holds_objects(value: Any) -> bool:
 
 def _read_parquet(content: bytes, _: str) -> ParsedDocument:
     """Read a table with a row for each record; columns of bytes are left out, and ``unread`` names them."""
-    if not content:
-        return _compose([])
     table = read_parquet(content)
     rows = [_show_row(zip(table.names, row, strict=True)) for _, row in table.rows]
     left_out = pl.read_parquet_schema(io.BytesIO(content)).keys() - {*table.names}
-    unread = f"these columns hold bytes and were left out: {_show_header(sorted(left_out))}"
-    return _compose(_put_header(table.names, rows), unread if left_out else None)
+    unread = f"these columns hold bytes and were left out: {_show_names(sorted(left_out))}"
+    return _compose(table.names, rows, unread if left_out else None)
 
 
 CSV: Final = DocumentFormat("csv", "CSV", frozenset({".csv", ".tsv", ".tab"}), _read_csv)
