@@ -115,7 +115,8 @@ def _read_json(content: bytes, _: str) -> ParsedDocument:
     try:
         value = json.loads(text) if text.strip() else None
     except ValueError as error:
-        raise ReadError(f"this is not valid JSON: {error}; correct it") from error
+        problem = str(error).partition(";")[0]
+        raise ReadError(f"this is not valid JSON: {problem}; correct it") from error
     if not isinstance(value, dict):
         return _list_rows(value if isinstance(value, list) else [value], {})
     lines = (
@@ -158,6 +159,8 @@ def _holds_objects(value: Any) -> bool:
 
 def _read_parquet(content: bytes, _: str) -> ParsedDocument:
     """Read a table with a row for each record; columns of bytes are left out, and ``unread`` names them."""
+    if not content:
+        return _compose([], [])
     table = read_parquet(content)
     rows = [_show_row(zip(table.names, row, strict=True)) for _, row in table.rows]
     left_out = pl.read_parquet_schema(io.BytesIO(content)).keys() - {*table.names}
