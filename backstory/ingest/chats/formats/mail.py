@@ -50,7 +50,7 @@ _OTHER_BEGINNING: Final = re.compile(rb"From(?P<words> [^\s-]\S{0,300}| .*\d\d:\
 _ESCAPED: Final = re.compile(rb">+From ")
 _HEADER: Final = re.compile(rb"[!-9;-~]+:")
 _OF_A_MAIL: Final = re.compile(
-    rb"(?:from|to|date|subject|message-id|received|return-path|delivered-to|mime-version|x-[\w-]{1,70}):",
+    rb"(?:from|to|date|subject|message-id|received|return-path|delivered-to|mime-version|content-type|x-[\w-]{1,70}):",
     re.IGNORECASE,
 )
 
@@ -114,11 +114,10 @@ def split_mailbox(file: IO[bytes]) -> Iterator[bytes]:
 
 def _begins(line: bytes, below: bytes, *, is_apart: bool) -> bool:
     """Return whether a mail begins at a line, by the line below it and by whether the one above it is empty."""
-    has_header = _OF_A_MAIL.match(below) is not None
     if _BEGINNING.fullmatch(line):
-        return is_apart or has_header
-    other = _OTHER_BEGINNING.fullmatch(line)
-    return has_header and other is not None and (is_apart or other["words"] is None)
+        return is_apart or _HEADER.match(below) is not None
+    other = _OTHER_BEGINNING.fullmatch(line) if _OF_A_MAIL.match(below) else None
+    return other is not None and (is_apart or other["words"] is None)
 
 
 def _read_mail(content: bytes, mailbox: str) -> list[Item]:
@@ -222,7 +221,7 @@ def _decode(content: bytes, charset: str | None) -> str:
     """Decode bytes as stated, else, or where ASCII is, as a line; a letter unknown to ISO-2022-JP costs only itself."""
     if charset and charset != "us-ascii":
         with suppress(LookupError, ValueError):
-            return content.decode(charset)
+            return content.decode(charset.removesuffix("-i"))  # iso-8859-8-i
     return decode_line(content)
 
 
