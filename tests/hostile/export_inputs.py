@@ -150,7 +150,7 @@ EXPORTS: Final = (
             write("X-A: " + "a" * 3_000_000 + "\n" + MAIL)),
     Hostile("chats", "charset.eml", "mail, an encoding that does not exist", "read", "",
             write(MAIL.replace("charset=utf-8", "charset=x-none"))),
-    Hostile("chats", "year.eml", "mail, a date beyond all calendars", "failed", "no readable date",
+    Hostile("chats", "year.eml", "mail, a date beyond all calendars", "failed", "the mail has no date",
             write(MAIL.replace("01 May 2024", "01 May 99999"))),
     Hostile("chats", "base64.eml", "mail, base64 that is none", "read", "",
             write(MAIL.replace("Content-Type", "Content-Transfer-Encoding: base64\nContent-Type", 1))),

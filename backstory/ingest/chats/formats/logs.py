@@ -20,7 +20,7 @@ from backstory.ingest.chats.times import find_day, find_moment, is_recording, wi
 from backstory.text.encoding import read_lines
 
 _NO_START: Final = (
-    "neither a line in English nor its name says on which day it began, and a meeting at which time; put that into the "
+    "neither its lines, in English, nor its name tell when it began; put the day, of a meeting also the time, into the "
     "name, such as 2024-05-01.log, GMT20240501-100000.vtt (GMT) or 2024-05-01 10-00-00 chat.txt (in `timezone`)"
 )
 _LEAST_KNOWN: Final = 0.8
