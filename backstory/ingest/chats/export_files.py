@@ -35,8 +35,7 @@ from backstory.ingest.walk import (
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.encoding import decode_head
 
-HEAD_BYTES: Final = 1 << 16
-"""Number of bytes at the beginning of a part by which formats are told apart."""
+_HEAD_BYTES: Final = 1 << 16
 _MAILDIR_FOLDERS: Final = ("cur", "new", "tmp")
 """Folders of a Maildir: of mails that were seen, of those that were not, and of those that have not arrived whole."""
 _JSON_NAME: Final = re.compile(r".*\.json", re.IGNORECASE)
@@ -67,7 +66,7 @@ class Opened:
     def head(self, name: str = "") -> bytes:
         """Return the beginning of a part, by default of the first."""
         with self.open(name or self.names[0]) as file:
-            return file.read(HEAD_BYTES)
+            return file.read(_HEAD_BYTES)
 
     def head_lines(self, name: str = "") -> list[str]:
         """Return the complete lines in the beginning of a part; none of a binary one."""
@@ -125,15 +124,6 @@ def open_folder(folder: Path, source: str, settings: ConversationSettings, root:
     return Opened(
         list(parts), lambda name: open_inside(root, parts[name]), source, settings, is_maildir=holds_mails
     )
-
-
-def hash_folder(folder: Path, root: Path) -> str:
-    """Hash the parts of a folder that is one export, by name and content.
-
-    A part that cannot be opened counts by the reason, and must not hide that another has changed.
-    """
-    parts = (_describe(ListedFile(name, path, root)) for name, path in list_parts(folder).items())
-    return digest([text for part in parts for text in (part.source, part.sha256)], length=64)
 
 
 def is_slack_folder(names: Sequence[str]) -> bool:
@@ -280,18 +270,24 @@ def find_exports(folder: Path) -> tuple[ExportFile, ...]:
 
 def hash_exports(listing: Listing, known: Mapping[str, ExportFile]) -> tuple[ExportFile, ...]:
     """List the files that affect the messages, by source; those that are known are not hashed. Media are but names."""
-    files = [known.get(file.uri) or _describe(file) for file in listing.files]
+    files = [known.get(file.uri) or describe_file(file) for file in listing.files]
     files += [ExportFile(entry.uri) for entry in listing.skipped if entry.status != "ignored"]
     return tuple(sorted(files, key=lambda file: file.source))
 
 
-def _describe(file: ListedFile) -> ExportFile:
-    """Describe a file or a folder as it is now; one that cannot be opened has the reason in place of the hash."""
+def describe_file(file: ListedFile) -> ExportFile:
+    """Describe a file as it is now, or the names and contents of the parts of a folder that is one export.
+
+    What cannot be opened has the reason in place of the hash. So a part of a folder does not hide that another changed.
+    """
     try:
         if file.path.is_dir():
-            return ExportFile(file.uri, hash_folder(file.path, file.root))
+            listed = list_parts(file.path).items()
+            parts = [describe_file(ListedFile(name, path, file.root)) for name, path in listed]
+            content = digest([text for part in parts for text in (part.source, part.sha256)], length=64)
+            return ExportFile(file.uri, content)
         with file.open() as opened:
-            sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
-            return ExportFile(file.uri, sha256, latest_year_of(os.fstat(opened.fileno()).st_mtime))
+            content = hashlib.file_digest(opened, "sha256").hexdigest()
+            return ExportFile(file.uri, content, latest_year_of(os.fstat(opened.fileno()).st_mtime))
     except ReadError as error:
         return ExportFile(file.uri, str(error))

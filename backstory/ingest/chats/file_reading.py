@@ -17,7 +17,7 @@ from backstory.ingest.chats.export_files import (
     ChatFormat,
     Opened,
     conversation_of,
-    hash_folder,
+    describe_file,
     list_parts,
     open_folder,
     open_parts,
@@ -99,7 +99,7 @@ def read_export(path: Path, root: Path, source: str, settings: ConversationSetti
     next run, which reads the folder again.
     """
     if path.is_dir():
-        sha256 = hash_folder(path, root)
+        sha256 = describe_file(ListedFile(source, path, root)).sha256
         export = read_opened(nullcontext(open_folder(path, source, settings, root)), source)
         export.sha256 = sha256
         return export
@@ -109,10 +109,9 @@ def read_export(path: Path, root: Path, source: str, settings: ConversationSetti
         file.seek(0)
         export.sha256, export.latest_year = hashlib.file_digest(file, "sha256").hexdigest(), latest_year
         if state_of(file) != before:
-            export = _refuse(
-                source, ReadError("another program was writing to it; the next run reads it again")
-            )
-            export.sha256 = ""  # the hash of no file, so that the next run finds it changed
+            reason = "another program was writing to it; the next run reads it again"
+            # The hash is that of no file, so that the next run finds it changed.
+            export = Export(source=source, status="failed", reason=reason, sha256="")
         return export
 
 
@@ -151,9 +150,8 @@ def _describe(export: Export) -> None:
     if export.unread:
         line, first = min(export.unread.items())
         lines = count(len(export.unread), "line or record", "lines or records")
-        reasons.append(
-            f"{lines} could not be read, the first of them {line} ({first}); quarantine lists them after a run"
-        )
+        where = f"the first of them {line} ({first}); quarantine lists them after a run"
+        reasons.append(f"{lines} could not be read, {where}")
     elif not export.rows.is_empty():
         reasons.append(describe_encoding(export.encoding))
     else:

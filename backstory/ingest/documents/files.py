@@ -185,7 +185,9 @@ class DocumentFolder(Folder):
             archive = Archive(file.root, file.path)
             members = list(list_members(archive.zip))
             for name, info, problem in members:
-                if PurePosixPath(name).name == IGNORE_FILE and problem is None:
+                if PurePosixPath(name).name == IGNORE_FILE:
+                    if problem is not None:
+                        raise ReadError(f"{IGNORE_FILE}: {problem}")
                     patterns = _parse_patterns(archive.read(info))
                     self._rules.ignored[f"{below}{name}".removesuffix(IGNORE_FILE)] = patterns
         except ReadError as error:

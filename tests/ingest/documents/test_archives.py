@@ -48,6 +48,11 @@ def test_members_are_documents_with_the_path_in_the_archive(tmp_path: Path, meth
 def test_what_can_only_be_unpacked_whole_is_not_read(tmp_path: Path, method: int) -> None:
     [(status, reason)] = states(read(tmp_path, pack({"a.md": "# A\n"}, method)), BELOW).values()
     assert (status, "packed in an unusual way" in str(reason)) == ("failed", True)
+    # Which files such a file of patterns leaves out is unknown.
+    (tmp_path / "other").mkdir()
+    with_patterns = pack({"a.md": "# A\n", ".backstoryignore": "b.md\n"}, method)
+    found = states(read(tmp_path / "other", with_patterns), BELOW)
+    assert {name: status for name, (status, _) in found.items()} == {"": "failed"}
 
 
 def test_rules_hold_in_an_archive_as_in_a_folder(tmp_path: Path) -> None:
