@@ -182,13 +182,14 @@ class ChatFormat:
 
 def make_json_format(
     name: str,
-    marks: Collection[frozenset[str]],
+    marks: Collection[str],
     read_files: Callable[[Iterator[IO[bytes]]], Iterator[Item]],
     named: re.Pattern[str] = _JSON_NAME,
 ) -> ChatFormat:
     """Make the format of JSON files, each of which holds all paths of one of the marks near its beginning.
 
-    A single file may have any name; those of an archive or a folder have the names of the format.
+    Spaces separate the paths of a mark. A single file may have any name; those of an archive or a folder have the names
+    of the format.
     """
 
     def find(opened: Opened) -> list[str]:
@@ -196,7 +197,7 @@ def make_json_format(
             part
             for part in opened.names
             if (opened.is_single or named.fullmatch(PurePosixPath(part).name))
-            and any(mark <= opened.json_paths(part) for mark in marks)
+            and any(opened.json_paths(part).issuperset(mark.split()) for mark in marks)
         ]
 
     def open_each(opened: Opened, found: list[str]) -> Iterator[IO[bytes]]:

@@ -111,16 +111,13 @@ def _read_claude_message(record: Record, chat: str) -> Iterator[Item]:
 
 CHATGPT: Final = make_json_format(
     "chatgpt",
-    (frozenset(["item.title", "item.create_time", "item.mapping"]),),
+    ["item.title item.create_time item.mapping"],
     partial(_read, name="chatgpt", list_messages=_list_chatgpt_messages, read_message=_read_chatgpt_message),
     re.compile(r"conversations(?:-\d+)?\.json"),
 )
 CLAUDE: Final = make_json_format(
     "claude",
-    (
-        frozenset(["item.uuid", "item.chat_messages.item.uuid"]),
-        frozenset(["item.uuid", "item.name", "item.account.uuid"]),
-    ),
+    ["item.uuid item.chat_messages.item.uuid", "item.uuid item.name item.account.uuid"],
     partial(_read, name="claude", list_messages=_list_claude_messages, read_message=_read_claude_message),
     re.compile(r"conversations\.json"),
 )

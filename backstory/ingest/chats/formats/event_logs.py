@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from typing import IO, Final
 
@@ -75,7 +74,7 @@ def _read_event(event: Record, people: set[str], rooms: set[str]) -> Iterator[It
     rooms.update(filter(None, [place]))
     shown = event.text("content/displayname") if kind == "m.room.member" else None
     yield from (Person(name, (shown,) if shown and name is ids[-1] else ()) for name in ids)
-    key = event.require("event_id")
+    key, sent = event.require("event_id"), read_timestamp(event.get("origin_server_ts"))
     content, is_deleted = event.object("content"), "redacted_because" in event.object("unsigned")
     relation = content.object("m.relates_to")
     target, emoji = relation.text("event_id"), relation.text("key")
@@ -89,15 +88,11 @@ def _read_event(event: Record, people: set[str], rooms: set[str]) -> Iterator[It
         raise ValueError("the message is encrypted; export the room in a session of Element that can read it")
     elif kind not in _SAID and (is_deleted or "state_key" in event or kind.startswith(_BY_CLIENT)):
         done = (content.text("membership") or kind.rpartition(".")[2]).replace("_", " ")
-        yield ChatMessage(_read_time(event), None, done, "system", chat=chat, key=key)
+        yield ChatMessage(sent, None, done, "system", chat=chat, key=key)
     elif is_deleted:
-        yield ChatMessage(_read_time(event), event.text("sender"), None, "system", chat=chat, key=key)
+        yield ChatMessage(sent, event.text("sender"), None, "system", chat=chat, key=key)
     else:
         yield _read_said(event, content, relation, chat, key)
-
-
-def _read_time(event: Record) -> datetime:
-    return read_timestamp(event.get("origin_server_ts"))
 
 
 def _read_said(event: Record, content: Record, relation: Record, chat: str | None, key: str) -> ChatMessage:
@@ -112,7 +107,7 @@ def _read_said(event: Record, content: Record, relation: Record, chat: str | Non
     falls_back = answered is None or relation.get("is_falling_back") is True
     is_thread = relation.get("rel_type") == "m.thread" and falls_back
     return ChatMessage(
-        sent=_read_time(event),
+        sent=read_timestamp(event.get("origin_server_ts")),
         author=event.text("sender"),
         text=text,
         kind="media" if has_file else "message",
@@ -162,9 +157,6 @@ class _Log:
 
     names: dict[str, str] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
-
-    def name(self, identifier: str) -> str:
-        return self.names.get(identifier, identifier)
 
     def find_key(self, person: str, moment: object) -> str:
         """Return the key of a message, by that of any of its forms: Signal identifies it by who sent it and when."""
@@ -237,7 +229,7 @@ def _read_envelope(line: Record, log: _Log) -> Iterator[Item]:
         place = digest([account, partner or ""])[:12]
         chat = Chat(f"signal/{account}/{partner}", name_chat("direct", place))
     numbers = (sender, envelope.text("sourceNumber"))
-    yield from (chat, Person(log.name(sender), tuple(filter(None, numbers)), sender))
+    yield from (chat, Person(log.names.get(sender, sender), tuple(filter(None, numbers)), sender))
     yield from _read_message(content, chat.key, sender, change.get("targetSentTimestamp"), log)
 
 
@@ -264,7 +256,7 @@ def _read_message(content: Record, chat: str, sender: str, changes: object, log:
         return
     yield ChatMessage(
         sent=moment,
-        author=log.name(sender),
+        author=log.names.get(sender, sender),
         author_id=sender,
         text=text,
         kind="media" if has_files else "message",
@@ -281,23 +273,17 @@ def _read_text(content: Record, log: _Log) -> str:
     text = content.content("message") or content.poll("pollCreate")
     for mention in content.objects("mentions"):
         if identifier := mention.text("uuid", "number", "name"):
-            text = text.replace(_MENTION, f"@{log.name(identifier)}", 1)
+            text = text.replace(_MENTION, f"@{log.names.get(identifier, identifier)}", 1)
     return text
 
 
 MATRIX: Final = make_json_format(
     "matrix",
-    (
-        frozenset(["room_name", "room_creator", "exported_by"]),
-        frozenset(["messages.item.event_id", "messages.item.origin_server_ts"]),
-    ),
+    ["room_name room_creator exported_by", "messages.item.event_id messages.item.origin_server_ts"],
     _read_rooms,
 )
 SIGNAL: Final = make_json_format(
     "signal_cli",
-    (
-        frozenset(["envelope.timestamp", "envelope.sourceDevice"]),
-        frozenset(["params.envelope.timestamp", "params.envelope.sourceDevice"]),
-    ),
+    [f"{place}envelope.timestamp {place}envelope.sourceDevice" for place in ("", "params.")],
     _read_envelopes,
 )

@@ -69,11 +69,7 @@ class _Chat:
         return self.chat.key if self.chat else None
 
     def number(self, record: Record) -> tuple[str | None, str | None]:
-        """Return the keys of a message and of the one that it answers.
-
-        In a group without a public history and in a chat of two, each account numbers the messages in its own way. So
-        the author and the second of sending identify a message there, and its place among those of the same second.
-        """
+        """Return the keys of a message and of the one that it answers."""
         number, answered = record.get("id"), record.get("reply_to_message_id")
         if not isinstance(number, int) or self.chat is None:
             return None, None
@@ -81,6 +77,8 @@ class _Chat:
             answered = None
         if self.head.get("type") not in _PERSONAL:
             return str(number), None if answered is None else str(answered)
+        # Each account numbers them in its own way. The author and the second of sending identify a message there, and
+        # its place among those of the same second.
         author = record.get("from_id") or record.get("actor_id") or record.get("from")
         moment = f"{author}/{record.get('date_unixtime') or record.get('date')}"
         self.counts[moment] += 1
@@ -223,10 +221,8 @@ def _name_emoji(reaction: Record) -> str | None:
 
 
 def _read_discord_text(record: Record) -> str:
-    """Return the text, or that of the forwarded message; the question of a poll; and what a bot embeds.
-
-    What a person's message embeds beside a text is the preview of a link in it.
-    """
+    """Return the text, or that of the forwarded message; the question of a poll; and what a bot embeds."""
+    # What a person's message embeds beside a text is the preview of a link in it.
     written = record.content("content") or record.content("forwardedMessage/content")
     said = [written.strip() and written, record.poll("poll")]
     if not any(said) or record.object("author").get("isBot") is True:
@@ -320,28 +316,23 @@ def _read_meta_text(record: Record) -> str:
 
 TELEGRAM: Final = make_json_format(
     "telegram",
-    (
-        frozenset(["messages.item.date_unixtime", "messages.item.type"]),
-        frozenset(["messages.item.from_id", "messages.item.type"]),
-        frozenset(["messages.item.actor_id", "messages.item.type"]),
-        frozenset(["chats.list.item.messages.item.type"]),
-        frozenset(["about", "personal_information"]),
-        frozenset(["about", "chats.about"]),
-    ),
+    [
+        *(f"messages.item.{name} messages.item.type" for name in ("date_unixtime", "from_id", "actor_id")),
+        "chats.list.item.messages.item.type",
+        "about personal_information",
+        "about chats.about",
+    ],
     partial(_read_chats, platform="telegram", read=_read_telegram),
     re.compile(r"result\.json"),
 )
 DISCORD: Final = make_json_format(
     "discord",
-    (frozenset(["guild.id", "channel.id", "channel.type"]),),
+    ["guild.id channel.id channel.type"],
     partial(_read_chats, platform="discord", read=_read_discord),
 )
 META: Final = make_json_format(
     "meta",
-    (
-        frozenset(["messages.item.sender_name", "messages.item.timestamp_ms"]),
-        frozenset([_PEOPLE, "thread_path"]),
-    ),
+    ["messages.item.sender_name messages.item.timestamp_ms", f"{_PEOPLE} thread_path"],
     _read_meta,
     re.compile(r"message_\d+\.json"),
 )

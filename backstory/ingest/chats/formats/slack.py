@@ -239,7 +239,7 @@ def _write(part: Record) -> str:
         return text
     if kind == "rich_text_list":
         indent = part.get("indent")
-        begin = f"{'  ' * indent if isinstance(indent, int) else ''}- "
+        begin = f"{'  ' * min(indent, 9) if isinstance(indent, int) else ''}- "
         return "\n".join(begin + _write(one) for one in part.objects("elements"))
     if kind.startswith("rich_text_"):
         return ("&gt; " if kind == "rich_text_quote" else "") + "".join(map(_write, part.objects("elements")))

@@ -273,7 +273,12 @@ def find_headers(lines: pl.Series) -> pl.DataFrame:
         time=_compute_time(), style=pl.concat_str("style", "is_rewritten", separator=" ")
     )
     has_month = pl.min_horizontal(_DATE_PARTS).is_between(1, _MONTHS)
-    style = _style_of_export(found.filter(has_month, pl.col("time").is_not_null())["style"])
+    styles = found.filter(has_month, pl.col("time").is_not_null())["style"]
+    counts = dict(styles.value_counts().iter_rows())
+    style = first = "".join(styles.head(1))
+    for other, lines_of_other in sorted(counts.items()):
+        if lines_of_other > max(10 * counts[first], counts[style]):
+            style = other
     return found.filter(pl.col("style") == style).select(
         "line", *_DATE_PARTS, "time", "separator", pl.col("rest").str.strip_chars_start(BIDI_MARKS)
     )
@@ -313,15 +318,6 @@ def _describe_shapes(shapes: pl.Series) -> pl.DataFrame:
             style=pl.concat_str(numbers.str.replace_all(_LETTERS, ""), words, pl.col("at").fill_null("")),
         )
     )
-
-
-def _style_of_export(styles: pl.Series) -> str:
-    if styles.is_empty():
-        return ""
-    counts = dict(styles.value_counts().iter_rows())
-    first = str(styles[0])
-    most = max(counts, key=lambda style: (counts[style], style == first, style))
-    return str(most) if counts[most] > 10 * counts[first] else first
 
 
 def _clean_signal_export(rows: pl.DataFrame) -> pl.DataFrame:
