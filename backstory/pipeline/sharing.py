@@ -70,7 +70,7 @@ def require_keys(workspace: WorkspacePaths, tables: Tables) -> None:
     """
     if workspace.settings.storage.files is None:
         return
-    from backstory.ingest.privacy.secret_file import fingerprint_key, parse_key, read_fingerprint
+    from backstory.ingest.privacy.pseudonyms import fingerprint_key, parse_key, read_fingerprint
 
     path, made_with = workspace.secret, read_fingerprint(tables)
     given = find_key(PSEUDONYM_KEY_VARIABLE, workspace.keys)

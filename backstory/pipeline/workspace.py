@@ -140,7 +140,7 @@ class Workspace(WorkspacePaths):
 
     def load_secret(self) -> bytes:
         """Read the key of the pseudonyms, and create it in the first run."""
-        from backstory.ingest.privacy.secret_file import is_unmade, load_secret
+        from backstory.ingest.privacy.pseudonyms import is_unmade, load_secret
 
         if not self.writes and is_unmade(self.secret, self.tables):
             return _KEY_BEFORE_ANY_RUN

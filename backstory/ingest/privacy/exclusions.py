@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import ClassVar, Final, Literal, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 import polars as pl
 from pydantic import BaseModel, ValidationError
@@ -32,17 +32,13 @@ Kind: TypeAlias = Literal["conversation", "member", "document"]
 _FORGOTTEN: Final = "`backstory forget` removed it; delete the file"
 _COMMAND: Final = r"(?i)^\s*#backstory\s+(on|off)\s*$"
 _IN_CHAT: Final = ["conversation_id", "person"]
+_IN_PLACE: Final = [*_IN_CHAT, "place"]
 
 
 class _Record(BaseModel, frozen=True):
-    """A list of a workspace in a file, as hashes, so that the list itself reveals no name.
-
-    Attributes:
-        salt: Random bytes that make the hashes differ between workspaces.
-    """
+    """A list of a workspace in a file, as salted hashes, so that the list itself reveals no name."""
 
     salt: str = ""
-    if_deleted: ClassVar[str]
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -54,7 +50,7 @@ class _Record(BaseModel, frozen=True):
             if record.model_fields_set == {*cls.model_fields}:
                 return record
         raise WorkspaceError(
-            f"{path} is damaged. Restore it from a backup, or delete it. {cls.if_deleted}",
+            f"{path} is damaged. Restore it from a backup. If you delete it, whatever it alone excludes is read again",
             code="damaged_record",
         )
 
@@ -83,7 +79,6 @@ class Forgotten(_Record, frozen=True):
     """
 
     hashes: tuple[str, ...] = ()
-    if_deleted = "If you delete it, run `backstory forget` again for everything that was forgotten"
 
     def list_held(self, kind: Kind, names: Iterable[str]) -> list[str]:
         """Return those of some names that were forgotten, each once."""
@@ -109,7 +104,6 @@ class OptOuts(_Record, frozen=True):
     """When each person wrote the command to be out of a chat, by the hash of chat and person."""
 
     moments: dict[str, datetime] = {}
-    if_deleted = "Deleting it ends every opt-out whose command `#backstory off` no export holds any more"
 
     def update(self, commands: Iterable[tuple[str, str, datetime, bool]]) -> OptOuts:
         """Return the list after further commands: one to be out adds its author, one to be in removes them."""
@@ -231,23 +225,24 @@ def leave_out_people(
     of_pseudonym = {make_pseudonym(person, secret or b""): person for person in people}
     wanted = [of_pseudonym.get(name, finder.person(name)) for name in names]
     person = pl.col("author").replace_strict(person_of, default=None, return_dtype=pl.String)
-    marked = read.messages.with_columns(person=person, command=command)
+    place = pl.coalesce("chat", "conversation_id")
+    marked = read.messages.with_columns(person=person, command=command, place=place)
     last = _find_last_commands(marked, record)
-    said = last.select(*_IN_CHAT, "is_out").unique()
+    said = last.select(*_IN_PLACE, "is_out")
     is_out = pl.coalesce("is_out", False) | pl.col("person").is_in(wanted).fill_null(value=False)
-    marked = marked.join(said, on=_IN_CHAT, how="left", maintain_order="left").with_columns(is_out=is_out)
+    marked = marked.join(said, on=_IN_PLACE, how="left", maintain_order="left").with_columns(is_out=is_out)
     is_dropped = pl.col("is_out") | pl.col("command").is_not_null()
     dropped = marked.filter(is_dropped)
     counts = dropped.group_by("conversation_id", "author", "is_out", maintain_order=True)
     unknown = (number for number, one in enumerate(wanted, start=1) if one not in {*person_of.values()})
     return replace(
         read,
-        messages=marked.filter(~is_dropped).drop("person", "command", "is_out"),
+        messages=marked.filter(~is_dropped).select(read.messages.columns),
         sources=_note_left_out(read.sources, dropped["source"], folder),
         unread_authors=read.unread_authors | frozenset(dropped["author"]),
         opted_out=counts.agg(messages=pl.len().cast(pl.Int64)),
         unknown_people=tuple(unknown),
-        commands=tuple(last.select("chat", "person", "timestamp", "is_out").rows()),
+        commands=tuple(last.select("place", "person", "timestamp", "is_out").rows()),
     )
 
 
@@ -262,14 +257,9 @@ def _note_left_out(sources: pl.DataFrame, files: pl.Series, folder: str) -> pl.D
 
 
 def _find_last_commands(marked: pl.DataFrame, record: OptOuts) -> pl.DataFrame:
-    """Find the command that counts for each person in each conversation, of those read now and those recorded.
-
-    ``marked``: messages with their ``person`` and ``command``. It returns ``conversation_id``, ``chat``, ``person``,
-    ``timestamp`` and ``is_out``, with a row per chat of a conversation.
-    """
-    chat = pl.coalesce("chat", "conversation_id").alias("chat")
-    places = marked.select("conversation_id", chat, "person").drop_nulls().unique(maintain_order=True)
-    moments = [record.moments.get(record.hash(*row)) for row in places.select("chat", "person").iter_rows()]
+    """Find the command that counts for each person in each conversation, of those read now and those recorded."""
+    places = marked.select(_IN_PLACE).drop_nulls().unique(maintain_order=True)
+    moments = [record.moments.get(record.hash(*row)) for row in places.select("place", "person").iter_rows()]
     recorded = places.select(
         *_IN_CHAT,
         pl.Series("timestamp", moments, dtype=marked.schema["timestamp"]),

@@ -1,21 +1,20 @@
 """Forms of a name: in which orders and abbreviations people write it, and where their letters are that name.
 
-Texts and names are compared by their letters alone, without case, accents, apostrophes, hyphens and spaces, so
-``O'Brien``, ``O’Brien`` and ``OBRIEN`` are equal. :func:`contract` makes ``Müller`` and ``Mueller`` equal, too.
-:func:`find_words` finds the boundaries of words separately.
-
-Of a name of several words, other orders (``Lind, Anna``) and initials (``A. Lind``, ``alind``) are forms, too, where
-capitals, a dot or the length tell them from ordinary words (``how long will it``). An initial between two words of a
-name (``Anna M. Lind``) is passed over.
+Texts and names are compared by their letters alone: ``O'Brien``, ``O’Brien`` and ``OBRIEN`` are equal, and so are
+``Müller`` and ``Mueller`` (:func:`contract`). :func:`find_words` finds the boundaries of words separately. Other orders
+(``Lind, Anna``) and initials (``A. Lind``, ``alind``) of a name of several words are forms, too, where capitals, a dot
+or the length tell them from ordinary words (``how long will it``).
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import regex
@@ -23,7 +22,6 @@ import regex
 from backstory.text.words import PLAIN_LETTERS
 
 _MODIFIERS: Final = range(0x2B9, 0x2E0)  # letters by category, apostrophes and accents by use
-_UNDECODABLE: Final = "\ufffd"
 
 UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 """Scripts that write words without spaces between them, as a class of the ``regex`` package."""
@@ -84,15 +82,11 @@ _PARTICLES: Final = frozenset(
 _GAP: Final = "[ \u00a0._-]"
 _CONSONANT: Final = "[b-df-hj-np-tv-xz]"
 INITIAL: Final = (
-    rf"[\p{{L}}\p{{M}}]{_GAP}{{1,2}}(?:\p{{L}}[._-]|\p{{Lu}}[ \u00a0]\p{{Lu}}|{_CONSONANT}[ \u00a0]\p{{L}})"
+    rf"[\p{{L}}\p{{M}}]{_GAP}{{1,2}}"
+    rf"(\p{{L}}[._-]{{1,2}}[ \u00a0]?\p{{L}}|\p{{Lu}}[ \u00a0]\p{{Lu}}|{_CONSONANT}[ \u00a0]\p{{L}})"
 )
-"""Pattern of texts that may hold an initial between two words."""
-_PASSED: Final = (
-    rf"(?:\p{{L}}[._-]{{1,2}}[ \u00a0]?|\p{{Lu}}[ \u00a0](?=\p{{Lu}})|{_CONSONANT}[ \u00a0])(?=\p{{L}})"
-)
-"""An initial before a word: with a dot or the like, a capital before another one, or a consonant."""
-_BEHIND_WORD: Final = regex.compile(rf"(?<=[\p{{L}}\p{{M}}]{_GAP}{{1,2}}){_PASSED}")
-_BEHIND_INITIAL: Final = regex.compile(rf"(?<=(?<![\p{{L}}\p{{M}}])\p{{L}}\p{{M}}*{_GAP}{{1,2}}){_PASSED}")
+"""Pattern of an initial behind a word: with a dot or the like, a capital before another one, or a consonant."""
+_INITIAL: Final = regex.compile(INITIAL)
 _PART: Final = regex.compile(r"[\p{L}\p{N}][\p{L}\p{M}\p{N}\p{Cf}'’\-]*")
 """Pattern of a part of a name: a word, with its hyphens and apostrophes."""
 _APART: Final = regex.compile(r"[\s<>]")
@@ -151,10 +145,8 @@ class _Letters(dict[int, str]):
         spelled = PLAIN_LETTERS.get(character) or unicodedata.normalize("NFKD", character)
         small = _SIGNIFICANT.findall(unicodedata.normalize("NFKD", spelled.casefold()))
         self[point] = "".join(PLAIN_LETTERS.get(one) or str(unicodedata.decimal(one, one)) for one in small)
-        if point in _MODIFIERS or character == _UNDECODABLE:
+        if point in _MODIFIERS:
             self[point] = ""
-        elif unicodedata.category(character) == "So" and len(spelled) > 1:
-            self[point] = character
         return self[point]
 
 
@@ -202,7 +194,8 @@ class Form(NamedTuple):
             behind = text[words[0][1] : words[1][0]] if self.dot == 0 else text[end : end + 1]
             if "." not in behind:
                 return False
-        return not (self.spellings and written.isascii()) or fold(written).removeprefix("@") in self.spellings
+        letters = "".join(fold(word) for _, _, word in words).removeprefix("@")
+        return not (self.spellings and written.isascii()) or letters in self.spellings
 
 
 def _is_capital(written: str) -> bool:
@@ -233,10 +226,9 @@ def list_forms(name: str) -> tuple[Form, ...]:
         return tuple(map(Form, _list_numbers(name[1:])))
     words = [word for word in _BETWEEN_PARTS.split(name) if fold(word)]
     letters = list(map(fold_name, words))
-    forms = list(_with_endings(_full(letters)))
+    forms = [*_with_endings(_full(letters))]
     if len(words) > 1 and all(word[0].lower() != word[0].upper() for word in words):
-        forms += _in_other_order(letters)
-        forms += _with_initials(letters, find_surname_start([word.lower() for word in words]))
+        forms += _list_rarer(letters, find_surname_start([word.lower() for word in words]))
     return tuple(dict.fromkeys(forms))
 
 
@@ -277,15 +269,12 @@ def _with_endings(form: Form) -> Iterator[Form]:
         yield form._replace(letters=form.letters + ending, ending=len(ending))
 
 
-def _in_other_order(letters: Sequence[str]) -> Iterator[Form]:
-    for cut in range(1, len(letters)):
-        turned = "".join([*letters[cut:], *letters[:cut]])
+def _list_rarer(letters: Sequence[str], cut: int) -> Iterator[Form]:
+    """Yield the forms in other orders, and with initials of the words before the surname, which begins at ``cut``."""
+    for place in range(1, len(letters)):
+        turned = "".join([*letters[place:], *letters[:place]])
         yield Form(turned, words=len(letters), is_capital=True)
         yield _joined(turned)
-
-
-def _with_initials(letters: Sequence[str], cut: int) -> Iterator[Form]:
-    """Yield the forms with initials of the words before the surname, which begins at ``cut``."""
     surname, first = "".join(letters[cut:]), letters[0][:1]
     dot: Literal[0] | None = None if len(surname) >= _LEAST_UNDOTTED_LETTERS else 0
     yield from _with_endings(Form(first + surname, words=2, is_capital=True, dot=dot))
@@ -309,16 +298,6 @@ def _joined(letters: str, *, is_handle: bool = False) -> Form:
     return Form(letters, is_joined=True, is_handle=is_handle or len(letters) < _LEAST_HANDLE_LETTERS)
 
 
-def list_views(text: str) -> list[str]:
-    """Return a text as it is, without the initials behind words, and without those behind another initial."""
-    if not _BEHIND_WORD.search(text):
-        return [text]
-    views = (
-        pattern.sub(lambda found: "-" + found[0][1:], text) for pattern in (_BEHIND_WORD, _BEHIND_INITIAL)
-    )
-    return list(dict.fromkeys((text, *views)))
-
-
 Match: TypeAlias = tuple[int, int, frozenset[str]]
 """Start and end of a name in a text, and the people who may be meant."""
 
@@ -338,28 +317,45 @@ class Vocabulary:
             for end in range(1, min(len(letters), _COMPARED_LETTERS) + 1)
         }
 
-    def list_people(self, letters: str) -> frozenset[str]:
-        """Return the people of whom some letters are a form."""
-        return frozenset(form.person for form in self.forms.get(letters, ()))
+    def find(self, text: str, words: Sequence[Word] | None = None) -> Iterator[Match]:
+        """Find names in a text, the longest at each word, with and without the initials between its words.
 
-    def find(self, text: str, words: Sequence[Word]) -> Iterator[Match]:
-        """Find the names in the words of a text: the longest at each position."""
+        In ``words`` that are given, no initial is passed over.
+        """
+        initials = set[int]()
+        if words is None:
+            words = find_words(text)
+            initials = {match.start(1) for match in _INITIAL.finditer(text, overlapped=True)}
         letters = [fold_word(word) for _, _, word in words]
+        readings: list[Sequence[int]] = [range(len(words))]
+        if initials:
+            readings.append([place for place, word in enumerate(words) if word[0] not in initials])
         next_free = 0
         for first, beginning in enumerate(letters):
             if first < next_free or not beginning or beginning[:_COMPARED_LETTERS] not in self._beginnings:
                 continue
-            joined = ""
-            longest: Match | None = None
-            for last in range(first, len(words)):
-                joined += letters[last]
-                is_apart = beginning == "@" and last == first + 1 and words[last][0] != words[first][1]
-                if is_apart or joined[:_COMPARED_LETTERS] not in self._beginnings:
-                    break
-                used = words[first : last + 1]
-                forms = self.forms.get(joined, ()) if letters[last] else ()
-                if people := frozenset(form.person for form in forms if form.is_met(text, used)):
-                    longest = (words[first][0], words[last][1], people)
-                    next_free = last + 1
-            if longest is not None:
-                yield longest
+            matches = [
+                match
+                for reading in readings
+                for match in self._list_matches(text, words, letters, first, reading)
+            ]
+            if matches:
+                last, people = max(matches, key=itemgetter(0))
+                yield words[first][0], words[last][1], people
+                next_free = last + 1
+
+    def _list_matches(
+        self, text: str, words: Sequence[Word], letters: Sequence[str], first: int, reading: Sequence[int]
+    ) -> Iterator[tuple[int, frozenset[str]]]:
+        """Yield the place of the last word, and the people, of each name that begins with a word."""
+        used, joined = list[Word](), ""
+        for position in range(bisect_right(reading, first) - 1, len(reading)):
+            place = max(first, reading[position])  # an initial may begin a name
+            joined += letters[place]
+            is_apart = letters[first] == "@" and len(used) == 1 and words[place][0] != used[0][1]
+            if is_apart or joined[:_COMPARED_LETTERS] not in self._beginnings:
+                return
+            used.append(words[place])
+            forms = self.forms.get(joined, ()) if letters[place] else ()
+            if people := frozenset(form.person for form in forms if form.is_met(text, used)):
+                yield place, people

@@ -1,14 +1,11 @@
 """Names of people in chats: compares them, and finds them in texts.
 
-A name of several words is found anywhere in a text, in any spelling: in any case, with or without accents, with any
-apostrophe, joined by ``_ . -`` or nothing, in other orders and with initials (:mod:`backstory.ingest.privacy.forms`).
-So is a name of three or more Chinese or Korean characters. A name of one word, and the first word of a longer name, are
-found only in mentions (``@Anna``), because they are often ordinary words. In lines that the app writes, and in the
-names of files and conversations, every whole name is found. Names in another script, with typing errors, inside of
-entities and escapes (``&#xE4;``), or cut by a tag (``<b>Anna</b> Lind``) are not found.
-
-A surname alone may be an ordinary word or somebody else's name, so it is nobody's in messages. A document that calls a
-person by the full name once and by the surname from then on says whose it is, unless it names another person with it.
+A name of several words is found anywhere, in every form of :mod:`backstory.ingest.privacy.forms`; so is a name of three
+or more Chinese or Korean characters. A name of one word, and the first word of a longer name, are found only in
+mentions (``@Anna``), because they are often ordinary words. In lines that the app writes, and in the names of files and
+conversations, every whole name is found. A surname alone may be an ordinary word or somebody else's name, so it is
+nobody's in messages. A document that calls a person by the full name once and by the surname from then on says whose it
+is, unless it names another person with it.
 """
 
 from __future__ import annotations
@@ -30,18 +27,15 @@ from backstory.ingest.privacy.forms import (
     INITIAL,
     LEAST_PHONE_DIGITS,
     Form,
-    Match,
     Vocabulary,
     contract,
     find_surname_start,
-    find_words,
     fold,
     fold_name,
     form_of_word,
     is_full_name,
     is_phone,
     list_forms,
-    list_views,
     spell,
 )
 
@@ -57,6 +51,9 @@ _PHONE: Final = re.compile(r"\+?[\d\s().\-\u2010\u2011]{7,}")
 _MENTION: Final = r"@\u2068[^\u2069\n]{1,100}\u2069|@\+?\d{7,15}(?!\d)"
 """Pattern of what is a name or a number by its marks, whoever is known."""
 _ANY_PHONE: Final = rf"\+\d(?:[\s().\-\u2010-\u2015/{_INVISIBLE}]{{0,3}}\d){{6,14}}(?!\d)"
+_PATTERNS: Final = {"message": re.compile(_MENTION), "app line": re.compile(f"{_MENTION}|{_ANY_PHONE}")}
+_MARKED: Final = rf"[@＠﹫~]|\+\d|{INITIAL}"
+"""Pattern of texts in which letters alone do not show whether they hold a name."""
 _GRAPHEME: Final = regex.compile(r"\X")
 _LEAST_BURIED_LETTERS: Final = 8
 """Shorter names are often a part of other words in file names."""
@@ -123,7 +120,8 @@ class NameFinder:
         A name that several people could have is returned as it is.
         """
         letters, known = fold_name(written.removeprefix("@")), self._vocabulary("message")
-        return self._choose(written, known.list_people(f"@{letters}") | known.list_people(letters))
+        forms = known.forms.get(f"@{letters}", set()) | known.forms.get(letters, set())
+        return self._choose(written, {form.person for form in forms})
 
     def list_names(self) -> list[str]:
         """List the normalized names of all people."""
@@ -134,58 +132,53 @@ class NameFinder:
         """The names of several words, in folded case."""
         return sorted({name.casefold() for name in self._people if is_full_name(name)})
 
-    def may_hold(self, texts: pl.Series, place: Place) -> pl.Series:
-        """Select quickly the texts in which :meth:`find` can find something."""
-        selected = texts.str.contains("[@＠﹫]")
-        if place == "app line":
-            selected |= texts.str.contains(r"\+\d") | texts.str.contains_any([NOTHING, *self._signs])
-        if place == "identifier":
-            texts = pl.Series([text and unquote(text) for text in texts], dtype=pl.String)
-        views = (
-            "".join(list_views(text)) if has_initial else text
-            for text, has_initial in zip(texts, texts.str.contains(INITIAL), strict=True)
-        )
-        letters = pl.Series([text and fold(text) for text in views], dtype=pl.String)
-        # The first letter of a name may end what stands for an umlaut (`so Erik`).
-        forms = {name[name[0] in "ae" :] or name for name in self._vocabulary(place).forms}
-        selected |= letters.str.replace_all(DIGRAPH, "${1}${2}").str.contains_any([NOTHING, *forms])
-        return selected.fill_null(value=False)
+    def find_in(self, texts: pl.Series, place: Place) -> Iterator[list[Found]]:
+        """Find the names in each of many texts, faster than one by one; see :meth:`find`."""
+        yield from (self.find(text, place) if text else [] for text in self._select(texts, place))
 
     def find(self, text: str, place: Place) -> list[Found]:
-        """Find names.
+        """Find the names in a text, or in the name of a file without its escapes.
 
         It returns the names in the order of the text, without overlaps; where two overlap, the earlier and then the
-        longer one. Places in the name of a file count the characters of the name without escapes.
+        longer one.
         """
-        return self._find(unquote(text) if place == "identifier" else text, place)
-
-    def replace(self, texts: pl.Series, place: Place, write: Callable[[str], str]) -> pl.Series:
-        """Replace every name in texts; the name of a file that holds one loses its escapes."""
-        replaced = list[str | None]()
-        for text, may_hold in zip(texts, self.may_hold(texts, place), strict=True):
-            read = unquote(text) if may_hold and place == "identifier" else text
-            written = replace_found(read, partial(self._find, place=place), write) if may_hold else read
-            replaced.append(text if written == read else written)
-        return pl.Series(texts.name, replaced, dtype=pl.String)
-
-    def _find(self, text: str, place: Place) -> list[Found]:
-        words, matches = find_words(text), list[Match]()
-        for view in list_views(text):
-            left = [word for word in words if view[word[0]] == text[word[0]]]
-            matches += self._vocabulary(place).find(view, left)
+        matches = list(self._vocabulary(place).find(text))
         if place == "identifier":
             letters = [(*match.span(), match.group()) for match in _GRAPHEME.finditer(text)]
             matches += self._long_names.find(text, letters)
         else:
-            found_by_marks = self._patterns[place].finditer(text)
+            found_by_marks = _PATTERNS[place].finditer(text)
             matches += ((*match.span(), frozenset()) for match in found_by_marks)
         found = list[Found]()
         for start, end, people in matches:
-            is_mention = text[start] in "@＠﹫" and end > start + 1  # `@@` is a name, too
+            is_mention = text[start] in "@＠﹫" and end > start + 1
             person = self._choose(text[start:end], people)
             is_international = is_phone(person) and text[start - 1 : start] == "+"
             found.append(Found(start + is_mention - is_international, end, person))
         return take_apart(found)
+
+    def replace(self, texts: pl.Series, place: Place, write: Callable[[str], str]) -> pl.Series:
+        """Replace every name in texts; the name of a file that holds one loses its escapes."""
+        replaced = list[str | None]()
+        for text, read in zip(texts, self._select(texts, place), strict=True):
+            written = replace_found(read, partial(self.find, place=place), write) if read else text
+            replaced.append(text if written == read else written)
+        return pl.Series(texts.name, replaced, dtype=pl.String)
+
+    def _select(self, texts: pl.Series, place: Place) -> pl.Series:
+        """Select quickly the texts in which :meth:`find` can find something, without escapes; null for the others."""
+        if place == "identifier":
+            texts = pl.Series([text and unquote(text) for text in texts], dtype=pl.String)
+        letters = pl.Series([text and fold(text) for text in texts], dtype=pl.String)
+        letters = letters.str.replace_all(DIGRAPH, "${1}${2}")
+        # The first letter of a name may end what stands for an umlaut (`so Erik`).
+        forms = {
+            letters[letters[0] in "ae" :] or letters
+            for letters, known in self._vocabulary(place).forms.items()
+            if not all(form.is_handle for form in known)
+        }
+        is_marked = texts.str.contains(_MARKED) | letters.str.contains_any([NOTHING, *forms])
+        return texts.set(~is_marked.fill_null(value=False), None)
 
     def _choose(self, written: str, people: Collection[str]) -> str:
         """Return whom a name means: one of the people whose name it may be, or nobody else than the name says."""
@@ -231,20 +224,6 @@ class NameFinder:
         )
         return Vocabulary(form for form in spelled if len(form.letters) >= _LEAST_BURIED_LETTERS)
 
-    @cached_property
-    def _signs(self) -> list[str]:
-        """Names without a letter, digit or emoji."""
-        names = (name for name in self._with_members if not fold(name).strip("@"))
-        return sorted(names, key=len, reverse=True)
-
-    @cached_property
-    def _patterns(self) -> dict[Place, re.Pattern[str]]:
-        """The patterns of what is a name by its marks, and of names of signs."""
-        signs = "|".join(map(re.escape, self._signs)) or "(?!)"
-        mention = rf"{_MENTION}|@[{_INVISIBLE}{BLANK}]*(?:~\s*)?(?:{signs})(?!\S)"
-        in_app_line = rf"{mention}|{_ANY_PHONE}|(?<!\S)(?:{signs})(?!\S)"
-        return {"message": re.compile(mention), "app line": re.compile(in_app_line)}
-
 
 def take_apart(found: Iterable[Found]) -> list[Found]:
     """Return names in order and without overlaps; where two overlap, the earlier and then the longer one."""
@@ -277,26 +256,22 @@ _ADDRESS: Final = regex.compile(r"(?:https?://|www\.)[^\s<>()\[\]]+")
 _BEFORE: Final = regex.compile(r"(?<![\p{L}\p{N}])(?<word>[\p{L}\p{M}'’\-]+)(?<dot>\.?)[^\S\n]*\n?[^\S\n]*$")
 
 
-class SurnameFinder:
-    """Finds surnames of people that stand alone, written with a capital."""
+def find_surnames(text: str, people: Mapping[str, str], found: Sequence[Found]) -> list[Found]:
+    """Find surnames with a capital, whose ``people`` are given, beside the names that were found in a text.
 
-    def __init__(self, people: Mapping[str, str]) -> None:
-        self._vocabulary = Vocabulary(
-            Form(letters, person) for surname, person in people.items() for letters in spell_surname(surname)
-        )
+    It returns both, in order and without overlaps.
+    """
+    places = _list_surnames(text, people) if people else ()
+    return take_apart([*found, *(place for place in places if _is_capital(text, place))])
 
-    def find(self, text: str, found: Sequence[Found]) -> list[Found]:
-        """Find surnames beside the names that were found in a text; return both, in order and apart."""
-        places = self.list_places(text) if self._vocabulary.forms else ()
-        return take_apart([*found, *filter(partial(_is_capital, text), places)])
 
-    def list_places(self, text: str) -> Iterator[Found]:
-        """Yield where whole words of a text, but of its web addresses, are a surname."""
-        read = _ADDRESS.sub(lambda address: " " * len(address[0]), text)
-        for start, end, people in self._vocabulary.find(read, find_words(read)):
-            is_glued = _GLUED_BEFORE.search(read[max(start - 2, 0) : start]) or _GLUED_BEHIND.match(read, end)
-            if not is_glued:
-                yield Found(start, end, min(people))
+def _list_surnames(text: str, people: Mapping[str, str]) -> Iterator[Found]:
+    """Yield where whole words of a text, but of its web addresses, are a surname."""
+    forms = (Form(letters, person) for name, person in people.items() for letters in spell_surname(name))
+    read = _ADDRESS.sub(lambda address: " " * len(address[0]), text)
+    for start, end, meant in Vocabulary(forms).find(read):
+        if not (_GLUED_BEFORE.search(read[max(start - 2, 0) : start]) or _GLUED_BEHIND.match(read, end)):
+            yield Found(start, end, min(meant))
 
 
 def _is_capital(text: str, found: Found) -> bool:
@@ -330,7 +305,7 @@ def list_clear_surnames(
     ordinary = {*stop_words, *_TITLES, *(word for word in _LETTERS.findall(text) if word.islower())}
     in_names = {place for match in found for place in range(match.start, match.end)}
     capitals, small, shared = Counter[str](), Counter[str](), set[str]()
-    for place in SurnameFinder({surname: surname for surname in people}).list_places(text):
+    for place in _list_surnames(text, {surname: surname for surname in people}):
         surname = place.person
         if not _is_capital(text, place):
             small[surname] += 1

@@ -15,15 +15,12 @@ from typing import Final, Literal, TypeAlias
 import polars as pl
 import regex
 
-_IBANS: Final = {
+_IBANS: Final = {  # countries by length
     15: "NO", 16: "BE", 18: "DK FK FI FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK",
     21: "CH HR LI LV", 22: "BG BH CR DE GB GE IE ME RS VA", 23: "AE GI IL IQ OM SO TL",
     24: "AD CZ ES MD PK RO SA SE SK TN VG", 25: "LY PT ST", 26: "IS TR", 27: "BI DJ FR GR IT MC MR SM",
     28: "AL AZ BY CY DO GT HN HU LB NI PL", 29: "BR EG PS QA UA", 30: "JO KW MU YE", 31: "MT SC", 32: "LC", 33: "RU",
 }  # fmt: skip
-_IBAN_LENGTHS: Final = {
-    country: length for length, countries in _IBANS.items() for country in countries.split()
-}
 
 DataKind: TypeAlias = Literal["email", "iban", "card", "phone"]
 Span: TypeAlias = tuple[int, int]
@@ -84,7 +81,7 @@ def _fold_characters(text: str) -> tuple[str, Sequence[int]]:
 
 def _find_ibans(text: str, _: str | None) -> Iterator[Span]:
     for match in _IBAN.finditer(text):
-        length = _IBAN_LENGTHS.get(match.group()[:2].upper(), 0)
+        length = next((length for length, held in _IBANS.items() if match.group()[:2].upper() in held), 0)
         places = [place for place in range(*match.span()) if text[place].isalnum()][:length]
         rotated = "".join(str(int(text[place], 36)) for place in [*places[4:], *places[:4]])
         if places and len(places) == length and int(rotated) % 97 == 1:  # ISO 7064

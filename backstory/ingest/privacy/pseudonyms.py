@@ -1,33 +1,114 @@
-"""Replaces names by keyed pseudonyms, before any other step reads a message, and finds names that this missed.
+"""Names in place of real ones: keyed pseudonyms, by which the tables know people, and words that readers see.
 
 The people of a chat are who writes in it, and members of a group in the lines that the app writes: who added whom, who
 left, who changed something. The search for what is left reads each text as the replacement does, which shows what was
 written since, and once more by a few lines that share nothing with it, which show a fault of it: for the words of a
 full name, one after the other.
+
+Readers see plants and birds. Each person prefers the words of a list in an order of its own, derived from the
+pseudonym. The person who was seen first in a conversation takes the first word; everyone later takes the first that is
+free. So whoever joins renames nobody, and an older message that arrives late renames only people who prefer the same
+word. A word that could be taken for a real name is not used; a person who has it loses it when somebody of that name
+joins.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
+import logging
+import os
 import re
+import secrets
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
-from functools import lru_cache, partial
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache, lru_cache, partial
+from importlib.resources import files
+from itertools import count, repeat
+from pathlib import Path
 from typing import Final
 
 import polars as pl
+import regex
 
-from backstory.base.ids import PSEUDONYM_PREFIX
-from backstory.ingest.privacy.forms import fold
+from backstory.base.errors import WorkspaceError
+from backstory.base.files.atomic import exclusive_temporary, publish, temporary_path
+from backstory.base.ids import PSEUDONYM_PREFIX, digest
+from backstory.ingest.privacy.forms import fold, is_unspaced
 from backstory.ingest.privacy.names import BLANK, NOTHING, NameFinder, Place
+from backstory.storage.tables.catalog import Entry
+from backstory.storage.tables.tables import Tables
+
+_logger = logging.getLogger(__name__)
 
 PSEUDONYM: Final = f"{PSEUDONYM_PREFIX}[0-9a-f]{{10}}"
 """Pattern of a pseudonym."""
+_SECRET_BYTES: Final = 32
+_FINGERPRINT_OF: Final = b"\0fingerprint of the secret"  # no name holds a NUL, so it equals no pseudonym
+_CATALOG_TABLE: Final = "secret"
+_CATALOG_KEY: Final = "fingerprint"
 IDENTIFIERS: Final = ("conversation_id", "source")
 """Columns that hold names of files and conversations."""
-UNNAMED_EMOJI: Final = ":emoji:"
-"""Stands for a custom emoji whose name holds that of a person."""
+
+
+def load_secret(path: Path, tables: Tables) -> bytes:
+    """Read the secret of a workspace, and create it in the first run, the same for processes that do so together.
+
+    It raises ``WorkspaceError`` if the file is no secret, or the tables hold pseudonyms of another or a lost one, which
+    the fingerprint in the catalog shows.
+    """
+    recorded = read_fingerprint(tables)
+    remedy = (
+        f"the tables hold pseudonyms of the former secret. Restore {path.name} from a backup or another worker. To "
+        f"give everyone another pseudonym instead, remove everything in {tables.store.locate('')} except cache.sqlite, "
+        "and run `backstory run`: it then rebuilds every table"
+    )
+    if not path.is_file():
+        if recorded:
+            raise WorkspaceError(f"{path} is lost, but {remedy}", code="lost_secret")
+        with exclusive_temporary(path) as file:
+            if not path.exists():  # another process may have been first
+                os.fchmod(file.fileno(), 0o600)
+                file.write(f"{secrets.token_hex(_SECRET_BYTES)}\n".encode())
+                file.flush()
+                publish(temporary_path(path), path)
+    secret = parse_key(path.read_text(encoding="ascii", errors="replace"))
+    if secret is None:
+        raise WorkspaceError(
+            f"{path} is not a secret of {2 * _SECRET_BYTES} hexadecimal digits; restore it from a backup",
+            code="no_secret",
+        )
+    if path.stat().st_mode & 0o077:
+        _logger.warning("%s is readable by other users; run `chmod 600 %s`", path, path)
+    fingerprint = fingerprint_key(secret)
+    if not recorded:
+        tables.catalog.record(_CATALOG_TABLE, {_CATALOG_KEY: Entry("", fingerprint, 0)})
+    elif not hmac.compare_digest(recorded, fingerprint):
+        raise WorkspaceError(f"{path} is not the secret of the last run, but {remedy}", code="other_secret")
+    return secret
+
+
+def is_unmade(path: Path, tables: Tables) -> bool:
+    """Check whether the next run makes the secret: there is no file, and nothing shows that there ever was one."""
+    return not path.is_file() and not read_fingerprint(tables)
+
+
+def read_fingerprint(tables: Tables) -> str:
+    """Return the fingerprint of the secret that the tables were made with; empty before the first run."""
+    recorded = tables.catalog.read(_CATALOG_TABLE).get(_CATALOG_KEY)
+    return "" if recorded is None else recorded.content
+
+
+def fingerprint_key(key: bytes) -> str:
+    """Return a text by which a key is known again, and from which it cannot be computed."""
+    return hmac.digest(key, _FINGERPRINT_OF, hashlib.sha256).hex()[:16]
+
+
+def parse_key(text: str) -> bytes | None:
+    """Return the 32 bytes that 64 hexadecimal digits stand for; None for any other text."""
+    is_key = re.fullmatch(f"[0-9a-fA-F]{{{2 * _SECRET_BYTES}}}", text.strip())
+    return bytes.fromhex(text) if is_key else None
 
 
 def make_pseudonym(person: str, secret: bytes) -> str:
@@ -68,20 +149,13 @@ def pseudonymize_messages(
     in_messages = finder.replace(texts.set(by_app, None), "message", write)
     in_app_lines = finder.replace(texts.set(~by_app, None), "app line", write)
     written = frame.with_columns(author, in_app_lines.zip_with(by_app, in_messages))
+    if "reactions" in frame.columns:  # custom emoji may be named after somebody
+        emoji, element = list_emoji(frame), pl.element().struct
+        shown = element.field("emoji").replace(emoji, finder.replace(emoji, "identifier", write))
+        hidden = pl.col("reactions").list.eval(pl.struct(shown, element.field("count")))
+        written = written.with_columns(hidden)
     # Two merged exports are one conversation, but each keeps its own file name.
-    return replace_in_identifiers(_hide_in_reactions(written, finder), finder, secret)
-
-
-def _hide_in_reactions(frame: pl.DataFrame, finder: NameFinder) -> pl.DataFrame:
-    """Replace custom emoji that are named after somebody by one that is not."""
-    if "reactions" not in frame.columns:
-        return frame
-    emoji = list_emoji(frame)
-    named = emoji.filter(emoji != finder.replace(emoji, "identifier", lambda _: "")).to_list()
-    element = pl.element().struct
-    shown = element.field("emoji").replace(named, [UNNAMED_EMOJI] * len(named))
-    hidden = pl.col("reactions").list.eval(pl.struct(shown, element.field("count")))
-    return frame.with_columns(hidden) if named else frame
+    return replace_in_identifiers(written, finder, secret)
 
 
 def list_emoji(frame: pl.DataFrame) -> pl.Series:
@@ -149,9 +223,8 @@ def find_naming_texts(
     # Pseudonyms are removed first, because their letters could be somebody's name.
     bare = distinct.str.replace_all(PSEUDONYM, BLANK)
     found = [
-        may_hold
-        and any(fold(text[name.start : name.end]) not in allowed for name in finder.find(text, place))
-        for text, may_hold in zip(bare, finder.may_hold(bare, place), strict=True)
+        any(fold(text[name.start : name.end]) not in allowed for name in names_in_text)
+        for text, names_in_text in zip(bare, finder.find_in(bare, place), strict=True)
     ]
     words = [name for name in finder.full_names if fold(name) not in allowed]
     return set(distinct.filter(pl.Series(found, dtype=pl.Boolean) | _hold_words(bare, words)).drop_nulls())
@@ -204,3 +277,80 @@ def _spell_plainly(texts: pl.Series) -> pl.Series:
     """
     small = texts.str.normalize("NFC").str.to_lowercase().str.replace_all(r"\p{Cf}", "")
     return " " + small.str.replace_all(r"[^\p{L}\p{M}\p{N}\p{So}@]+", " ").str.strip_chars() + " "
+
+
+DEFAULT_LANGUAGE: Final = "en"
+"""Language of the words for a conversation whose language is not known, or has no list."""
+
+_LEAST_SHARED_LETTERS: Final = 4
+"""Fewest letters of a word or a part of a name that make it resemble a longer one which holds it."""
+_LEAST_NUMBER: Final = 2
+_NUMBERS: Final = 98
+_PARTS: Final = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+
+
+@cache
+def load_words() -> Mapping[str, tuple[str, ...]]:
+    """Read the words by the ISO 639-1 code of their language."""
+    shipped = files("backstory.ingest.privacy").joinpath("shown_words.json").read_text(encoding="utf-8")
+    return {language: tuple(words.split()) for language, words in json.loads(shipped).items()}
+
+
+def list_usable_words(language: str, names: Iterable[str]) -> list[str]:
+    """List the words of a language that nobody can take for one of the names.
+
+    It returns the words in their order, without those that are found as a name, and without those that equal a part of
+    a name, differ from it in one letter, or hold it or are held by it.
+    """
+    from rapidfuzz.distance import Indel  # a search needs no words
+    from rapidfuzz.process import cdist
+
+    names = list(names)
+    words = load_words().get(language, load_words()[DEFAULT_LANGUAGE])
+    parts = sorted({letters for name in names for part in _PARTS.findall(name) if (letters := fold(part))})
+    changes = cdist(list(map(fold, words)), parts, scorer=Indel.distance, score_cutoff=2)
+    # A name may also be written in other forms, such as with another spelling of an umlaut.
+    found = find_naming_texts([text for word in words for text in (word, f"@{word}")], names)
+    return [
+        word
+        for word, letters in zip(words, changes, strict=True)
+        if found.isdisjoint((word, f"@{word}"))
+        and not any(map(_resemble, repeat(fold(word)), parts, letters.tolist()))
+    ]
+
+
+def _resemble(word: str, part: str, changes: int) -> bool:
+    """Return whether a word may be taken for a part of a name, or the reverse, from which some changes lead to it."""
+    shorter, longer = sorted((word, part), key=len)
+    is_long = len(longer) >= _LEAST_SHARED_LETTERS
+    differs_in_one = is_long and changes <= 2 and len(longer) - len(shorter) <= 1
+    is_held = shorter in longer and (len(shorter) >= _LEAST_SHARED_LETTERS or is_unspaced(shorter))
+    return word == part or differs_in_one or is_held
+
+
+def assign_names(
+    people: Sequence[str], words: Sequence[str], agreed: Mapping[str, str], taken: Iterable[str] = ()
+) -> dict[str, str]:
+    """Give each person of a conversation a name of its own.
+
+    It returns a name by pseudonym: the chosen one, a word, or a word with a number after all words are taken. Without
+    words, only the chosen ones.
+    """
+    names = {person: agreed[person] for person in people if person in agreed}
+    used = {*taken, *names.values()}
+    for person in people:
+        if person in names or not words:
+            continue
+        preferred = sorted(words, key=lambda word: digest([person, word]))
+        name = next(name for name in _list_candidates(person, preferred) if name not in used)
+        names[person] = name
+        used.add(name)
+    return names
+
+
+def _list_candidates(person: str, preferred: Sequence[str]) -> Iterable[str]:
+    yield from preferred
+    for attempt in count():
+        numbers = _NUMBERS * (1 + attempt // 8)
+        number = _LEAST_NUMBER + int(digest([person, str(attempt)], length=8), 16) % numbers
+        yield f"{preferred[attempt % len(preferred)]} {number}"

@@ -13,7 +13,7 @@ from backstory.index.graph import GOOD_RECALL, REMEDY
 from backstory.index.snapshot import current_version, find_damage, read_manifest
 from backstory.ingest.chats.merging import read_archive
 from backstory.ingest.privacy.exclusions import Forgotten
-from backstory.ingest.privacy.secret_file import is_unmade
+from backstory.ingest.privacy.pseudonyms import is_unmade
 from backstory.pipeline.chats.copies import find_stale_copies
 from backstory.pipeline.checks.checks import CHECKS, Check, make_check
 from backstory.pipeline.history.history import find_trouble

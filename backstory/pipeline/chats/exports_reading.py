@@ -26,8 +26,12 @@ from backstory.ingest.privacy.exclusions import (
 )
 from backstory.ingest.privacy.names import NameFinder
 from backstory.ingest.privacy.personal_data import scrub
-from backstory.ingest.privacy.pseudonyms import find_real_names, pseudonymize_messages, replace_in_identifiers
-from backstory.ingest.privacy.secret_file import is_unmade
+from backstory.ingest.privacy.pseudonyms import (
+    find_real_names,
+    is_unmade,
+    pseudonymize_messages,
+    replace_in_identifiers,
+)
 from backstory.pipeline.incremental.inputs import hash_dependencies
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.contracts import conform

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import Final, Literal, NamedTuple, TypeAlias
+from urllib.parse import unquote
 
 import polars as pl
 
@@ -103,16 +104,15 @@ def _find_named(workspace: Workspace, documents: pl.DataFrame) -> pl.DataFrame:
         members, link = MemberNames(workspace), DocumentLinks(workspace).link
         finder = members.finder
         in_text, in_path = (
-            finder.may_hold(searched["text"], "message"),
-            finder.may_hold(searched["uri"], "identifier"),
+            finder.find_in(searched["text"], "message"),
+            finder.find_in(searched["uri"], "identifier"),
         )
-        for (key, uri, text), may_text, may_path in zip(searched.iter_rows(), in_text, in_path, strict=True):
-            found = finder.find(text, "message") if may_text else []
+        for (key, uri, text), found, in_uri in zip(searched.iter_rows(), in_text, in_path, strict=True):
             by_surname = members.list_by_surname(text, found)
             places = {
                 "text": members.find(text, by_surname) if by_surname else found,
-                "path": finder.find(uri, "identifier") if may_path else [],
-                "link": finder.find(link(uri), "identifier") if is_of_source(uri) else [],
+                "path": in_uri,
+                "link": finder.find(unquote(link(uri)), "identifier") if is_of_source(uri) else [],
             }
             for place, matches in places.items():
                 people = Counter(members.identify(match.person) for match in matches)

@@ -1,7 +1,7 @@
 """The names under which readers see the people of each conversation, as the last reading of the exports gave them.
 
 The tables name people by keyed pseudonyms. The names for readers follow from the messages, the real names and the
-settings alone, so a run of all days and a run of a few give the same; :mod:`backstory.ingest.privacy.shown_names` says
+settings alone, so a run of all days and a run of a few give the same; :mod:`backstory.ingest.privacy.pseudonyms` says
 by which rule.
 """
 
@@ -24,14 +24,22 @@ from backstory.ingest.privacy.forms import fold
 from backstory.ingest.privacy.names import (
     Found,
     NameFinder,
-    SurnameFinder,
     find_surname,
+    find_surnames,
     list_clear_surnames,
     replace_found,
     spell_surname,
 )
-from backstory.ingest.privacy.pseudonyms import PSEUDONYM, find_members, make_finder, make_pseudonym
-from backstory.ingest.privacy.shown_names import DEFAULT_LANGUAGE, assign_names, list_usable_words, load_words
+from backstory.ingest.privacy.pseudonyms import (
+    DEFAULT_LANGUAGE,
+    PSEUDONYM,
+    assign_names,
+    find_members,
+    list_usable_words,
+    load_words,
+    make_finder,
+    make_pseudonym,
+)
 from backstory.pipeline.incremental.inputs import code_version
 from backstory.pipeline.workspace import Workspace
 from backstory.storage.tables.catalog import Entry
@@ -174,7 +182,7 @@ class MemberNames:
         """Find the names of members in a part of a document, and the surnames of those given by pseudonym."""
         people = (self._surnames[key].items() for key in by_surname)
         surnames = {surname: self.finder.person(name) for of_one in people for surname, name in of_one}
-        return SurnameFinder(surnames).find(text, self.finder.find(text, "message"))
+        return find_surnames(text, surnames, self.finder.find(text, "message"))
 
     def list_by_surname(self, text: str, found: Sequence[Found]) -> list[str]:
         """List the members whom a document names in full, and whose surname alone can be nobody else's in it."""

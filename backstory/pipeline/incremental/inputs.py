@@ -27,7 +27,7 @@ from backstory.storage.tables.schemas import TABLES
 from backstory.storage.tables.tables import WHOLE
 
 CODE_VERSIONS: Final[Mapping[str, int]] = {
-    "messages": 21,
+    "messages": 22,
     "windows": 3,
     "window_chunks": 7,
     "documents": 14,

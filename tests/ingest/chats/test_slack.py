@@ -60,7 +60,8 @@ def test_no_name_of_a_member_is_left(tmp_path: Path) -> None:
 
     assert hidden["text"].str.count_matches("member-[0-9a-f]{10}").to_list() == [2]
     assert hidden["text"].str.contains(hidden["author"][0]).all()
-    assert [emoji["emoji"] for emoji in hidden["reactions"][0]] == [":emoji:", ":tada:"]
+    emoji = [reaction["emoji"] for reaction in hidden["reactions"][0]]
+    assert emoji == [f":{hidden['author'][0]}:", ":tada:"]
     assert find_real_names(hidden, read.names).is_empty()
     assert find_real_names(hidden.with_columns(read.messages["reactions"]), read.names)[
         "column"

@@ -381,7 +381,3 @@ def test_a_word_of_millions_of_letters_is_searched() -> None:
     hidden = hide(f"{'a' * some(10_000_000)} Anna Lindqvist", ["Anna Lindqvist"])
 
     assert hidden.endswith(f" {HIDDEN}")
-
-
-def test_a_mention_of_a_name_of_at_signs_is_hidden() -> None:
-    assert replace("hey @@@ there", "@@") == "hey @<@@> there"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from backstory.base.errors import WorkspaceError
-from backstory.ingest.privacy.secret_file import load_secret
+from backstory.ingest.privacy.pseudonyms import load_secret
 from backstory.pipeline.stages.messages import find_partitions
 from backstory.pipeline.workspace import Workspace, open_workspace
 from tests.errors import raises
@@ -43,7 +43,7 @@ def test_secret_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path, umas
 READ_SECRET = """
 import sys
 from pathlib import Path
-from backstory.ingest.privacy.secret_file import load_secret
+from backstory.ingest.privacy.pseudonyms import load_secret
 from tests.workspaces import open_tables
 print("ready", flush=True)
 sys.stdin.readline()

@@ -6,8 +6,7 @@ import pytest
 
 from backstory.base.ids import digest
 from backstory.ingest.privacy.forms import fold
-from backstory.ingest.privacy.pseudonyms import find_naming_texts
-from backstory.ingest.privacy.shown_names import assign_names, list_usable_words, load_words
+from backstory.ingest.privacy.pseudonyms import assign_names, find_naming_texts, list_usable_words, load_words
 
 WORDS = load_words()["en"]
 
