@@ -107,6 +107,7 @@ SURNAMES = {
     "Ada Lind and Ida Lind. Lind laid it.": "{ada} and {ida}. Lind laid it.",
     "Ada Lind under a lind or a lind. Lind is a wood.": "{ada} under a lind or a lind. Lind is a wood.",
     "Lind laid it, and Ben Okri paid.": "Lind laid it, and {ben} paid.",
+    "The Linds, Ada Lind first. Bob Linds came to the Banks.": "The {ada}, {ada} first. Bob Linds came to the Banks.",
     "Zoe Banks paid Banks's bill. The 'pump of Zoe Banks' is there.": (
         "{zoe} paid {zoe}'s bill. The 'pump of {zoe}' is there."
     ),

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple
 
 import regex
 
@@ -298,10 +298,6 @@ def _joined(letters: str, *, is_handle: bool = False) -> Form:
     return Form(letters, is_joined=True, is_handle=is_handle or len(letters) < _LEAST_HANDLE_LETTERS)
 
 
-Match: TypeAlias = tuple[int, int, frozenset[str]]
-"""Start and end of a name in a text, and the people who may be meant."""
-
-
 class Vocabulary:
     """The forms of names to find in one kind of text, by their letters."""
 
@@ -317,10 +313,12 @@ class Vocabulary:
             for end in range(1, min(len(letters), _COMPARED_LETTERS) + 1)
         }
 
-    def find(self, text: str, words: Sequence[Word] | None = None) -> Iterator[Match]:
-        """Find names in a text, the longest at each word, with and without the initials between its words.
+    def find(
+        self, text: str, words: Sequence[Word] | None = None
+    ) -> Iterator[tuple[int, int, frozenset[str]]]:
+        """Find names in a text, the longest at each word, and who may be meant by each.
 
-        In ``words`` that are given, no initial is passed over.
+        Initials between words are passed over, but in ``words`` that are given.
         """
         initials = set[int]()
         if words is None:

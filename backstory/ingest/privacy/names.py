@@ -15,7 +15,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -41,6 +40,7 @@ from backstory.ingest.privacy.forms import (
 
 Place = Literal["message", "app line", "identifier"]
 """The kind of a text: written by a person, written by the app, or the name of a file or conversation."""
+_Part = Literal["part of a word"]
 
 BLANK: Final = "\ufffc"
 """An object that a chat shows; so it is in no name."""
@@ -67,15 +67,15 @@ def normalize_name(name: str) -> str:
     It returns the name composed (NFC), in folded case, with single spaces, without invisible marks and without the
     tilde before an unsaved contact; of a phone number, a plus sign and its digits.
     """
-    return _normalize(plain_name(name))
+    return _normalize(_plain(name))
 
 
 def _normalize(plain: str) -> str:
     return unicodedata.normalize("NFC", plain.casefold())
 
 
-def plain_name(name: str) -> str:
-    """Normalize like :func:`normalize_name`, but keep the case."""
+def _plain(name: str) -> str:
+    """Normalize a name, but keep its case."""
     plain = unicodedata.normalize("NFC", _MARK.sub("", name)).strip().removeprefix("~").strip()
     digits = "".join(character for character in plain if character.isdigit())
     if len(digits) >= LEAST_PHONE_DIGITS and _PHONE.fullmatch(plain):
@@ -98,21 +98,21 @@ class NameFinder:
         self,
         names: Iterable[str],
         members: Iterable[str] = (),
-        aliases: Mapping[str, str] = MappingProxyType({}),
+        aliases: Mapping[str, str] | None = None,
     ) -> None:
         self._people: dict[str, str] = {}
         """People by their names as they are written."""
-        for name in sorted(filter(None, map(plain_name, names))):
+        for name in sorted(filter(None, map(_plain, names))):
             self._people[name] = _normalize(name)
             words = [word for word in name.split(" ") if any(map(str.isalnum, word))]
             if 1 < len(words) < len(name.split(" ")):  # a name with an emoji is also found without it
                 self._people.setdefault(" ".join(words), _normalize(name))
         self._normalized = {_normalize(name): person for name, person in self._people.items()}
         # Nobody's pseudonym follows from the name of a member who never wrote.
-        self._with_members = dict.fromkeys(filter(None, map(plain_name, members)), "") | self._people
-        self._vocabularies: dict[Place, Vocabulary] = {}
+        self._with_members = dict.fromkeys(filter(None, map(_plain, members)), "") | self._people
+        self._vocabularies: dict[str, Vocabulary] = {}
         self._aliases: Mapping[str, str] = {}
-        self._aliases = {self.person(alias): self.person(name) for alias, name in aliases.items()}
+        self._aliases = {self.person(alias): self.person(name) for alias, name in (aliases or {}).items()}
 
     def person(self, written: str) -> str:
         """Return the person of a name or an alias: the person's normalized name.
@@ -145,7 +145,7 @@ class NameFinder:
         matches = list(self._vocabulary(place).find(text))
         if place == "identifier":
             letters = [(*match.span(), match.group()) for match in _GRAPHEME.finditer(text)]
-            matches += self._long_names.find(text, letters)
+            matches += self._vocabulary("part of a word").find(text, letters)
         else:
             found_by_marks = _PATTERNS[place].finditer(text)
             matches += ((*match.span(), frozenset()) for match in found_by_marks)
@@ -191,13 +191,18 @@ class NameFinder:
             person = meant[0] if len(meant) == 1 else None
         return self._aliases.get(person or name, person or name)
 
-    def _vocabulary(self, place: Place) -> Vocabulary:
+    def _vocabulary(self, place: Place | _Part) -> Vocabulary:
         if place not in self._vocabularies:
             self._vocabularies[place] = Vocabulary(self._list_forms(place))
         return self._vocabularies[place]
 
-    def _list_forms(self, place: Place) -> Iterator[Form]:
-        """List the forms of names to find in a kind of text."""
+    def _list_forms(self, place: Place | _Part) -> Iterator[Form]:
+        """List the forms of names to find in a kind of text, or in a part of a word of the name of a file."""
+        if place == "part of a word":
+            full = ((spell(name), person) for name, person in self._people.items() if is_full_name(name))
+            spelled = (Form(letters, person) for spellings, person in full for letters in spellings)
+            yield from (form for form in spelled if len(form.letters) >= _LEAST_BURIED_LETTERS)
+            return
         if place == "identifier":
             yield from (form_of_word(name, person) for name, person in self._people.items())
         else:
@@ -212,17 +217,6 @@ class NameFinder:
                 yield from (form._replace(person=person) for form in list_forms(name))
             elif place == "app line":
                 yield form_of_word(name, person, keep_capitals=True)
-
-    @cached_property
-    def _long_names(self) -> Vocabulary:
-        """Names that are long enough to be found inside longer words of the names of files, letter by letter."""
-        spelled = (
-            Form(letters, person)
-            for name, person in self._people.items()
-            if is_full_name(name)
-            for letters in spell(name)
-        )
-        return Vocabulary(form for form in spelled if len(form.letters) >= _LEAST_BURIED_LETTERS)
 
 
 def take_apart(found: Iterable[Found]) -> list[Found]:
@@ -251,6 +245,7 @@ _WORD: Final = regex.compile(r"[\p{L}\p{M}'’\-]+")
 _SUFFIXES: Final = frozenset(("jr", "sr", "ii", "iii", "iv", "phd", "md"))
 _TITLES: Final = ("mr", "mrs", "ms", "miss", "mx", "dr", "prof", "professor", "sir", "herr", "frau")
 _GLUED_BEFORE: Final = regex.compile(r"(?:[\p{L}\p{N}_@＠]|\p{L}[-\u2010\u2011])$")
+_BEFORE_PLURAL: Final = regex.compile(r"(?i)\b(?:the|die)\s$")
 _GLUED_BEHIND: Final = regex.compile(r"[\p{L}\p{N}_@＠]|[-\u2010\u2011]\p{Lu}")
 _ADDRESS: Final = regex.compile(r"(?:https?://|www\.)[^\s<>()\[\]]+")
 _BEFORE: Final = regex.compile(r"(?<![\p{L}\p{N}])(?<word>[\p{L}\p{M}'’\-]+)(?<dot>\.?)[^\S\n]*\n?[^\S\n]*$")
@@ -267,10 +262,13 @@ def find_surnames(text: str, people: Mapping[str, str], found: Sequence[Found]) 
 
 def _list_surnames(text: str, people: Mapping[str, str]) -> Iterator[Found]:
     """Yield where whole words of a text, but of its web addresses, are a surname."""
-    forms = (Form(letters, person) for name, person in people.items() for letters in spell_surname(name))
+    forms = {Form(letters, person) for name, person in people.items() for letters in spell_surname(name)}
+    plural = {form._replace(letters=f"{form.letters}s", ending=1) for form in forms}
     read = _ADDRESS.sub(lambda address: " " * len(address[0]), text)
-    for start, end, meant in Vocabulary(forms).find(read):
-        if not (_GLUED_BEFORE.search(read[max(start - 2, 0) : start]) or _GLUED_BEHIND.match(read, end)):
+    for start, end, meant in Vocabulary(forms | plural).find(read):
+        before, letters = read[max(start - 5, 0) : start], fold_name(read[start:end])
+        is_name = Form(letters, min(meant)) in forms or _BEFORE_PLURAL.search(before)
+        if is_name and not (_GLUED_BEFORE.search(before) or _GLUED_BEHIND.match(read, end)):
             yield Found(start, end, min(meant))
 
 
@@ -280,8 +278,6 @@ def _is_capital(text: str, found: Found) -> bool:
 
 def find_surname(person: str) -> str | None:
     """Return the surname of a person with its particles (``van gogh``), or None for a name without one."""
-    if is_phone(person):
-        return None
     words = [word.strip(".,") for word in person.split(" ")]
     words = [word for word in words if _WORD.fullmatch(word) and fold(word)]
     while words and words[-1].replace(".", "") in _SUFFIXES:

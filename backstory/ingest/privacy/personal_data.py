@@ -51,15 +51,15 @@ def scrub(texts: pl.Series, kinds: Sequence[DataKind], region: str | None) -> pl
 
 
 def _scrub_text(text: str, kinds: Sequence[DataKind], region: str | None) -> str:
-    while True:
+    before = None
+    while text != before:
         before = text
         for kind, find in _FINDERS.items():
             if kind in kinds:
                 plain, origins = _fold_characters(text)
                 for start, end in sorted(find(plain, region), reverse=True):
                     text = f"{text[: origins[start]]}[{kind}]{text[origins[end - 1] + 1 :]}"
-        if text == before:
-            return text
+    return text
 
 
 def _fold_characters(text: str) -> tuple[str, Sequence[int]]:

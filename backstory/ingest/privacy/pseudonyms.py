@@ -108,7 +108,7 @@ def fingerprint_key(key: bytes) -> str:
 def parse_key(text: str) -> bytes | None:
     """Return the 32 bytes that 64 hexadecimal digits stand for; None for any other text."""
     is_key = re.fullmatch(f"[0-9a-fA-F]{{{2 * _SECRET_BYTES}}}", text.strip())
-    return bytes.fromhex(text) if is_key else None
+    return bytes.fromhex(is_key[0]) if is_key else None
 
 
 def make_pseudonym(person: str, secret: bytes) -> str:
@@ -116,20 +116,21 @@ def make_pseudonym(person: str, secret: bytes) -> str:
     return PSEUDONYM_PREFIX + hmac.digest(secret, person.encode(), hashlib.sha256).hex()[:10]
 
 
-def make_finder(messages: pl.DataFrame, aliases: Mapping[str, str], other_names: Iterable[str]) -> NameFinder:
+def make_finder(
+    messages: pl.DataFrame, aliases: Mapping[str, str] | None, other_names: Iterable[str]
+) -> NameFinder:
     """Return the finder of the people of some exports, under whatever name an export writes them.
 
     ``messages``: messages with ``author``, ``text`` and ``kind``.
     """
     app_texts = messages.filter(kind="system")["text"].drop_nulls().unique()
-    names = [*messages["author"].drop_nulls().unique(), *aliases, *other_names]
+    names = [*messages["author"].drop_nulls().unique(), *(aliases or ()), *other_names]
     return NameFinder(names, find_members(app_texts), aliases)
 
 
 def pseudonymize_messages(
     frame: pl.DataFrame,
     secret: bytes,
-    *,
     aliases: Mapping[str, str] | None = None,
     other_names: Iterable[str] = (),
 ) -> pl.DataFrame:
@@ -141,7 +142,7 @@ def pseudonymize_messages(
     ``frame``: messages with ``author``, ``text``, ``kind``, ``conversation_id`` and ``source``; also ``reactions`` if
     the messages have any.
     """
-    finder = make_finder(frame, aliases or {}, other_names)
+    finder = make_finder(frame, aliases, other_names)
     write = partial(make_pseudonym, secret=secret)
     by_name = {name: write(finder.person(name)) for name in frame["author"].drop_nulls().unique()}
     author = pl.col("author").replace_strict(by_name, default=None, return_dtype=pl.String)
@@ -188,12 +189,8 @@ _LINE: Final = re.compile(f"(.+?) (?:{_PHRASES.replace('*', '.*').replace('…',
 _READ_OF_LINE: Final = 2_000
 """Characters of a line; on a long one, a pattern with two open parts takes quadratic time."""
 _BETWEEN_NAMES: Final = re.compile(r",\s+|\s(?:and|und|e|y|et)\s")
-_NO_NAMES: Final = frozenset(
-    ["", *re.findall(r"\w+", "you your du dich sie você tú tu te ti vous hai someone admin")]
-)
-_NO_NAME_BEGINNINGS: Final = tuple(
-    f"{word} " for word in re.findall(r"\w+", "this the your diese die este esta ce questo an")
-)
+_NO_NAME: Final = re.compile("(you|your|du|dich|sie|você|tú|tu|te|ti|vous|hai|someone|admin)?", re.IGNORECASE)
+_OF_NOBODY: Final = re.compile("(this|the|your|diese|die|este|esta|ce|questo|an) ", re.IGNORECASE)
 
 
 def find_members(app_lines: Iterable[str]) -> list[str]:
@@ -202,10 +199,10 @@ def find_members(app_lines: Iterable[str]) -> list[str]:
     for text in app_lines:
         line = text.strip().partition("\n")[0].removesuffix(".")
         match = _LINE.fullmatch(line[:_READ_OF_LINE])
-        if match and not line.casefold().startswith(_NO_NAME_BEGINNINGS):
+        if match and not _OF_NOBODY.match(line):
             person, *others = filter(None, match.groups())
             names = [person, *(name for other in others for name in _BETWEEN_NAMES.split(other))]
-            members.update(name.strip() for name in names if name.strip().casefold() not in _NO_NAMES)
+            members.update(name.strip() for name in names if not _NO_NAME.fullmatch(name.strip()))
     return sorted(members)
 
 
@@ -241,18 +238,17 @@ def find_real_names(messages: pl.DataFrame, names: Iterable[str]) -> pl.DataFram
     usual = {"message_id": pl.lit(None, pl.String), "kind": pl.lit("message")}
     table = messages.with_columns(usual[name].alias(name) for name in usual if name not in messages.columns)
     by_app = (pl.col("kind") == "system").fill_null(value=False)
-    # An author that is not a pseudonym is a name, even if it is not in ``names``.
+    # An author that is no pseudonym is a name, also one that is not in ``names``.
     breaches = [("author", ~pl.col("author").str.contains(f"^{PSEUDONYM}$"))]
     searched: list[tuple[str, Place, pl.Expr]] = [("text", "app line", by_app), ("text", "message", ~by_app)]
     searched += [(column, "identifier", pl.lit(value=True)) for column in ("reactions", *IDENTIFIERS)]
     for column, place, is_meant in searched:
-        if column == "reactions" and column in table.columns:
-            held = list(find_naming_texts(list_emoji(table), names, place=place))
-            emoji = pl.element().struct.field("emoji")
-            breaches.append((column, pl.col(column).list.eval(emoji.is_in(held)).list.any()))
-        elif column in table.columns:
-            held = list(find_naming_texts(table.filter(is_meant)[column], names, place=place))
-            breaches.append((column, is_meant & pl.col(column).is_in(held)))
+        if column in table.columns:
+            cells, rows = pl.col(column), table.filter(is_meant)
+            texts = list_emoji(rows) if column == "reactions" else rows[column]
+            held = list(find_naming_texts(texts, names, place=place))
+            is_held = cells.list.eval(pl.element().struct.field("emoji").is_in(held)).list.any()
+            breaches.append((column, is_meant & (is_held if column == "reactions" else cells.is_in(held))))
     found = [
         table.filter(is_named).select(pl.lit(column).alias("column"), "message_id")
         for column, is_named in breaches
@@ -271,10 +267,7 @@ def _hold_words(texts: pl.Series, names: Iterable[str]) -> pl.Series:
 
 
 def _spell_plainly(texts: pl.Series) -> pl.Series:
-    """Return the words of texts in small letters, with one space before, between and after them.
-
-    Emoji and ``@`` count as letters, as in a name: `Anna Lind` is not `Anna🌸 Lind`.
-    """
+    """Return the words of texts, with emoji and ``@``, in small letters, with one space before, between and after."""
     small = texts.str.normalize("NFC").str.to_lowercase().str.replace_all(r"\p{Cf}", "")
     return " " + small.str.replace_all(r"[^\p{L}\p{M}\p{N}\p{So}@]+", " ").str.strip_chars() + " "
 
@@ -284,8 +277,6 @@ DEFAULT_LANGUAGE: Final = "en"
 
 _LEAST_SHARED_LETTERS: Final = 4
 """Fewest letters of a word or a part of a name that make it resemble a longer one which holds it."""
-_LEAST_NUMBER: Final = 2
-_NUMBERS: Final = 98
 _PARTS: Final = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 
 
@@ -351,6 +342,5 @@ def assign_names(
 def _list_candidates(person: str, preferred: Sequence[str]) -> Iterable[str]:
     yield from preferred
     for attempt in count():
-        numbers = _NUMBERS * (1 + attempt // 8)
-        number = _LEAST_NUMBER + int(digest([person, str(attempt)], length=8), 16) % numbers
+        number = 2 + int(digest([person, str(attempt)], length=8), 16) % (98 * (1 + attempt // 8))
         yield f"{preferred[attempt % len(preferred)]} {number}"

@@ -33,7 +33,7 @@ from backstory.writing.post_files import inspect_file
 
 _NAMED: Final = "names in documents"
 _SEARCHED: Final = "documents searched for names"
-_VERSION: Final = "6"
+_VERSION: Final = "7"
 """Changes when the search finds other names in the same text."""
 _LISTED: Final = 5
 _CONTACTS: Final = ("email", "phone")
