@@ -121,7 +121,7 @@ def test_a_surname_alone_is_of_the_one_person_whom_its_document_names_with_it(tm
         path.unlink()
     for number, text in enumerate(SURNAMES):
         front = FRONT.format(title=f"Drip {number}")
-        (workspace.root / "posts" / f"{number}.md").write_text(f"{front}{text}\n", encoding="utf-8")
+        (workspace.root / "posts" / f"{number:02}.md").write_text(f"{front}{text}\n", encoding="utf-8")
     run_pipeline(workspace)
     ada, ben = find_authors(workspace)
     people = read_people(workspace).names_in("garden")
@@ -137,8 +137,8 @@ def test_a_surname_alone_is_of_the_one_person_whom_its_document_names_with_it(tm
         text.format(ada=ada, ben=ben, ida=ida, zoe=zoe) for text in SURNAMES.values()
     ]
     named = read_named_documents(workspace).filter(place="text")
-    assert sorted(named.filter(uri="0.md")["times"]) == [2, 5]
-    assert named.filter(uri="8.md")["times"].sum() == 1
+    assert sorted(named.filter(uri="00.md")["times"]) == [2, 5]
+    assert named.filter(uri="08.md")["times"].sum() == 1
 
 
 def test_the_run_says_which_documents_name_members(tmp_path: Path, replaced: Path) -> None:
