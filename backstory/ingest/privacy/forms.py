@@ -307,6 +307,7 @@ class Vocabulary:
             if form.letters:
                 self.forms[form.letters].add(form)
                 self.forms[contract(form.letters)].add(form)  # as one word (`lindaek`)
+        self._most_letters = max(map(len, self.forms), default=0)
         self._beginnings = {
             letters[:end]
             for letters in self.forms
@@ -351,7 +352,8 @@ class Vocabulary:
             place = max(first, reading[position])  # an initial may begin a name
             joined += letters[place]
             is_apart = letters[first] == "@" and len(used) == 1 and words[place][0] != used[0][1]
-            if is_apart or joined[:_COMPARED_LETTERS] not in self._beginnings:
+            is_long = len(joined) > self._most_letters
+            if is_apart or is_long or joined[:_COMPARED_LETTERS] not in self._beginnings:
                 return
             used.append(words[place])
             forms = self.forms.get(joined, ()) if letters[place] else ()
