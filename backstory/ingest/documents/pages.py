@@ -9,9 +9,8 @@ import subprocess
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -58,17 +57,6 @@ _WORD: Final = "5"
 
 
 @dataclass(frozen=True)
-class PagedFile:
-    """What a file of pages holds before text is recognised in its ``pictures``; ``notes`` say what is not read."""
-
-    texts: tuple[str, ...]
-    pictures: tuple[int, ...] = ()
-    title: str | None = None
-    change: datetime | None = None
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class RecognisedPage:
     """The text of one page, blank if there is none, and the mean confidence of its words, 0 to 1."""
 
@@ -80,68 +68,89 @@ Recognised: TypeAlias = "dict[int, list[RecognisedPage] | str]"
 """The text of pictures by their numbers, or why they have none. An image may hold several pages."""
 
 
-def read_pages(format_name: str, content: bytes) -> PagedFile:
-    """Read the text of every page of a PDF; an image is a page without text."""
-    if not content.strip(b"\0 \t\r\n"):
-        raise ReadError("the file is empty; export it again, or remove it", code="empty_document")
-    if format_name == PDF.name:
-        # Loading the library takes a tenth of a second, which only workspaces with a PDF should pay.
-        from backstory.ingest.documents.formats.pdf import read_pdf
+def _read_pdf(content: bytes, _: str) -> ParsedDocument:
+    # Loading the library takes a tenth of a second, which only workspaces with a PDF should pay.
+    from backstory.ingest.documents.formats.pdf import read_pdf
 
-        return read_pdf(content)
-    if not (name_binary_kind(content) or "").startswith("an image"):
+    return read_pdf(content)
+
+
+def _read_image(content: bytes, _: str) -> ParsedDocument:
+    if not _is_image(content):
         raise ReadError("this is not an image; give the file its right ending, or remove it")
-    return PagedFile(texts=("",), pictures=(1,))
+    return ParsedDocument(text="", page_starts=(0,), chunker="page", pictures=(1,))
 
 
-def _read_unrecognised(format_name: str, content: bytes, _: str) -> ParsedDocument:
-    paged = read_pages(format_name, content)
-    return _compose(paged, dict.fromkeys(paged.pictures, INSTALL), "needs_ocr")
+def _is_image(content: bytes) -> bool:
+    return (name_binary_kind(content) or "").startswith("an image")
 
 
-PDF: Final = DocumentFormat("pdf", "PDF", frozenset({".pdf"}), partial(_read_unrecognised, "pdf"), None)
+PDF: Final = DocumentFormat("pdf", "PDF", frozenset({".pdf"}), _read_pdf, None)
 IMAGE: Final = DocumentFormat(
     "image",
     "image (PNG, JPEG, TIFF, WebP)",
     frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"}),
-    partial(_read_unrecognised, "image"),
+    _read_image,
     None,
 )
 """Scans and photographs of text; a picture without text, such as a photograph beside a post, is no document."""
 
 
-def read_paged(format_name: str, content: bytes, settings: DocumentSettings) -> ParsedDocument:
-    """Read a file of pages within the limits, which apply to its text, and then to all images in it."""
-    limits = find_limits(settings)
-    paged = call_limited(read_pages, format_name, content, limits=limits)
-    if not paged.pictures:
-        return _compose(paged, {})
-    program, answer = _find_tesseract(settings)
-    if not program:
-        return _compose(paged, dict.fromkeys(paged.pictures, answer), "needs_ocr")
-    untried: Recognised = dict.fromkeys(paged.pictures, _UNTRIED)
-    tried = paged.pictures[:_MOST_PAGES]
-    size = len(content) + len(tried) * _BYTES_OF_PICTURE
-    try:
-        found = call_limited(
-            recognise, format_name, content, tried, program, settings, limits=limits, size=size
+def read_pictures(document: ParsedDocument, content: bytes, settings: DocumentSettings) -> ParsedDocument:
+    """Recognise the text of the pictures of a document, within limits of their own.
+
+    It raises ``ReadError`` if no page holds text that could be read or recognised here.
+    """
+    program, answer = _find_tesseract(settings) if document.pictures else ("", "")
+    found: Recognised = dict.fromkeys(document.pictures, _UNTRIED if program else answer)
+    if program:
+        tried = document.pictures[:_MOST_PAGES]
+        limits, size = find_limits(settings), len(content) + len(tried) * _BYTES_OF_PICTURE
+        try:
+            found |= call_limited(recognise, content, tried, program, settings, limits=limits, size=size)
+        except ReadError as error:
+            found |= dict.fromkeys(tried, str(error))
+    pages: list[RecognisedPage] = []
+    failed: dict[str, list[int]] = {}
+    ends = [start - len(PAGE_BREAK) for start in document.page_starts[1:]]
+    for number, (start, end) in enumerate(zip(document.page_starts, [*ends, None], strict=True), 1):
+        reply = found.get(number, "")
+        pages += [RecognisedPage(document.text[start:end], None)] if isinstance(reply, str) else reply
+        if reply and isinstance(reply, str):
+            failed.setdefault(reply, []).append(number)
+    unread = [document.unread] if document.unread else []
+    for reason, numbers in failed.items():
+        unread.append(f"{list_pages(numbers)} {inflect(len(numbers), 'holds', 'hold')} only images; {reason}")
+    texts, sure = [page.text for page in pages], [page.confidence for page in pages]
+    if unsure := [place for place, mean in enumerate(sure, 1) if mean is not None and mean < _UNSURE]:
+        unread.append(
+            f"the text of {list_pages(unsure)} was recognised with little confidence (below {_UNSURE}), and may be "
+            "wrong; scan with 300 dpi, or name the languages in `documents.ocr_languages`"
         )
-    except ReadError as error:
-        found = dict.fromkeys(tried, str(error))
-    return _compose(paged, untried | found)
+    if not "".join(texts).strip():
+        if not unread:
+            blank = "all its pages are blank; put text into it, or remove the file"
+            raise ReadError(WORDLESS if document.pictures else blank, code="empty_document")
+        raise ReadError("; ".join(unread), code="needs_ocr" if failed and not program else "damaged_file")
+    return replace(
+        document,
+        text=PAGE_BREAK.join(texts),
+        page_starts=find_starts(texts),
+        confidences=tuple(sure) if set(sure) != {None} else (),
+        unread="; ".join(unread) or None,
+        pictures=(),
+    )
 
 
-def recognise(
-    format_name: str, content: bytes, pages: Sequence[int], program: str, settings: DocumentSettings
-) -> Recognised:
+def recognise(content: bytes, pages: Sequence[int], program: str, settings: DocumentSettings) -> Recognised:
     """Recognise pages of a PDF, or all pages of an image, in the process with limits."""
     from backstory.ingest.documents.formats.pdf import draw_pdf
 
     found: Recognised = {}
     for page in pages:
         try:
-            is_pdf = format_name == PDF.name
-            image = draw_pdf(content, page, _DPI, _RECOGNISED_PIXELS, True) if is_pdf else content
+            is_drawn = not _is_image(content)
+            image = draw_pdf(content, page, _DPI, _RECOGNISED_PIXELS, True) if is_drawn else content
             found[page] = _recognise_pages(image, program, settings)
         except ReadError as error:
             found[page] = str(error)
@@ -156,43 +165,6 @@ def draw_page(content: bytes, page: int, settings: DocumentSettings) -> bytes:
 
     limits = find_limits(settings)
     return call_limited(draw_pdf, content, page, _SCREEN_DPI, _SCREEN_PIXELS, False, limits=limits)
-
-
-def _compose(paged: PagedFile, found: Recognised, code: str = "damaged_file") -> ParsedDocument:
-    """Put the pages together; raise ``ReadError`` if none holds text that could be read or recognised here.
-
-    ``code``: that of the error if all text is in images that are not read.
-    """
-    pages: list[RecognisedPage] = []
-    failed: dict[str, list[int]] = {}
-    for number, text in enumerate(paged.texts, 1):
-        answer = found.get(number, "")
-        pages += [RecognisedPage(text, None)] if isinstance(answer, str) else answer
-        if answer and isinstance(answer, str):
-            failed.setdefault(answer, []).append(number)
-    unread = list(paged.notes)
-    for reason, numbers in failed.items():
-        unread.append(f"{list_pages(numbers)} {inflect(len(numbers), 'holds', 'hold')} only images; {reason}")
-    texts, sure = [page.text for page in pages], [page.confidence for page in pages]
-    if unsure := [place for place, mean in enumerate(sure, 1) if mean is not None and mean < _UNSURE]:
-        unread.append(
-            f"the text of {list_pages(unsure)} was recognised with little confidence (below {_UNSURE}), and may be "
-            "wrong; scan with 300 dpi, or name the languages in `documents.ocr_languages`"
-        )
-    if not "".join(texts).strip():
-        if not unread:
-            blank = "all its pages are blank; put text into it, or remove the file"
-            raise ReadError(WORDLESS if paged.pictures else blank, code="empty_document")
-        raise ReadError("; ".join(unread), code=code if failed else "damaged_file")
-    return ParsedDocument(
-        text=PAGE_BREAK.join(texts),
-        title=paged.title,
-        change=paged.change,
-        page_starts=find_starts(texts),
-        chunker="page",
-        confidences=tuple(sure) if set(sure) != {None} else (),
-        unread="; ".join(unread) or None,
-    )
 
 
 @cache

@@ -20,7 +20,7 @@ class ParsedDocument:
     page, slide or sheet begins, the first at 0. ``chunker``: how the text is cut; the first line of each page cut by
     ``rows`` is its header. ``confidences``: for each page, the confidence (0 to 1) with which its text was recognised
     in an image, None for a page that held text; empty if no page was recognised. ``unread``: what of the file was not
-    read, and what to do.
+    read, and what to do. ``pictures``: the pages, from 1, whose text is in an image, until it is recognised.
     """
 
     text: str
@@ -37,6 +37,7 @@ class ParsedDocument:
     confidences: tuple[float | None, ...] = ()
     unread: str | None = None
     is_draft: bool = False
+    pictures: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

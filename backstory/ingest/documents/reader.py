@@ -22,7 +22,7 @@ from backstory.ingest.documents.formats import html, tables, texts
 from backstory.ingest.documents.formats.office import documents as office
 from backstory.ingest.documents.formats.office.sheets import SPREADSHEET
 from backstory.ingest.documents.metadata import split_dated_name
-from backstory.ingest.documents.pages import IMAGE, PDF, WORDLESS, name_recognition, read_paged
+from backstory.ingest.documents.pages import IMAGE, PDF, WORDLESS, name_recognition, read_pictures
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.ingest.documents.rows import (
     DRAFT,
@@ -79,11 +79,10 @@ def read_document(
 
     It raises ``ReadError`` if the file cannot be read or exceeds the limits; the message does not name the file.
     """
-    if reader in (PDF, IMAGE):
-        return read_paged(reader.name, content, settings)
     if reader in (texts.MARKDOWN, texts.PLAIN_TEXT) and len(content) <= _SMALL_BYTES:
         return reader.read(content, uri)
-    return call_limited(read_content, reader.name, content, uri, limits=find_limits(settings))
+    document = call_limited(read_content, reader.name, content, uri, limits=find_limits(settings))
+    return read_pictures(document, content, settings) if reader in (PDF, IMAGE) else document
 
 
 def read_content(format_name: str, content: bytes, uri: str) -> ParsedDocument:

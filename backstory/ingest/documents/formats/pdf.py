@@ -28,12 +28,14 @@ from pypdfium2 import raw
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.metadata import find_last_change, read_pdf_date, read_title
 from backstory.ingest.documents.pages import (
-    PagedFile,
+    PAGE_BREAK,
     clean_page,
     drop_running_heads,
+    find_starts,
     join_hyphenated,
     list_pages,
 )
+from backstory.ingest.documents.parsed_document import ParsedDocument
 
 _MACHINE_NAME: Final = re.compile(r".*[\[\]#]|[a-z]{0,6}[ _-]?\d+", re.IGNORECASE)
 """Names that programs give to fields: ``form1[0].f1_1[0]``, ``Text 12``."""
@@ -56,7 +58,7 @@ _PYPDF_ERRORS: Final = (
 """What pypdf raises on damaged files; it promises only the first."""
 
 
-def read_pdf(content: bytes) -> PagedFile:
+def read_pdf(content: bytes) -> ParsedDocument:
     """Read the text of all pages, the title and the date; raise ``ReadError`` if the file is protected or damaged."""
     texts: list[str] = []
     pictures: list[int] = []
@@ -100,12 +102,15 @@ def read_pdf(content: bytes) -> PagedFile:
             except _PYPDF_ERRORS:
                 notes.append("what is filled into its form cannot be read; print it as PDF")
         dates = (read_pdf_date(_read_information(pdf, name)) for name in ("CreationDate", "ModDate"))
-        return PagedFile(
-            texts=tuple(join_hyphenated(drop_running_heads(texts))),
-            pictures=tuple(pictures),
+        texts = join_hyphenated(drop_running_heads(texts))
+        return ParsedDocument(
+            text=PAGE_BREAK.join(texts),
             title=read_title(_read_information(pdf, "Title")),
             change=find_last_change(*dates),
-            notes=tuple(notes),
+            page_starts=find_starts(texts),
+            chunker="page",
+            unread="; ".join(notes) or None,
+            pictures=tuple(pictures),
         )
 
 
@@ -164,6 +169,8 @@ def _encode_png(bitmap: pypdfium2.PdfBitmap) -> bytes:
 
 
 def _open(content: bytes) -> pypdfium2.PdfDocument:
+    if not content.strip(b"\0 \t\r\n"):
+        raise ReadError("the file is empty; export it again, or remove it", code="empty_document")
     try:
         return pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as error:
