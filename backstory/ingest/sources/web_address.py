@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.files import SOURCE_MARK, locate
-from backstory.ingest.documents.formats.html import HTML, HtmlHead, decode_html
+from backstory.ingest.documents.formats.html import HTML, decode_html, read_statements
 from backstory.ingest.documents.formats.texts import MARKDOWN, decode_text
 from backstory.ingest.documents.metadata import split_front_matter
 from backstory.ingest.sources.listing import list_sources, make_locator
@@ -80,7 +80,8 @@ def _read_stated(path: Path) -> str | None:
             front, _ = split_front_matter(decode_text(content))
             values = [front.text(name) for name in _FIELDS]
         else:
-            values = [*HtmlHead(decode_html(content)).values("canonical", "og:url")]
+            stated = read_statements(decode_html(content))
+            values = [*stated["canonical"], *stated["og:url"]]
     except (OSError, ReadError):
         return None  # the table documents holds an earlier revision, and says why the file cannot be read
     return next((value for value in values if value and _is_web_address(value)), None)

@@ -55,18 +55,13 @@ def decode_html(content: bytes) -> str:
     return decode_text(content, find_html_encoding(content))
 
 
-class HtmlHead(HTMLParser):
-    """What a page states for programs, by name in small letters, in order."""
-
-    def __init__(self, html: str) -> None:
+class _Head(HTMLParser):
+    def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self._stated: defaultdict[str, list[str]] = defaultdict(list)
+        self.stated: defaultdict[str, list[str]] = defaultdict(list)
         self._data: list[str] | None = None
-        # As browsers do, the parser passes over a declaration with an exclamation mark; with a bracket, it may fail.
-        self.feed(html.replace("<![", "<!"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """See :class:`html.parser.HTMLParser`."""
         stated = {name: value or "" for name, value in reversed(attrs)}
         if tag == "meta":
             name = stated.get("property") or stated.get("name") or stated.get("itemprop") or ""
@@ -80,12 +75,10 @@ class HtmlHead(HTMLParser):
             self._data = []
 
     def handle_data(self, data: str) -> None:
-        """See :class:`html.parser.HTMLParser`."""
         if self._data is not None:
             self._data.append(data)
 
     def handle_endtag(self, tag: str) -> None:
-        """See :class:`html.parser.HTMLParser`."""
         if self._data is None or tag not in ("title", "script"):
             return
         text, self._data = "".join(self._data), None
@@ -99,18 +92,15 @@ class HtmlHead(HTMLParser):
     def _state(self, name: str, value: str) -> None:
         # Halves of surrogate pairs, which JSON can escape, are dropped: no file can hold them.
         if line := " ".join(value.encode(errors="ignore").decode().split()):
-            self._stated[name.strip().lower()].append(line)
+            self.stated[name.strip().lower()].append(line)
 
-    def values(self, *names: str) -> Iterator[str]:
-        """List the values of the first name, then those of the next."""
-        return (value for name in names for value in self._stated[name])
 
-    def find_date(self, *names: str) -> datetime | None:
-        """Return the first value that is a date; a page's writer is seldom its owner, who could mend the others."""
-        for value in self.values(*names):
-            with suppress(ValueError):
-                return parse_date(value)
-        return None
+def read_statements(html: str) -> defaultdict[str, list[str]]:
+    """Read what a page states for programs, by name in small letters, in order."""
+    head = _Head()
+    # As browsers do, the parser passes over a declaration with an exclamation mark; with a bracket, it may fail.
+    head.feed(html.replace("<![", "<!"))
+    return head.stated
 
 
 def _list_statements(data: Any) -> Iterator[tuple[str, str]]:
@@ -171,15 +161,23 @@ def read_html(content: bytes, _: str) -> ParsedDocument:
             unread or "the page shows no text without its scripts; save it from a browser, or remove the file"
         )
         raise ReadError(problem, code="nested_too_deeply" if unread else "empty_document")
-    head = HtmlHead(html)
-    times = [_TIME] if len({*head.values(_TIME)}) == 1 else []  # of several, none is the page's
-    published_at = head.find_date(*_PUBLISHED, *times)
-    tags = (tag.strip() for value in head.values(*_TAGS) for tag in value.split(","))
+    stated = read_statements(html)
+
+    def find_date(*names: str) -> datetime | None:
+        """Return the first value that is a date; a page's writer is seldom its owner, who could mend the others."""
+        for value in (value for name in names for value in stated[name]):
+            with suppress(ValueError):
+                return parse_date(value)
+        return None
+
+    times = [_TIME] if len({*stated[_TIME]}) == 1 else []  # of several, none is the page's
+    published_at = find_date(*_PUBLISHED, *times)
+    tags = (tag.strip() for name in _TAGS for value in stated[name] for tag in value.split(","))
     return ParsedDocument(
         text=text,
-        title=read_title(next(head.values("og:title", "title"), None)) or find_title(text),
+        title=read_title(next(iter(stated["og:title"] + stated["title"]), None)) or find_title(text),
         published_at=published_at,
-        change=None if published_at else head.find_date(*_UPDATED),
+        change=None if published_at else find_date(*_UPDATED),
         tags=tuple(dict.fromkeys(filter(None, tags))),
         unread=unread,
     )

@@ -35,9 +35,12 @@ _WORD: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _WRAPPERS: Final = ("fldSimple", "dir", "bdo")
 """Elements around runs of text whose content mammoth does not read."""
 
-_AROUND: Final = {"d": "({})", "deg": "[{}]"}
-_BETWEEN: Final = {"sup": "^", "sub": "_", "lim": "_"}
-_IN_BRACKETS: Final = re.compile(r"\([^()]*\)")
+_FORMS: Final = {
+    "f": "({})", "num": "{}/", "sup": "^{}", "sub": "_{}", "lim": "_{}", "deg": "[{}]", "root": "√{}",
+}  # fmt: skip
+_SEPARATORS: Final = {"mr": " ", "m": "; ", "eqArr": "; ", "d": ", "}
+_GROUPED: Final = ("num", "den", "sup", "sub", "lim", "root")
+_ONE: Final = re.compile(r".|[\d.]+|\([^()]*\)")
 _STYLES: Final = """\
 p[style-name='Title'] => h1:fresh
 p[style-name='Subtitle'] => p:fresh
@@ -73,11 +76,13 @@ def read_word(content: bytes, _: str) -> ParsedDocument:
     package = open_package(content, "a Word document (DOCX)", needs_extra=True)
     from mammoth import convert_to_html
 
-    for name in package.parts.keys() & _TEXTS:
-        package.parts[name] = _complete_part(parse_xml(package.parts[name], name))
-    rewritten = package.rewrite()
     try:
+        for name in package.parts.keys() & _TEXTS:
+            package.parts[name] = _complete_part(parse_xml(package.parts[name], name))
+        rewritten = package.rewrite()
         html: str = convert_to_html(rewritten, style_map=_STYLES, convert_image=lambda _: []).value
+    except ReadError:
+        raise
     except _UNREADABLE as error:
         raise damaged("its parts do not fit together as those of a Word document") from error
     text, unread = convert_html(_BOX.sub(lambda found: "☑ " if "checked=" in found[0] else "☐ ", html))
@@ -90,19 +95,13 @@ def _complete_part(root: Element) -> bytes:
         namespace, _, name = element.tag.rpartition("}")
         if name in _WRAPPERS and "wordprocessingml" in namespace:
             element.tag = f"{namespace}}}smartTag"
-        if name == "r" and (choice := element.find(".//{*}ddList")) is not None:
-            ET.SubElement(element, f"{_WORD}t").text = _read_choice(choice)
+        if name == "r" and (entries := element.findall(".//{*}ddList/{*}listEntry")):
+            chosen = element.find(".//{*}ddList/{*}result")  # without it, the first one is
+            place = 0 if chosen is None else int(chosen.get(f"{_WORD}val", "0"))
+            ET.SubElement(element, f"{_WORD}t").text = entries[place].get(f"{_WORD}val")
     _write_formulas(root, _WORD)
     written: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return written
-
-
-def _read_choice(listed: Element) -> str:
-    """Return the entry that is chosen of a list in a form; the first one is unless another is stated."""
-    entries = [entry.get(f"{_WORD}val", "") for entry in listed.iterfind("{*}listEntry")]
-    stated = listed.find("{*}result")
-    number = "0" if stated is None else stated.get(f"{_WORD}val", "")
-    return entries[int(number)] if number.isdecimal() and int(number) < len(entries) else ""
 
 
 def _write_formulas(root: Element, namespace: str = "") -> None:
@@ -116,30 +115,27 @@ def _write_formulas(root: Element, namespace: str = "") -> None:
                 element[place] = run
 
 
-def _write_formula(element: Element) -> str:
-    """Write a formula on one line: fractions with a slash, exponents after ``^``, indices after ``_``."""
+def _write_formula(element: Element, above: str = "") -> str:
+    """Write a formula on one line: fractions with a slash, exponents after ``^``, indices after ``_``.
+
+    Brackets are around more than one letter or number, since letters beside each other are multiplied.
+    """
     name = element.tag.rpartition("}")[2]
     if name == "t":
         return element.text or ""
-    if name == "naryPr":  # the sign of a sum or an integral
-        return next((value for part in element.iterfind("{*}chr") for value in part.attrib.values()), "∫")
     if name.endswith("Pr"):
         return ""
-    parts = [(part.tag.rpartition("}")[2], text) for part in element if (text := _write_formula(part))]
-    if name == "f":
-        return "/".join(_group(text) for _, text in parts)
-    if name == "rad":
-        return "√" + "".join(text if kind == "deg" else _group(text) for kind, text in parts)
-    written = "".join(f"({text})" if kind == "f" and len(parts) > 1 else text for kind, text in parts)
-    if name in _AROUND and written:
-        return _AROUND[name].format(written)
-    return _BETWEEN[name] + _group(written) if name in _BETWEEN and written else written
-
-
-def _group(text: str) -> str:
-    """Put brackets around more than one letter or number, since letters beside each other are multiplied."""
-    is_one = len(text) == 1 or text.replace(".", "").isdecimal() or _IN_BRACKETS.fullmatch(text)
-    return text if is_one else f"({text})"
+    signs = {each.tag.rpartition("}")[2]: "".join(each.attrib.values()) for each in element.iterfind("*/*")}
+    parts = filter(None, (_write_formula(part, name) for part in element))
+    text = _SEPARATORS.get(name, "").join(parts)
+    if name == "nary":
+        return f"{signs.get('chr', '∫')}{text}"
+    if name == "d":
+        return f"{signs.get('begChr', '(')}{text}{signs.get('endChr', ')')}"
+    kind = "root" if above == "rad" and name == "e" else name
+    if text and kind in _GROUPED and not _ONE.fullmatch(text):
+        text = f"({text})"
+    return _FORMS.get(kind, "{}").format(text) if text else ""
 
 
 def read_slides(content: bytes, _: str) -> ParsedDocument:
