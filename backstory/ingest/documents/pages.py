@@ -160,7 +160,7 @@ def recognise(content: bytes, pages: Sequence[int], program: str, settings: Docu
 
 
 def draw_page(content: bytes, page: int, settings: DocumentSettings) -> bytes:
-    """Draw a page of a PDF for a screen as PNG; raise ``ReadError`` (``unknown_page``) if it has no such page."""
+    """Draw a page of a PDF, from 1, for a screen as PNG; raise ``ReadError`` if it cannot be drawn."""
     from backstory.ingest.documents.formats.pdf import draw_pdf
 
     limits = find_limits(settings)
@@ -210,22 +210,15 @@ def _recognise_pages(image: bytes, program: str, settings: DocumentSettings) -> 
     kibibytes = _CODE_KIBIBYTES + settings.read_megabytes * 1024
     limited = ["/bin/sh", "-c", _LIMITED, str(settings.read_seconds), str(kibibytes)]
     asked = ["stdin", "stdout", "-l", "+".join(settings.ocr_languages), "--dpi", str(_DPI), "tsv"]
-    answer = subprocess.run(  # noqa: S603 - the program is that of the PATH, and no argument is of the file
-        [*limited, program, *asked],
-        input=image,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
+    # The program is that of the PATH, and no argument is of the file.
+    answer = subprocess.run([*limited, program, *asked], input=image, capture_output=True, check=False)  # noqa: S603
     code = answer.returncode
     if code == -signal.SIGXCPU:
         problem = "it takes more processor time than `documents.read_seconds` allows; raise the setting"
         raise ReadError(problem, code="too_slow")
     if code != 0:
         how = f"exit code {code}" if code > 0 else signal.Signals(-code).name
-        raise ReadError(
-            f"Tesseract cannot read the image ({how}): it is damaged, too large, or of another kind"
-        )
+        raise ReadError(f"Tesseract cannot read the image ({how}): it is damaged, too large, or no image")
     return parse_pages(answer.stdout.decode("utf-8", "replace"))
 
 
@@ -270,6 +263,7 @@ _PAIR_CHARACTERS: Final = 12
 _APART: Final = frozenset(["well", "self", "half", "mid"])
 """First parts that keep their hyphen before a word."""
 _NUMBER: Final = re.compile(r"\d+|\A[ivxlc]{1,7}\Z", re.IGNORECASE)
+_PAGE_NUMBER: Final = re.compile(r"(?i:[\W_]|\b(?:page|p|seite|s|sida|página|pagina|of|von|de|sur|di|av)\b)+")
 _LEAST_PAGES: Final = 3
 _SHARE_OF_PAGES: Final = 0.6
 _EDGE_LINES: Final = 2
@@ -334,7 +328,7 @@ def join_hyphenated(pages: Sequence[str]) -> list[str]:
 def drop_running_heads(pages: Sequence[str]) -> list[str]:
     """Leave out the lines that stand, but for numbers, at an edge of most pages, or of most left or right ones.
 
-    The first page keeps such a line as a paragraph of its own, unless it is the number of a page.
+    Such a line is kept once for each number in it, as a paragraph of its own, unless it is the number of a page.
     """
     split = [page.split("\n") for page in pages]
     edges = [_list_edges(lines) for lines in split]
@@ -348,8 +342,9 @@ def drop_running_heads(pages: Sequence[str]) -> list[str]:
         is_more = any(line.strip() and shapes_of.get(place) not in heads for place, line in enumerate(lines))
         for place, shape in shapes_of.items() if is_more else ():
             if shape in heads:
-                lines[place] = "" if shape in kept or "#" in shape else f"\n{lines[place]}\n"
-                kept.add(shape)
+                line = lines[place].strip()
+                lines[place] = "" if line in kept or _PAGE_NUMBER.fullmatch(shape) else f"\n{line}\n"
+                kept.add(line)
     return [re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() for lines in split] if heads else list(pages)
 
 

@@ -86,3 +86,15 @@ def test_heads_of_left_and_right_pages_and_roman_numbers_are_no_part_of_the_text
         f"Of Soils\n\n{bodies[1]}",
         *bodies[2:],
     ]
+
+
+def test_what_a_line_with_a_number_says_is_kept() -> None:
+    pages = [
+        f"Almanac 2024\nBed {letter} is dry.\nIt is {letter}.\nDay {day}"
+        for day, letter in enumerate("ABC", 1)
+    ]
+    assert drop_running_heads(pages) == [
+        "Almanac 2024\n\nBed A is dry.\nIt is A.\n\nDay 1",
+        "Bed B is dry.\nIt is B.\n\nDay 2",
+        "Bed C is dry.\nIt is C.\n\nDay 3",
+    ]

@@ -86,7 +86,7 @@ def test_a_page_is_drawn_and_a_damaged_file_is_named(library: Library) -> None:
         library.page_picture("sourdough.md", 1)
     with raises(ReadError, "damaged_file"):
         draw_page(content[:200], 1, DocumentSettings())
-    with raises(ReadError, "unknown_page"):
+    with raises(ReadError, "damaged_file"):
         draw_page(content, 3, DocumentSettings())
 
 

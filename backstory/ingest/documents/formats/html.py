@@ -99,7 +99,7 @@ def read_statements(html: str) -> defaultdict[str, list[str]]:
     """Read what a page states for programs, by name in small letters, in order."""
     head = _Head()
     # As browsers do, the parser passes over a declaration with an exclamation mark; with a bracket, it may fail.
-    head.feed(html.replace("<![", "<!"))
+    head.feed(re.sub(r"<!\[+", "<!", html))
     return head.stated
 
 

@@ -133,11 +133,8 @@ def _list_filled(copy: pypdf.PdfReader) -> Iterator[tuple[int, str]]:
 
 
 def draw_pdf(content: bytes, page: int, dpi: int, most_pixels: int, is_grey: bool) -> bytes:
-    """Draw a page, from 1, as a PNG file; raise ``ReadError`` if there is no such page, or it cannot be drawn."""
+    """Draw a page, from 1, as a PNG file; raise ``ReadError`` if it cannot be drawn, as one that the file does not hold."""
     with closing(_open(content)) as pdf:
-        if not 1 <= page <= len(pdf):
-            problem = f"there is no page {page}: the number of pages is {len(pdf)}"
-            raise ReadError(problem, code="unknown_page")
         try:
             opened = pdf[page - 1]
             width, height = opened.get_size()
@@ -149,8 +146,8 @@ def draw_pdf(content: bytes, page: int, dpi: int, most_pixels: int, is_grey: boo
             bitmap = opened.render(
                 scale=scale, grayscale=is_grey, rev_byteorder=not is_grey, prefer_bgrx=False
             )
-        except (pypdfium2.PdfiumError, ValueError) as error:
-            problem = "the page cannot be drawn: the file is damaged; write or export it again"
+        except (pypdfium2.PdfiumError, LookupError, ValueError) as error:
+            problem = "the page cannot be drawn: the file is damaged, or lacks it; write or export it again"
             raise ReadError(problem, code="damaged_file") from error
         return _encode_png(bitmap)
 
