@@ -133,7 +133,7 @@ def _list_filled(copy: pypdf.PdfReader) -> Iterator[tuple[int, str]]:
 
 
 def draw_pdf(content: bytes, page: int, dpi: int, most_pixels: int, is_grey: bool) -> bytes:
-    """Draw a page, from 1, as a PNG file; raise ``ReadError`` if it cannot be drawn, as one that the file does not hold."""
+    """Draw a page, from 1, as a PNG file; raise ``ReadError`` if it cannot be drawn, or is not there."""
     with closing(_open(content)) as pdf:
         try:
             opened = pdf[page - 1]
