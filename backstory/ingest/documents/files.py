@@ -310,9 +310,9 @@ class FileHashes:
     def save(self) -> None:
         """Store the new hashes, and drop those of files that were not asked for."""
         stored = self._catalog.read(_FILES)
-        asked = {name: entry for name, entry in self._entries.items() if name in self._asked}
-        changed = {name: entry for name, entry in asked.items() if stored.get(name) != entry}
-        self._catalog.record(_FILES, {**dict.fromkeys(stored.keys() - asked.keys()), **changed})
+        entries = {name: self._entries.get(name) for name in self._asked}
+        names = [name for name in stored.keys() | self._asked if stored.get(name) != entries.get(name)]
+        self._catalog.record(_FILES, {name: entries.get(name) for name in names})
 
 
 def _describe_state(path: Path) -> str | None:

@@ -104,7 +104,7 @@ def find_last_change(created: datetime | None, changed: datetime | None) -> date
     return max(dates, key=lambda date: put_in_zone(date, "UTC"), default=None)
 
 
-MOST_CHARACTERS: Final = 1 << 15
+_MOST_CHARACTERS: Final = 1 << 15
 """Maximum length of front matter, which takes far longer to parse than text."""
 PUBLICATION_FIELDS: Final = (
     "publishDate", "pubDate", "publishedAt", "publishedOn", "publishedDate", "datePublished",
@@ -217,7 +217,7 @@ def split_front_matter(text: str) -> tuple[Fields, str]:
     after them. It raises ``ReadError`` if the front matter is not closed, not valid, or too long.
     """
     if _JSON_START.match(text):
-        values, place = _parse("JSON", text[: MOST_CHARACTERS + 1])
+        values, place = _parse("JSON", text[: _MOST_CHARACTERS + 1])
         behind, _, body = text[place:].partition("\n")
         if behind.strip():
             raise ReadError("text follows the front matter; begin it on a line of its own")
@@ -233,8 +233,8 @@ def split_front_matter(text: str) -> tuple[Fields, str]:
             return Fields(), text
         raise ReadError(f"the front matter is not closed; add a line {mark} after it")
     block, body = rest[: end.start()], rest[end.end() :].removeprefix("\n")
-    if len(block) > MOST_CHARACTERS:
-        raise ReadError(f"the front matter has more than {MOST_CHARACTERS:,} characters; shorten it")
+    if len(block) > _MOST_CHARACTERS:
+        raise ReadError(f"the front matter has more than {_MOST_CHARACTERS:,} characters; shorten it")
     return Fields(_parse(language, block).items()), body
 
 
@@ -292,7 +292,7 @@ _FIRST_PDF_YEAR: Final = 1993
 """PDF is not older; an earlier year comes from a clock that was never set."""
 _DEFAULT_YEARS: Final = 1981
 """Programs that set no date write 1970 or 1980, where their clocks begin."""
-_MOST_CHARACTERS: Final = 300
+_MOST_OF_TITLE: Final = 300
 _MARKS_OF_PDF: Final = re.compile(r"^D:|'|(?<=[Zz])00'?00'?$")
 _PROGRAM: Final = re.compile(
     r"(?:microsoft (?:office )?)?(?:word|powerpoint|excel|publisher) - ", re.IGNORECASE
@@ -313,7 +313,7 @@ def read_title(stated: str | None) -> str | None:
     """Return the title of a document; None for the name of a file, a number, a paragraph, or ``untitled`` and such."""
     title = " ".join("".join(char if char.isprintable() else " " for char in stated or "").split())
     title = title[found.end() :] if (found := _PROGRAM.match(title)) else title
-    is_title = any(map(str.isalpha, title)) and len(title) <= _MOST_CHARACTERS
+    is_title = any(map(str.isalpha, title)) and len(title) <= _MOST_OF_TITLE
     return title if is_title and _NO_TITLE.fullmatch(title) is None else None
 
 

@@ -24,13 +24,7 @@ from backstory.ingest.documents.formats.office.sheets import SPREADSHEET
 from backstory.ingest.documents.metadata import split_dated_name
 from backstory.ingest.documents.pages import IMAGE, PDF, WORDLESS, name_recognition, read_pictures
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
-from backstory.ingest.documents.rows import (
-    DRAFT,
-    Outcome,
-    Row,
-    list_sources,
-    update_revisions,
-)
+from backstory.ingest.documents.rows import DRAFT, Outcome, Row, list_sources, update_revisions
 from backstory.ingest.file_kinds import HEAD_BYTES, name_kind
 from backstory.ingest.limited_calls import call_limited, find_limits
 from backstory.ingest.walk import CHANGED, ListedFile, Listing
@@ -95,13 +89,12 @@ class DocumentRead:
     """All documents of a folder.
 
     ``documents``: table ``documents`` with all revisions by uri; superseded ones come last. ``sources``: their rows in
-    the table ``sources``. ``reading``: id of the settings and readers used. ``present``: whether the folder exists.
+    the table ``sources``. ``reading``: id of the settings and readers used.
     """
 
     documents: pl.DataFrame
     sources: pl.DataFrame
     reading: str
-    present: bool
 
 
 def read_listed_documents(
@@ -160,7 +153,6 @@ def read_listed_documents(
         documents=update_revisions(known, pl.DataFrame(rows, schema=Documents.schema), kept),
         sources=list_sources(sources, settings.folder, mentions_undated=mentions_undated),
         reading=reading,
-        present=listing.present,
     )
 
 

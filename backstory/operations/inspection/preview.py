@@ -212,7 +212,7 @@ def _read_workspace(workspace: Workspace, names: Mapping[Path, PurePosixPath]) -
                 f"a run would find no message and stop; put chat exports into {workspace.chats_dir}"
             )
         if not any(row["status"] == "read" for row in of_documents):
-            state = "holds no document that can be served" if found.present else "does not exist"
+            state = "holds no document that can be served" if listing.present else "does not exist"
             notes.append(f"{documents.folder}/ {state}, so windows get no context")
         problems += [f"a run would stop: {stop}" for stop in _find_stops(workspace)]
     return _Reading(files, messages, served, problems, notes)

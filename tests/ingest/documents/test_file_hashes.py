@@ -3,6 +3,7 @@
 import hashlib
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,80 +20,70 @@ def catalog(tmp_path: Path) -> Catalog:
     return open_tables(tmp_path / "tables").catalog
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "a.md"
-    path.write_text("text", encoding="utf-8")
-    return path
-
-
-@pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take files for settled that were just written."""
-    monkeypatch.setattr(files, "SETTLED_SECONDS", -3600.0)
-
-
-def remember(catalog: Catalog, *paths: Path) -> None:
+def hash_all(catalog: Catalog, *paths: Path) -> tuple[list[str], int]:
+    """Give the hashes of files, store them, and give how many files were read for them."""
     hashes = FileHashes(catalog)
-    for path in paths:
-        hashes.hash(list_file(path))
+    found = [hashes.hash(ListedFile(path.name, path, path.parent.resolve())) for path in paths]
     hashes.save()
+    return found, len(paths) - hashes.unchanged
 
 
-def list_file(path: Path) -> ListedFile:
-    return ListedFile(path.name, path, path.parent.resolve())
-
-
-def hash_again(catalog: Catalog, path: Path) -> tuple[str, int]:
-    """Give the hash of a file, and how many files were read for it."""
-    hashes = FileHashes(catalog)
-    return hashes.hash(list_file(path)), 1 - hashes.unchanged
-
-
-def test_an_unchanged_file_is_not_read_again(path: Path, catalog: Catalog) -> None:
-    remember(catalog, path)
-    assert hash_again(catalog, path) == (hashlib.sha256(b"text").hexdigest(), 0)
-
-
-def test_a_file_that_was_just_written_is_read_each_time(
-    path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "SETTLED_SECONDS", 60.0)
-    remember(catalog, path)
-    assert hash_again(catalog, path)[1] == 1
-
-
-def test_an_edit_that_keeps_size_and_time_of_change_is_noticed(path: Path, catalog: Catalog) -> None:
+def edit_unseen(path: Path) -> None:
+    """Write another text of the same size, and set the time of its change back."""
     state = path.stat()
-    remember(catalog, path)
     deadline = time.monotonic() + 600
     while path.stat().st_ctime_ns == state.st_ctime_ns:  # the system keeps its time in steps of milliseconds
         path.write_text("TEXT", encoding="utf-8")
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
         assert time.monotonic() < deadline
     assert path.stat().st_mtime_ns == state.st_mtime_ns
-    assert hash_again(catalog, path) == (hashlib.sha256(b"TEXT").hexdigest(), 1)
 
 
-def test_a_file_in_the_place_of_another_is_read(path: Path, catalog: Catalog) -> None:
+def replace(path: Path) -> None:
     other = path.with_name("b.md")
     other.write_text("TEXT", encoding="utf-8")
-    remember(catalog, path, other)
     other.replace(path)
-    assert hash_again(catalog, path) == (hashlib.sha256(b"TEXT").hexdigest(), 1)
 
 
-def test_a_link_is_read_each_time(path: Path, catalog: Catalog) -> None:
-    link = path.with_name("link.md")
-    link.symlink_to(path)
-    remember(catalog, link)
-    assert hash_again(catalog, link)[1] == 1
+def link(path: Path) -> None:
+    path.rename(path.with_name("b.md"))
+    path.symlink_to("b.md")
+    hash_all(open_tables(path.parent / "tables").catalog, path)
 
 
-def test_a_file_that_is_gone_is_forgotten(path: Path, catalog: Catalog) -> None:
-    other = path.with_name("b.md")
-    other.write_text("text", encoding="utf-8")
-    remember(catalog, path, other)
-    assert len(catalog.read("document_files")) == 2
-    remember(catalog, path)
-    assert len(catalog.read("document_files")) == 1
+@pytest.mark.parametrize(
+    ("change", "text", "read"),
+    [
+        (lambda _: None, "text", 0),
+        (edit_unseen, "TEXT", 1),
+        (replace, "TEXT", 1),
+        (link, "text", 1),
+    ],
+    ids=["nothing", "edit that keeps size and time", "another file in its place", "link, read each time"],
+)
+def test_a_file_is_read_again_where_it_may_have_changed(
+    tmp_path: Path,
+    catalog: Catalog,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Path], None],
+    text: str,
+    read: int,
+) -> None:
+    monkeypatch.setattr(files, "SETTLED_SECONDS", -3600.0)
+    path = tmp_path / "a.md"
+    path.write_text("text", encoding="utf-8")
+    assert hash_all(catalog, path)[1] == 1
+    change(path)
+    assert hash_all(catalog, path) == ([hashlib.sha256(text.encode()).hexdigest()], read)
+
+
+def test_only_files_that_are_settled_and_still_there_are_remembered(
+    tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / "a.md", tmp_path / "b.md"]
+    for path in paths:
+        path.write_text("text", encoding="utf-8")
+    for seconds, asked, remembered in ((60.0, paths, 0), (-3600.0, paths, 2), (-3600.0, paths[:1], 1)):
+        monkeypatch.setattr(files, "SETTLED_SECONDS", seconds)
+        hash_all(catalog, *asked)
+        assert len(catalog.read("document_files")) == remembered

@@ -231,14 +231,12 @@ def test_a_folder_that_is_not_there_holds_no_documents(write: Write) -> None:
     (folder / "a.md").unlink()
     folder.rmdir()
     gone = read_documents(folder, DEFAULTS, documents)
-    assert not gone.present
     assert gone.sources.is_empty()
     assert states(gone.documents) == [("a.md", "deleted", "")]
 
 
 def test_an_empty_folder_gives_an_empty_table(write: Write) -> None:
     found = read_documents(write({}), DEFAULTS)
-    assert found.present
     assert found.documents.is_empty()
     assert found.sources.is_empty()
 
