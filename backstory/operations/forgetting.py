@@ -17,8 +17,7 @@ from backstory.base.wording import name_some
 from backstory.index.snapshot import current_version, prune
 from backstory.ingest.chats.export_files import conversation_of
 from backstory.ingest.chats.merging import NAMED_SCHEMA, read_archive, write_archive
-from backstory.ingest.documents.files import is_of_source, locate
-from backstory.ingest.documents.rows import list_foreign
+from backstory.ingest.documents.files import is_of_source, list_foreign, locate
 from backstory.ingest.privacy.exclusions import Forgotten, Kind, hide_members
 from backstory.ingest.privacy.names import normalize_name
 from backstory.ingest.privacy.pseudonyms import make_finder, make_pseudonym

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+import polars as pl
+
 from backstory.base.errors import ReadError
 from backstory.base.files.patterns import Patterns, compile_patterns, matches_glob
 from backstory.base.files.safe_open import GONE, open_inside
@@ -36,14 +38,12 @@ from backstory.settings.inputs import DocumentSettings, SourceSettings
 from backstory.storage.tables.catalog import Catalog, Entry
 
 SOURCE_MARK: Final = "://"
-"""What stands in the uri of a document of a further source between the source's name and the path below its root.
-
-No path of a file holds it, so that no two sources have the same uri.
-"""
+"""Stands in a uri between the name of a further source and the path below its root; no path of a file holds it."""
 DRAFT_SUFFIX: Final = ".draft.md"
 """End of the name of a draft that lies beside a post which a person has edited."""
 IGNORE_FILE: Final = ".backstoryignore"
 """File of patterns, in any folder, that leaves files out of the folder and those below it."""
+UNDATED: Final = "it states no date; `rag: {undated: hide}` keeps such documents from all windows"
 _MOST_PATTERN_BYTES: Final = 1 << 16
 """Maximum size of a file of patterns."""
 
@@ -91,6 +91,14 @@ def is_unlisted(uri: str, places: Set[str]) -> bool:
         return True
     above = [place for place, letter in enumerate(uri) if letter == "/"]
     return uri in places or any(uri[:place] in places or uri[: place + 1] in places for place in above)
+
+
+def list_foreign(documents: pl.DataFrame, tenant: str | None) -> frozenset[str]:
+    """List the uris of documents that state another tenant than that of ``rag.tenant``; None serves all of them."""
+    if tenant is None:
+        return frozenset()
+    own = documents.filter(pl.col("tenant") == tenant)["uri"]
+    return frozenset(documents.filter(pl.col("tenant") != "")["uri"]) - frozenset(own)
 
 
 @dataclass(frozen=True)

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.base.extras import is_installed
 from backstory.base.files.safe_open import GONE
-from backstory.base.ids import digest, document_id_of, is_written
+from backstory.base.ids import WRITTEN_PREFIX, digest, document_id_of, is_written
 from backstory.base.local_times import put_in_zone
 from backstory.base.progress import announce_name
-from backstory.ingest.documents.files import FileHashes, explain_secret, is_unlisted
+from backstory.ingest.documents.files import UNDATED, FileHashes, explain_secret, is_unlisted, name_source
 from backstory.ingest.documents.formats import html, tables, texts
 from backstory.ingest.documents.formats.office import documents as office
 from backstory.ingest.documents.formats.office.sheets import SPREADSHEET
 from backstory.ingest.documents.metadata import split_dated_name
 from backstory.ingest.documents.pages import IMAGE, PDF, WORDLESS, name_recognition, read_pictures
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
-from backstory.ingest.documents.rows import DRAFT, Outcome, Row, list_sources, update_revisions
 from backstory.ingest.file_kinds import HEAD_BYTES, name_kind
 from backstory.ingest.limited_calls import call_limited, find_limits
 from backstory.ingest.walk import CHANGED, ListedFile, Listing
 from backstory.settings.inputs import DocumentSettings
 from backstory.storage.tables.contracts import conform
-from backstory.storage.tables.schemas import Documents
+from backstory.storage.tables.schemas import Documents, Sources
+from backstory.text.encoding import describe_encoding
 from backstory.text.languages import detect_language
 
 READERS: Final[tuple[DocumentFormat, ...]] = (
@@ -47,6 +47,21 @@ _STATUSES: Final = {"empty_document": "empty", "needs_ocr": "needs_ocr", "binary
 """Statuses of files that could not be read, by the codes of the errors; any other has failed."""
 _JUST_AFTER: Final = timedelta(microseconds=1)
 """How long after the end of its window a post is out. A window of one moment must not find its own post."""
+DRAFT: Final = "draft; `documents: {drafts: true}` serves drafts, too"
+_Row: TypeAlias = dict[str, Any]
+"""One row of the table ``documents``."""
+_STATUS_ORDER: Final = ("ok", "error", "deleted", "superseded")
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What became of a file, and why it is not fully read; ``row`` is its current revision if it is a document."""
+
+    uri: str
+    status: str
+    reason: str | None
+    reader: DocumentFormat | None = None
+    row: _Row | None = None
 
 
 def find_reader(uri: str) -> DocumentFormat | None:
@@ -121,15 +136,12 @@ def read_listed_documents(
     known = conform(previous, Documents) if previous is not None else pl.DataFrame(schema=Documents.schema)
     # A stored table may also tell which of the two dates in the properties of a file counted.
     known = known.with_columns(pl.col("date_origin").replace(["created", "copied"], "changed"))
-    is_latest = pl.col("status").is_in(["ok", "error"])
     # Of a file that became unreadable, the last reading gave the error.
-    latest = {
-        row["uri"]: row
-        for row in known.filter(is_latest).sort("status", descending=True).iter_rows(named=True)
-    }
+    last = known.filter(pl.col("status").is_in(["ok", "error"])).sort("status", descending=True)
+    latest = {row["uri"]: row for row in last.iter_rows(named=True) if reading == previous_reading}
     served = dict(known.filter(status="ok").select("uri", "revision").iter_rows())
-    sources = [Outcome(entry.uri, entry.status, entry.reason) for entry in listing.skipped]
-    rows: list[Row] = []
+    sources = [_Outcome(entry.uri, entry.status, entry.reason) for entry in listing.skipped]
+    rows: list[_Row] = []
     listed = {file.uri for file in listing.files}
     kept = {uri for uri in known["uri"].unique() if uri not in listed and is_unlisted(uri, listing.unlisted)}
     for number, file in enumerate(listing.files):
@@ -137,7 +149,7 @@ def read_listed_documents(
         if progress is not None:
             progress(number, len(listing.files))
         earlier = latest.get(file.uri)
-        outcome = reader.read(file, earlier if reading == previous_reading else None)
+        outcome = reader.read(file, earlier)
         if outcome is None:
             continue
         row = outcome.row
@@ -150,8 +162,8 @@ def read_listed_documents(
                 outcome = replace(outcome, reason=reason)
         sources.append(outcome)
     return DocumentRead(
-        documents=update_revisions(known, pl.DataFrame(rows, schema=Documents.schema), kept),
-        sources=list_sources(sources, settings.folder, mentions_undated=mentions_undated),
+        documents=_update_revisions(known, pl.DataFrame(rows, schema=Documents.schema), kept),
+        sources=_list_sources(sources, settings.folder, mentions_undated=mentions_undated),
         reading=reading,
     )
 
@@ -174,13 +186,13 @@ class _Reader:
     hashes: FileHashes | None
     timezone: str
 
-    def read(self, file: ListedFile, latest: Row | None) -> Outcome | None:
+    def read(self, file: ListedFile, latest: _Row | None) -> _Outcome | None:
         """Return what became of a file, with its current revision if it is a document; None if it is gone.
 
         ``latest``: the revision that an earlier reading of the same kind gave.
         """
         format_ = find_reader(file.uri)
-        draft = Outcome(file.uri, "ignored", DRAFT, format_)
+        draft = _Outcome(file.uri, "ignored", DRAFT, format_)
         if "_drafts" in file.uri.split("/")[:-1] and not self.settings.drafts:  # as in Jekyll
             return draft
         content, content_hash = None, ""
@@ -190,12 +202,12 @@ class _Reader:
                 reason = (
                     f"this is {kind}; to have it read, rename it or save its text as one of these: {listed}"
                 )
-                return Outcome(file.uri, "unsupported", reason)
+                return _Outcome(file.uri, "unsupported", reason)
             hashes = self.hashes if file.archive is None else None  # of a member, that of its archive counts
             was_read = latest is not None and latest["error"] is None
             if latest and was_read and hashes and hashes.find(file) == latest["content_hash"]:
                 hashes.use(file, latest["content_hash"])
-                return Outcome(file.uri, "read", None, format_, latest)
+                return _Outcome(file.uri, "read", None, format_, latest)
             content = file.read(most_bytes=find_limits(self.settings).most_bytes)
             content_hash = hashlib.sha256(content).hexdigest()
             if hashes is not None:
@@ -211,7 +223,7 @@ class _Reader:
                 raise ReadError(row["error"], code="empty_document")
             secret = explain_secret(content) or explain_secret(row["text"].encode())
             if secret is not None and not file.is_vetted:
-                return Outcome(file.uri, "ignored", secret, format_)
+                return _Outcome(file.uri, "ignored", secret, format_)
         except ReadError as error:
             if error.code in (GONE, CHANGED) and self.hashes is not None:
                 self.hashes.use(file, error.code)  # of no content, so that the next run reads it
@@ -224,8 +236,8 @@ class _Reader:
                 row = self._describe(file, format_, ParsedDocument(text=""), content, content_hash)
                 row |= dict.fromkeys(("published_at", "date_origin", "encoding", "chunker", "language"))
                 row |= {"status": "error", "error": str(error)}
-            return Outcome(file.uri, _STATUSES.get(error.code, "failed"), str(error), format_, row)
-        return Outcome(file.uri, "read", None, format_, row)
+            return _Outcome(file.uri, _STATUSES.get(error.code, "failed"), str(error), format_, row)
+        return _Outcome(file.uri, "read", None, format_, row)
 
     def _describe(
         self,
@@ -234,7 +246,7 @@ class _Reader:
         document: ParsedDocument,
         content: bytes | None,
         content_hash: str,
-    ) -> Row:
+    ) -> _Row:
         """Build the revision of a file."""
         dated, slug = split_dated_name(file.uri)
         slug = document.slug or slug
@@ -271,3 +283,60 @@ class _Reader:
             "error": None,
             "unread": document.unread,
         }
+
+
+def _update_revisions(known: pl.DataFrame, current: pl.DataFrame, kept: Collection[str]) -> pl.DataFrame:
+    """Put the revisions of the files that were read to all earlier ones, of which those of some uris are kept."""
+    # What can be read supersedes all else of its file; what cannot leaves the `ok` revision. Of a file that is gone,
+    # the last `ok` revision, or else the error, becomes `deleted`, and all texts are dropped. So each status except
+    # `superseded` has at most one revision.
+    rank = pl.col("status").replace_strict(_STATUS_ORDER, range(len(_STATUS_ORDER)))
+    is_kept, outcome = pl.col("uri").is_in(kept), pl.col("outcome")
+    is_gone = outcome.is_null() & ~is_kept
+    is_last = rank == rank.min().over("uri")
+    status = (
+        pl.when(is_kept | ((outcome == "error") & (pl.col("status") == "ok")))
+        .then("status")
+        .when(is_gone & is_last)
+        .then(pl.lit("deleted"))
+        .otherwise(pl.lit("superseded"))
+    )
+    updated = (
+        known.join(current.select("uri", outcome="status"), on="uri", how="left")
+        .with_columns(status=status, text=pl.when(is_gone).then(pl.lit("")).otherwise("text"))
+        .drop("outcome")
+        .join(current, on=["uri", "revision"], how="anti")
+    )
+    return pl.concat([updated, current]).sort("uri", rank, "revision")
+
+
+def drop_former_posts(documents: pl.DataFrame) -> pl.DataFrame:
+    """Drop earlier revisions and tombstones of written posts: what Backstory wrote before is no history to keep."""
+    is_former = pl.col("status").is_in(["superseded", "deleted"])
+    return documents.filter(~(is_former & pl.col("uri").str.starts_with(WRITTEN_PREFIX)))
+
+
+def _list_sources(found: Iterable[_Outcome], folder: str, *, mentions_undated: bool) -> pl.DataFrame:
+    """Build the rows of the table ``sources``; the name of a folder ends with ``/``."""
+    rows = []
+    for entry in found:
+        read: _Row = entry.row if entry.row is not None and entry.status == "read" else {}
+        date = read.get("published_at")
+        reasons = [entry.reason, read.get("unread"), describe_encoding(read.get("encoding"))]
+        reasons += [UNDATED] if read and mentions_undated and date is None else []
+        rows.append(
+            {
+                "source": name_source(folder, entry.uri),
+                "folder": "documents",
+                "status": entry.status,
+                "format": entry.reader.name if entry.reader else None,
+                "reason": "; ".join(filter(None, reasons)) or None,
+                "rows": int(entry.status == "read"),
+                "unread": 0,
+                "first": date,
+                "last": date,
+                "encoding": read.get("encoding"),
+                "language": read.get("language"),
+            }
+        )
+    return pl.DataFrame(rows, schema=Sources.schema).sort("source")

@@ -56,7 +56,7 @@ def documents(workspace: WorkspaceOption = None, as_json: JsonOption = False) ->
 
 def print_files(console: Console, files: Sequence[FileState]) -> None:
     """Print one line for each document, and why files were not read, or only in part."""
-    from backstory.ingest.documents.rows import UNDATED
+    from backstory.ingest.documents.files import UNDATED
 
     rows = [
         (

@@ -211,7 +211,7 @@ def _describe_chat(row: dict[str, Any]) -> list[str]:
 
 def _print_documents(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     """Print a table of documents, those with a doubt first, other than a missing date."""
-    from backstory.ingest.documents.rows import UNDATED
+    from backstory.ingest.documents.files import UNDATED
 
     cells = [
         (

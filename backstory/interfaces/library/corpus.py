@@ -12,8 +12,7 @@ from typing import Any, Final
 import polars as pl
 
 from backstory.base.errors import InputError
-from backstory.ingest.documents.files import is_of_source, name_source
-from backstory.ingest.documents.rows import list_foreign
+from backstory.ingest.documents.files import is_of_source, list_foreign, name_source
 from backstory.ingest.sources.listing import make_locator
 from backstory.interfaces.library.names import (
     ADDED_FOLDER,

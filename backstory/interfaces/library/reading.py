@@ -16,8 +16,7 @@ from backstory.base.errors import BackstoryError, InputError, NoIndexError, nami
 from backstory.base.files.atomic import write_file
 from backstory.base.ids import document_id_of, is_written
 from backstory.index.snapshot import current_version, find_moment
-from backstory.ingest.documents.files import name_source
-from backstory.ingest.documents.rows import list_foreign
+from backstory.ingest.documents.files import list_foreign, name_source
 from backstory.interfaces.library.corpus import Corpus, CorpusReader, place_text
 from backstory.interfaces.library.explain import explain_window
 from backstory.interfaces.library.expressions import find_limited, find_places, fold

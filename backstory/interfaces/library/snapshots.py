@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.index.snapshot import current_version
-from backstory.ingest.documents.rows import list_foreign
+from backstory.ingest.documents.files import list_foreign
 from backstory.ingest.sources.listing import make_locator
 from backstory.interfaces.library.freshness import explain_absence
 from backstory.interfaces.library.names import ADDED_FOLDER, DocumentNames, name_documents

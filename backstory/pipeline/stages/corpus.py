@@ -33,8 +33,14 @@ from backstory.index.milvus import is_served
 from backstory.index.posts import with_posts
 from backstory.index.snapshot import current_version, find_damage, prune, read_manifest
 from backstory.ingest.documents.files import FileHashes, list_written, name_source
-from backstory.ingest.documents.reader import READERS, DocumentRead, name_reading, read_listed_documents
-from backstory.ingest.documents.rows import DRAFT, drop_former_posts
+from backstory.ingest.documents.reader import (
+    DRAFT,
+    READERS,
+    DocumentRead,
+    drop_former_posts,
+    name_reading,
+    read_listed_documents,
+)
 from backstory.ingest.privacy.exclusions import Forgotten, leave_out_documents
 from backstory.ingest.sources.listing import fetch_sources, hash_listing
 from backstory.ingest.walk import Listing
