@@ -122,7 +122,6 @@ _DRAFT_WORDS: Final = {
     "draft": _YES, "isDraft": _YES, "published": _NO, "publish": _NO, "status": frozenset(("draft", "unpublished")),
 }  # fmt: skip
 """What makes a draft, by field."""
-_EXAMPLES: Final = "2025-03-04 or 2025-03-04T10:00:00+02:00"
 _LETTERS_ONLY: Final = re.compile(r"[\s_-]")
 _NULL: Final = "tag:yaml.org,2002:null"
 _ENDS: Final = {
@@ -159,7 +158,9 @@ class Fields:
                 try:
                     return parse_date(text)
                 except ValueError as error:
-                    problem = f"the field {name} is not a date; write it as {_EXAMPLES}"
+                    problem = (
+                        f"the field {name} is not a date; write it as 2025-03-04 or 2025-03-04T10:00:00+02:00"
+                    )
                     raise ReadError(problem, code="invalid_field") from error
         return None
 

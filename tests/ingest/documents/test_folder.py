@@ -53,7 +53,7 @@ def test_fields_come_from_the_front_matter_else_the_file_name_else_the_heading(w
     folder = write(
         {
             "2025-03-04-by-name.md": "# Heading\n\nText",
-            "2020-01-01-given.md": "---\ntitle: T\nslug: s\ndate: 2021-02-03\ntags: a, b\n"
+            "2024-02-30-given.md": "---\ntitle: T\nslug: s\ndate: 2021-02-03\ntags: a, b\n"
             "kind: note\ntenant: t\n---\nText",
             "plain.MARKDOWN": "Text",
         }
@@ -61,7 +61,7 @@ def test_fields_come_from_the_front_matter_else_the_file_name_else_the_heading(w
     rows = read(folder).select("uri", "title", "slug", "published_at", "tags", "kind", "tenant").rows()
     given, by_name, plain = rows
     assert given == (
-        "2020-01-01-given.md",
+        "2024-02-30-given.md",
         "T",
         "s",
         datetime(2021, 2, 3, tzinfo=UTC),
@@ -72,29 +72,6 @@ def test_fields_come_from_the_front_matter_else_the_file_name_else_the_heading(w
     moment = datetime(2025, 3, 4, tzinfo=UTC)
     assert by_name == ("2025-03-04-by-name.md", "Heading", "by-name", moment, [], "post", "")
     assert plain == ("plain.MARKDOWN", "plain", "plain", None, [], "post", "")
-
-
-def test_one_bad_file_is_an_error_row_and_the_others_are_read(write: Write) -> None:
-    folder = write(
-        {
-            "bytes.md": b"Text \xff",
-            "date.md": "---\ntitle: A\ndate: 2024-02-30\n---\nText",
-            "empty.md": "",
-            "good.md": "Text",
-            "yaml.md": "---\ntitle: a: b\n---\nText",
-        }
-    )
-    documents = read(folder)
-    errors = dict(documents.select("uri", "error").rows())
-    assert errors.pop("good.md") is None
-    assert errors.keys() == {"bytes.md", "date.md", "empty.md", "yaml.md"}
-    assert all(";" in error for error in errors.values())  # what is wrong; what to do
-    assert documents.filter(status="error")["text"].to_list() == [""] * 4
-
-
-def test_a_date_in_the_file_is_used_in_place_of_a_wrong_one_in_its_name(write: Write) -> None:
-    documents = read(write({"2024-02-30-name.md": "---\ndate: 2024-03-01\n---\nText"}))
-    assert documents["published_at"].to_list() == [datetime(2024, 3, 1, tzinfo=UTC)]
 
 
 def test_the_id_is_of_the_path_and_the_revision_of_the_content(write: Write) -> None:
@@ -184,10 +161,15 @@ def test_another_setting_reaches_unchanged_files(write: Write, change: DocumentS
 
 
 def test_documents_of_an_earlier_way_of_reading_are_parsed_again(write: Write) -> None:
-    folder = write({"a.md": "---\ncreated: 2024-05-01\n---\nText"})
-    earlier = read(folder).with_columns(published_at=pl.lit(None, pl.Datetime("us", "UTC")))
-    assert read_documents(folder, DEFAULTS, earlier).documents["published_at"].to_list() == [
-        datetime(2024, 5, 1, tzinfo=UTC)
+    folder = write({"a.md": "---\ncreated: 2024-05-01\n---\nText", "b.md": "Text"})
+    date = pl.lit(datetime(2023, 1, 1), pl.Datetime("us", "UTC"))
+    earlier = read(folder).with_columns(published_at=date, date_origin=pl.lit("copied"))
+    (folder / "b.md").unlink()
+    now = validate(read_documents(folder, DEFAULTS, earlier).documents, Documents)
+    assert now["date_origin"].to_list() == ["stated", "changed"]
+    assert now["published_at"].to_list() == [
+        datetime(2024, 5, 1, tzinfo=UTC),
+        datetime(2023, 1, 1, tzinfo=UTC),
     ]
 
 
@@ -233,12 +215,6 @@ def test_a_folder_that_is_not_there_holds_no_documents(write: Write) -> None:
     gone = read_documents(folder, DEFAULTS, documents)
     assert gone.sources.is_empty()
     assert states(gone.documents) == [("a.md", "deleted", "")]
-
-
-def test_an_empty_folder_gives_an_empty_table(write: Write) -> None:
-    found = read_documents(write({}), DEFAULTS)
-    assert found.documents.is_empty()
-    assert found.sources.is_empty()
 
 
 CONTENTS = st.sampled_from(["One", "# Two\n\nText", "---\nkind: page\n---\nThree", "", "---\na: [\n---\nx"])
