@@ -186,14 +186,11 @@ class Form(NamedTuple):
             return False
         if (self.is_capital and not _is_capital(written)) or (self.is_joined and _APART.search(written)):
             return False
-        if self.is_handle and not (
-            _HANDLE.match(text, end) or _MENTION.search(text[max(start - 4, 0) : start])
-        ):
+        if self.dot is not None and not text.startswith(".", words[self.dot][1]):
             return False
-        if self.dot is not None:
-            behind = text[words[0][1] : words[1][0]] if self.dot == 0 else text[end : end + 1]
-            if "." not in behind:
-                return False
+        before = text[max(start - 4, 0) : start]
+        if self.is_handle and not (_HANDLE.match(text, end) or _MENTION.search(before)):
+            return False
         letters = "".join(fold(word) for _, _, word in words).removeprefix("@")
         return not (self.spellings and written.isascii()) or letters in self.spellings
 

@@ -116,15 +116,13 @@ def make_pseudonym(person: str, secret: bytes) -> str:
     return PSEUDONYM_PREFIX + hmac.digest(secret, person.encode(), hashlib.sha256).hex()[:10]
 
 
-def make_finder(
-    messages: pl.DataFrame, aliases: Mapping[str, str] | None, other_names: Iterable[str]
-) -> NameFinder:
+def make_finder(messages: pl.DataFrame, aliases: Mapping[str, str], other_names: Iterable[str]) -> NameFinder:
     """Return the finder of the people of some exports, under whatever name an export writes them.
 
     ``messages``: messages with ``author``, ``text`` and ``kind``.
     """
     app_texts = messages.filter(kind="system")["text"].drop_nulls().unique()
-    names = [*messages["author"].drop_nulls().unique(), *(aliases or ()), *other_names]
+    names = [*messages["author"].drop_nulls().unique(), *aliases, *other_names]
     return NameFinder(names, find_members(app_texts), aliases)
 
 
@@ -142,7 +140,7 @@ def pseudonymize_messages(
     ``frame``: messages with ``author``, ``text``, ``kind``, ``conversation_id`` and ``source``; also ``reactions`` if
     the messages have any.
     """
-    finder = make_finder(frame, aliases, other_names)
+    finder = make_finder(frame, aliases or {}, other_names)
     write = partial(make_pseudonym, secret=secret)
     by_name = {name: write(finder.person(name)) for name in frame["author"].drop_nulls().unique()}
     author = pl.col("author").replace_strict(by_name, default=None, return_dtype=pl.String)
