@@ -20,6 +20,7 @@ from backstory.text.encoding import UTF8
 
 _UNFIT: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
 _LONGEST_NAME: Final = 80
+_HALF_LETTER: Final = re.compile("[\ud800-\udfff]")
 _TYPE: Final = re.compile(r"[\w.-]{1,60}", re.ASCII)
 _MOST_TYPES: Final = 20
 """Types that are counted by their names, which a file of another origin may fill with anything."""
@@ -143,14 +144,8 @@ def read_text(value: object, column: str) -> str | None:
     It raises ``ValueError`` if the value is a list or an object, or not valid Unicode.
     """
     text = None if value is None else str(value)
-    try:
-        if isinstance(value, list | dict):
-            raise ValueError  # noqa: TRY004 - the value is data of the file
-        (text or "").encode()
-    except ValueError as error:
-        raise ValueError(
-            f"the column {column} holds a list, an object, or half of a surrogate pair"
-        ) from error
+    if isinstance(value, list | dict) or (text and not text.isascii() and _HALF_LETTER.search(text)):
+        raise ValueError(f"the column {column} holds a list, an object, or half of a surrogate pair")
     return text
 
 
@@ -359,9 +354,7 @@ class _Collected:
 
 def mark_deleted(rows: pl.DataFrame, deleted: Set[tuple[str | None, str]]) -> pl.DataFrame:
     """Take the text from deleted messages, and make them lines of the app, as a deleted message of WhatsApp is."""
-    if not deleted:
-        return rows
-    listed = pl.DataFrame(sorted(deleted, key=str), {"chat": pl.String, "key": pl.String}, orient="row")
+    listed = pl.DataFrame([*deleted], {"chat": pl.String, "key": pl.String}, orient="row")
     is_deleted = pl.struct("chat", "key").is_in(listed.to_struct().implode())
     return rows.with_columns(
         text=pl.when(~is_deleted).then("text"),

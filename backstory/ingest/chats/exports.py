@@ -77,10 +77,8 @@ class ExportRead:
 def read_exports(folder: Path, settings: ConversationSettings) -> ExportRead:
     """Read all chat exports of a folder; a file that cannot be read does not affect the rest.
 
-    A file belongs to the conversation named after its subfolder, else after the file. An export that names its chats
-    holds a conversation per chat, named after the chat and its id, wherever the export lies. Several exports of one
-    conversation are merged; see :func:`backstory.ingest.chats.merging.merge_exports`. It raises ``WorkspaceError`` if
-    the folder does not exist, or cannot be listed.
+    A file belongs to the conversation named after its subfolder, else after the file; an export that names its chats
+    holds a conversation per chat. It raises ``WorkspaceError`` if the folder does not exist, or cannot be listed.
     """
     return read_listed_exports(list_exports(folder), settings)
 
@@ -95,11 +93,8 @@ def read_listed_exports(listing: Listing, settings: ConversationSettings) -> Exp
             row.status = "ignored" if row.reason == NO_EXPORT else row.status
     _tell_people_apart(read)
     known = {name for row in read for name in (compose(row.source), conversation_of(row.source))}
-    files = {
-        row.source: ExportFile(row.source, row.sha256, row.latest_year)
-        for row in read
-        if row.sha256 is not None
-    }
+    hashed = ((row.source, row.sha256, row.latest_year) for row in read if row.sha256 is not None)
+    files = {file[0]: ExportFile(*file) for file in hashed}
     merged = merge_exports(_join_messages(read))
     unread = [(row.source, line, reason) for row in read for line, reason in _list_unread(row)]
     aliases, shared = _list_aliases(read, merged)

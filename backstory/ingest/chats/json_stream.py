@@ -7,14 +7,12 @@ import io
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from typing import IO, Any, Final, TypeAlias
+from typing import IO, Any, Final
 
 import ijson
 
 from backstory.base.errors import ReadError
 from backstory.ingest.walk import DAMAGED
-
-Events: TypeAlias = Iterator[tuple[str, Any]]
 
 OPENED: Final = object()
 """Stands for an object whose content follows."""
@@ -150,7 +148,7 @@ def find_paths(head: bytes) -> frozenset[str]:
     return frozenset(paths)
 
 
-def _build(events: Events, event: str, value: Any, depth: int = 0) -> Any:
+def _build(events: Iterator[tuple[str, Any]], event: str, value: Any, depth: int = 0) -> Any:
     """Build the value that begins with an event from it and the following ones."""
     if event not in _BEGINNINGS:
         return value

@@ -78,10 +78,13 @@ def merge_exports(messages: pl.DataFrame) -> MergedExports:
     rows = placed.filter(pl.col("key").is_null().all().over("source"))
     if rows["source"].n_unique() < 2:
         return result
+    named = rows.select("source", "conversation_id").unique()
     parts = _normalize(rows).partition_by("source", as_dict=True)
     groups: dict[str, list[pl.DataFrame]] = defaultdict(list)
-    for source, name in sorted(rows.select("source", "conversation_id").unique().iter_rows(), key=_rank):
-        groups[_split_copy(name)[0]].append(parts[source,])
+    # Those in subfolders lead, then those first by name; copies come last.
+    names = [("/" not in source, *_split_copy(name), source) for source, name in named.iter_rows()]
+    for _, name, _, source in sorted(names):
+        groups[name].append(parts[source,])
     changed = [placed.clear()]
     for waiting in groups.values():
         while waiting:
@@ -184,19 +187,13 @@ def _describe(told: pl.DataFrame, is_shared: pl.Expr) -> str:
     said = told.filter(pl.col("kind") != "system")
     facts = f"merged: {said.filter(is_shared).height:,} of its {said.height:,} messages are in another export, too"
     offset = said.select(pl.col("offset").median().fill_null(0)).item() / _MINUTE / 60
-    return f"{facts}, whose clock differs by {offset:+g} h" if offset else facts
+    return f"{facts}; its clock differs by {offset:+g} h" if offset else facts
 
 
 def _split_copy(conversation: str) -> tuple[str, int]:
     """Split the name of a copy, ``name (1)``, into that of its original and its number; 0 of an original."""
     copy = _COPY.fullmatch(conversation)
     return (copy["name"], int(copy["number"])) if copy else (conversation, 0)
-
-
-def _rank(export: tuple[str, str]) -> tuple[bool, str, int, str]:
-    """Return the sort key of leading exports: those in subfolders first, then by name, copies last."""
-    source, conversation = export
-    return "/" not in source, *_split_copy(conversation), source
 
 
 def _select_once(rows: pl.DataFrame) -> pl.DataFrame:

@@ -59,11 +59,10 @@ def decide_date_order(
     impossible dates. ``setting`` decides wherever it can apply: it cannot move a four-digit year. It raises
     ``ReadError`` if several readings fit the file, or none does.
     """
-    first, _, third = dates[0]  # no locale writes year, day, month
-    is_year = [number > _LAST_SHORT_YEAR for number in (first, third)]
-    possible: list[DateOrder] = (
-        ["ymd"] if is_year[0] else ["dmy", "mdy"] if is_year[1] else ["dmy", "mdy", "ymd"]
-    )
+    is_year = [number > _LAST_SHORT_YEAR for number in dates[0]]
+    possible: list[DateOrder] = ["dmy", "mdy", "ymd"]  # no locale writes year, day, month
+    if any(is_year):
+        possible = ["ymd"] if is_year[0] else ["dmy", "mdy"]
     # With dots, every locale writes the day first, or four digits of the year.
     orders = [order for order in possible if order == setting] or possible[: 1 if separator == "." else None]
     readings = {order: [read_date(parts, order, latest_year) for parts in dates] for order in orders}
