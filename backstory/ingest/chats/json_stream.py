@@ -19,7 +19,7 @@ OPENED: Final = object()
 
 _MOST_DEPTH: Final = 64
 _BROKEN: Final = (
-    f"the JSON breaks off, is damaged, or has more than {_MOST_DEPTH} levels here; export the chat again"
+    f"the JSON breaks off or is damaged here, or has more than {_MOST_DEPTH} levels; export the chat again"
 )
 _BUFFER_BYTES: Final = 1 << 16
 _ASKED: Final = frozenset(["question", "title", "text", "options"])
