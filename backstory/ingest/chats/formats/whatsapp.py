@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache, partial
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -205,13 +204,14 @@ def _is_foreign(headers: pl.DataFrame, lines: pl.Series) -> bool:
 
 def _with_local_time(headers: pl.DataFrame, order: DateOrder, latest_year: int) -> pl.DataFrame:
     """Add ``local``, the time of each header, or the reason if there is no such time."""
-    read = cache(partial(read_date, order=order, latest_year=latest_year))
-    days = pl.Series(map(read, headers.select(_DATE_PARTS).iter_rows()), dtype=pl.Date)
+    dates = headers.select(_DATE_PARTS).unique(maintain_order=True)
+    days = pl.Series("day", [read_date(parts, order, latest_year) for parts in dates.iter_rows()], pl.Date)
     wrong = (
         f"there is no such date or time (in the order {order}) between {FIRST_YEAR}, when WhatsApp appeared, and "
         f"{latest_year}, the year of the file"
     )
-    timed = headers.with_columns(local=days.cast(pl.Datetime("us")) + pl.col("time"))
+    timed = headers.join(dates.with_columns(days), on=_DATE_PARTS, maintain_order="left")
+    timed = timed.with_columns(local=pl.col("day").cast(pl.Datetime("us")) + pl.col("time"))
     return timed.with_columns(reason=pl.when(pl.col("local").is_null()).then(pl.lit(wrong)))
 
 

@@ -142,24 +142,25 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     first, marked = pl.int_range(pl.len()) == 0, text.str.starts_with(APP_MARK)
     own = plain.str.starts_with(author) & plain.str.slice(author.str.len_chars()).str.contains(_AFTER_NAME)
     encryption = text.str.contains(ENCRYPTED) & (marked | first)
+    event = encryption | text.str.contains(_EVENT) | (marked & own).fill_null(value=False)
+    marked_text = pl.when(marked).then(text)
     tale, ending = text.is_in(_list_tales(rows, plain)), text.str.extract(_ENDING)
     found = rows.select(
         author,
         media=text.is_in(list(captions)),
-        deleted=text.str.contains(_DELETED),
+        # Several people have the same marked text only if the app wrote it, in whatever language.
+        deleted=text.str.contains(_DELETED) | (~event & text.is_in(_list_shared(rows, marked_text, 1))),
         marked=marked | encryption,
-        event=encryption | text.str.contains(_EVENT) | (marked & own).fill_null(value=False),
+        event=event,
         tells=first | tale | encryption,
         of_group=tale | (encryption & marked & (author.drop_nulls().n_unique() > _CHAT_OF_TWO)),
         edited=text.str.contains(_EDITED),
-        repeated=(text.n_unique().over(ending) >= _LEAST_TEXTS)
-        & (author.n_unique().over(ending) > 1)
-        & ending.is_not_null(),
+        repeated=ending.is_in(_list_shared(rows, ending, _LEAST_TEXTS)),
     )
-    about_file, event = pl.col("media") | pl.col("deleted"), pl.col("event")
+    about_file = pl.col("media") | pl.col("deleted")
     is_marked = pl.col("marked").all() | ((pl.col("marked").mean() > 0.5) & pl.col("of_group").any())
     is_group = is_marked & ~about_file.any() & pl.col("tells").any()
-    by_app = ~about_file & (event | is_group.over("author"))
+    by_app = ~about_file & (pl.col("event") | is_group.over("author"))
     found = found.with_columns(by_nobody=by_app | author.is_null())
     kind = found.select(
         kind=pl.when(pl.col("by_nobody") | (pl.col("deleted") & ~pl.col("media")))
@@ -171,18 +172,21 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     caption = pl.col("text").replace_strict(
         {text: caption or None for text, caption in captions.items()}, default=None, return_dtype=pl.String
     )
-    repeated = found["repeated"] & (not found["edited"].any())
-    written = (
-        pl.when(repeated)
-        .then(plain.str.replace(r"\s+<[^<>]*>$", ""))
-        .otherwise(plain.str.replace(_EDITED, ""))
-    )
+    edited = found["edited"] | (found["repeated"].fill_null(value=False) & (not found["edited"].any()))
+    written = pl.when(edited).then(plain.str.replace(r"[\s\u200e]*<[^<>]*>$", "")).otherwise(plain)
     return rows.with_columns(
         kind,
-        edited=(found["edited"] | repeated) & (kind == "message"),
+        edited=edited & (kind == "message"),
         author=pl.when(~found["by_nobody"]).then("author"),
         text=pl.when(kind == "media").then(caption).otherwise(written),
     )
+
+
+def _list_shared(rows: pl.DataFrame, part: pl.Expr, texts: int) -> list[str]:
+    """List the parts of at least so many texts which several people have."""
+    parts = rows.select("author", "text", part=part).drop_nulls("part").group_by("part")
+    shared = parts.agg(pl.col("author", "text").n_unique())
+    return shared.filter(pl.col("author") > 1, pl.col("text") >= texts)["part"].to_list()
 
 
 def find_told(names: Mapping[str, int]) -> set[str]:
