@@ -59,17 +59,11 @@ _START: Final = rf"^({_MARKS}\[?{_MARKS})"
 _SHORT: Final = f"[{_DIGITS}]{{1,2}}"
 _TWO: Final = f"[{_DIGITS}]{{2}}"
 _YEAR: Final = f"[{_DIGITS}]{{4}}"
-_ISO_DATE: Final = f"{_YEAR}-{_SHORT}-{_SHORT},?{_SPACE}+"
-_FRENCH_CLOCK: Final = f"({_SHORT}){_SPACE}h{_SPACE}({_TWO})"
 _WORDED_DATE: Final = f"({_YEAR})[년年]{_SPACE}?({_SHORT})[월月]{_SPACE}?({_SHORT})[일日]{_SPACE}?"
 _CLOCK: Final = f"({_SHORT}:{_TWO}(?::{_TWO})?(?:{_SPACE}(?:SA|CH))?)"
 _DATE: Final = f"({_SHORT}[/-]{_SHORT}[/-](?:{_YEAR}|{_TWO}))"
 
 _OTHER_FORMS: Final = {
-    # fr-CA: 2024-01-15 21 h 05 min 09 s
-    f"{_START}({_ISO_DATE}){_FRENCH_CLOCK}{_SPACE}min{_SPACE}({_TWO}){_SPACE}s": "${1}${2}${3}:${4}:${5}",
-    # fr-CA: 2024-01-15 21 h 05
-    f"{_START}({_ISO_DATE}){_FRENCH_CLOCK}": "${1}${2}${3}:${4}",
     # ko, ja, zh: 2024년 1월 15일 오후 9:05
     f"{_START}{_WORDED_DATE}": "${1}${2}. ${3}. ${4}. ",
     # vi: 21:05, 15/01/2024
@@ -84,7 +78,8 @@ _HEADER = (
     f"{_SHORT}{_MARKS}(?P<again>[./-])(?P<space>{_SPACE})?{_MARKS}"
     f"(?:{_YEAR}|{_SHORT})\\.?{_AFTER_YEAR}{_MARKS}"
     f"[,،]?{_SPACE}+(?:(?P<at>{_BEFORE_CLOCK}){_SPACE}+)?"
-    f"(?P<before>\\p{{L}}{{0,4}}){_SPACE}*{_SHORT}[:.]{_TWO}(?:[:.]{_TWO})?"
+    f"(?P<before>\\p{{L}}{{0,4}}){_SPACE}*{_SHORT}(?:[:.]|{_SPACE}h{_SPACE}){_TWO}"
+    f"(?:[:.]{_TWO}|{_SPACE}min{_SPACE}{_TWO}{_SPACE}s)?"
     f"(?P<after>[^{_DIGITS}\\[\\]:,–—-]{{0,14}}?)"
     f"(?:(?P<close>\\])|{_SPACE}[-‐‑‒–—−])(?:{_SPACE}|$)"
 )
