@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -17,9 +17,8 @@ import polars.selectors as cs
 from backstory.base.errors import ReadError
 from backstory.text.encoding import decode_lines
 
-PARQUET_MAGIC: Final = b"PAR1"
 _STATED: Final = re.compile(r'"?sep=([^"])"?\s*', re.IGNORECASE)
-_DELIMITERS: Final = ",;\t|"
+_DELIMITERS: Final = "\t,;|"
 _SAMPLE_ROWS: Final = 50
 
 csv.field_size_limit(1 << 30)  # the whole file is limited already
@@ -39,17 +38,16 @@ class Table:
     names: Sequence[str] = ()
 
 
-def read_csv(content: bytes, delimiters: str = _DELIMITERS) -> Table:
-    """Read the rows of CSV: a list of cells each. ``delimiters``: the possible ones, the likeliest first."""
+def read_table(
+    content: bytes, parse: Callable[[list[str], dict[int, str]], Iterator[tuple[int, Any]]]
+) -> Table:
+    """Read the rows of a text by :func:`parse_csv` or :func:`parse_json_lines`."""
     text = decode_lines(content)
-    rows = split_csv(text.lines.to_list(), text.undecodable, delimiters)
-    return Table(rows, text.undecodable, text.encoding)
+    return Table(parse(text.lines.to_list(), text.undecodable), text.undecodable, text.encoding)
 
 
-def split_csv(
-    lines: Sequence[str], unread: dict[int, str], delimiters: str = _DELIMITERS
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows that are not blank. A row with an unread line is left out as a whole.
+def parse_csv(lines: list[str], unread: dict[int, str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of CSV that are not blank: a list of cells each. A row with an unread line is left out as a whole.
 
     The first line may state the delimiter for spreadsheet programs (``sep=;``). Else it is the one that makes the first
     rows equally long.
@@ -63,7 +61,7 @@ def split_csv(
         return (widths.count(width) / len(widths), width) if width > 1 else (0.0, 0)
 
     undecodable = frozenset(unread)
-    delimiter = stated[1] if stated else max(delimiters, key=measure)
+    delimiter = stated[1] if stated else max(_DELIMITERS, key=measure)
     for numbers, cells in _split(lines, delimiter, 1 if stated else 0):
         if cells is None:
             unread.setdefault(numbers.start, "a quotation mark in it is out of place")
@@ -71,7 +69,7 @@ def split_csv(
             yield numbers.start, cells
 
 
-def _split(lines: Sequence[str], delimiter: str, begin: int = 0) -> Iterator[tuple[range, list[str] | None]]:
+def _split(lines: list[str], delimiter: str, begin: int = 0) -> Iterator[tuple[range, list[str] | None]]:
     """Yield line numbers and cells of each row; no cells of a line whose quotes are wrong, after which it goes on."""
     while begin < len(lines):
         start = begin
@@ -86,14 +84,8 @@ def _split(lines: Sequence[str], delimiter: str, begin: int = 0) -> Iterator[tup
             begin += 1
 
 
-def read_json_lines(content: bytes) -> Table:
-    """Read the rows of JSON lines: a value each."""
-    text = decode_lines(content)
-    return Table(parse_json_lines(text.lines, text.undecodable), text.undecodable, text.encoding)
-
-
-def parse_json_lines(lines: Iterable[str], unread: dict[int, str]) -> Iterator[tuple[int, Any]]:
-    """Yield the values of the lines that are JSON."""
+def parse_json_lines(lines: list[str], unread: dict[int, str]) -> Iterator[tuple[int, Any]]:
+    """Yield the values of the lines that are JSON: a row each."""
     for number, line in enumerate(lines, start=1):
         if number not in unread and line.strip():
             try:

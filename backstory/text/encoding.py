@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import IO, Final
+from typing import Final
 
 import polars as pl
 from charset_normalizer import from_bytes
 
 UTF8: Final = "utf-8"
-_ISO_2022: Final = "iso2022_jp_ext"
-"""Reads all that usual ISO-2022-JP holds, and more."""
 _MARKS: Final = (
     (codecs.BOM_UTF8, UTF8),
     (codecs.BOM_UTF32_LE, "utf-32"),  # checked before UTF-16, whose mark is a prefix of this one
@@ -38,9 +35,7 @@ _PUNCTUATION: Final = "“”„‘’‚«»‹›–—…·•¿¡°§€£¥
 _OTHERS: Final = (
     "cp932", "cp949", "gb18030", "big5", "cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp1258", "koi8_r",
 )  # fmt: skip
-"""Code pages of other scripts than Latin; of two that fit equally well the first one is used."""
-_CHANCE: Final = 0.2
-"""A text has letters as often as a language up to this degree by chance; Chinese and Japanese never do."""
+"""Code pages of other scripts than Latin."""
 _WEIGHT_OF_CHAOS: Final = 4.0
 _MIXED: Final = 0.9
 _LEAST_FIT: Final = 0.8
@@ -48,14 +43,12 @@ _MOST_FOREIGN_IN_LATIN: Final = 0.45
 _SAMPLE_BYTES: Final = 65_536
 _LEAST_SHARE_OF_NULLS: Final = 0.1
 _LINES_OF_CHANCE: Final = 20
-_MOST_LINE_BYTES: Final = 1 << 20
 _LETTER_BYTES: Final = bytes(range(0x80, 0x100))
-_MOST_NULLS: Final = 0.001
 
 
 def find_iso_2022(content: bytes) -> str | None:
     """Detect ISO-2022-JP, which may be damaged, by an escape sequence that no terminal uses; None if it is not."""
-    return _ISO_2022 if b"\x1b$" in content and content.isascii() else None
+    return "iso2022_jp_ext" if b"\x1b$" in content and content.isascii() else None
 
 
 def find_encoding(content: bytes) -> str:
@@ -100,11 +93,7 @@ def _guess_encoding(sample: bytes) -> str:
         reads_alike = sample.decode(_USUAL, "replace") == sample.decode(best, "replace")
         return _USUAL if reads_alike else best
     matches = from_bytes(sample, cp_isolation=[*_OTHERS], enable_fallback=False)
-    likely = max(
-        sorted(matches, key=lambda match: _OTHERS.index(match.encoding)),
-        key=lambda match: max(match.coherence, _CHANCE) - _WEIGHT_OF_CHAOS * match.chaos,
-        default=None,
-    )
+    likely = max(matches, key=lambda match: match.coherence - _WEIGHT_OF_CHAOS * match.chaos, default=None)
     return likely.encoding if likely else UTF8
 
 
@@ -151,10 +140,8 @@ def decode_lines(content: bytes) -> TextLines:
     """
     content = content if b"\n" in content else content.replace(b"\r", b"\n")
     if b"\0" not in content[:_SAMPLE_BYTES] and find_iso_2022(content) is None:
-        try:
+        with suppress(pl.exceptions.ComputeError):  # another encoding, or UTF-8 with damaged lines
             return TextLines(_split(content.removeprefix(codecs.BOM_UTF8)), {}, UTF8)
-        except pl.exceptions.ComputeError:  # another encoding, or UTF-8 with damaged lines
-            pass
     encoding = find_encoding(content)
     lines = _split(content.removeprefix(codecs.BOM_UTF8).decode(encoding, "replace").encode())
     damaged = lines.str.contains("\ufffd", literal=True).arg_true() + 1
@@ -177,35 +164,16 @@ def decode_head(content: bytes) -> list[str]:
     if len(content) >= _SAMPLE_BYTES:  # a line or a character cut in half would look like another encoding
         head = head[: head.rfind(b"\n") + 1] or head.rstrip(_LETTER_BYTES)
     decoded = decode_lines(head)
-    is_binary = decoded.encoding == UTF8 and head.count(0) > 1 + _MOST_NULLS * len(head)
+    is_binary = decoded.encoding == UTF8 and head.count(0) > 1 + len(head) // 1000
     return [] if is_binary else decoded.lines.to_list()
 
 
-def read_lines(file: IO[bytes]) -> Iterator[tuple[int, str | None]]:
-    """Yield number, from 1, and text of each line, without its end; None for a line that is longer than 1 MiB."""
-    lines = iter(partial(file.readline, _MOST_LINE_BYTES), b"")
-    for number, line in enumerate(lines, start=1):
-        is_cut = len(line) == _MOST_LINE_BYTES and not line.endswith(b"\n")
-        if is_cut:
-            skip_line(file)
-        yield (
-            number,
-            None if is_cut else decode_line(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line),
-        )
-
-
-def skip_line(file: IO[bytes]) -> None:
-    """Go to the end of a line in steps of 1 MiB."""
-    while (part := file.readline(_MOST_LINE_BYTES)) and not part.endswith(b"\n"):
-        pass
-
-
 def decode_line(line: bytes) -> str:
-    """Decode one line, since in the logs of some programs each line has its own encoding.
+    """Decode one line, without its end, since in the logs of some programs each line has its own encoding.
 
     It is read as ISO-2022-JP if it has the escape sequences of that, else as UTF-8, else as Windows-1252.
     """
-    ended = line.removesuffix(b"\n").removesuffix(b"\r")
+    ended = line.removeprefix(codecs.BOM_UTF8).removesuffix(b"\n").removesuffix(b"\r")
     escaped = find_iso_2022(ended)
     try:
         return ended.decode(escaped or UTF8, "replace" if escaped else "strict")

@@ -28,7 +28,6 @@ from backstory.ingest.chats.export import (
 from backstory.ingest.chats.export_files import make_json_format
 from backstory.ingest.chats.formats.tables import read_timestamp
 from backstory.ingest.chats.json_stream import Record, stream_json
-from backstory.text.encoding import skip_line
 
 _RECORDS: Final = "messages.item"
 _SAID: Final = frozenset(["m.room.message", "m.room.encrypted", "m.sticker"])
@@ -144,7 +143,6 @@ def _find_words(content: Record) -> str:
     return ""
 
 
-_MOST_LINE_BYTES: Final = 16 << 20
 _decode: Final = json.JSONDecoder(object_hook=Record).decode
 _BESIDE_CONTENT: Final = frozenset(["groupInfo", "quote"])
 _MENTION: Final = "\ufffc"
@@ -179,17 +177,14 @@ def _read_envelopes(files: Iterator[IO[bytes]]) -> Iterator[Item]:
 
 
 def _read_lines(file: IO[bytes]) -> Iterator[Record | None]:
-    """Yield the object of each line, an empty one for a blank line; none if it holds none, or is over 16 MiB long."""
-    while line := file.readline(_MOST_LINE_BYTES):
+    """Yield the object of each line, an empty one for a blank line; none if it holds none."""
+    for line in file:
         value = None
-        if len(line) == _MOST_LINE_BYTES and not line.endswith(b"\n"):
-            skip_line(file)
-        else:
-            with suppress(ValueError, RecursionError):
-                found = _decode(line.decode("utf-8-sig")) if line.strip() else Record()
-                if b"\\ud" in line.lower():  # half of a surrogate pair is no text
-                    json.dumps(found, ensure_ascii=False).encode()
-                value = found if isinstance(found, Record) else None
+        with suppress(ValueError, RecursionError):
+            found = _decode(line.decode("utf-8-sig")) if line.strip() else Record()
+            if b"\\ud" in line.lower():  # half of a surrogate pair is no text
+                json.dumps(found, ensure_ascii=False).encode()
+            value = found if isinstance(found, Record) else None
         yield value
 
 

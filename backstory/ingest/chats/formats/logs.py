@@ -17,7 +17,7 @@ from backstory.ingest.chats.export import Chat, ChatMessage, Item, Person, Unrea
 from backstory.ingest.chats.export_files import ChatFormat, Opened
 from backstory.ingest.chats.formats.tables import read_timestamp
 from backstory.ingest.chats.times import find_day, find_moment, is_recording, without_day
-from backstory.text.encoding import read_lines
+from backstory.text.encoding import decode_line
 
 _NO_START: Final = (
     "neither its lines, in English, nor its name tell when it began; put the day, of a meeting also the time, into the "
@@ -85,13 +85,11 @@ def _read_irc(opened: Opened, found: list[str]) -> Iterator[Item]:
     chat = Chat(f"irc/{name}", name_chat(name, ""))
     yield chat
     with opened.open(found[0]) as file:
-        for number, text in read_lines(file):
+        for number, text in enumerate(map(decode_line, file), start=1):
             line = _read_line(text) if text else None
             if line is None:
-                if text != "":
-                    yield Unread(
-                        f"line {number}: it is longer than 1 MiB, or no known program writes such lines"
-                    )
+                if text:
+                    yield Unread(f"line {number}: no known program writes such lines")
                 continue
             day = _read_day(line["day"].strip()) if line["day"] else day
             is_dated = is_dated or day is not None
@@ -228,9 +226,7 @@ def _find_first(opened: Opened) -> str:
 def _read_blocks(opened: Opened, find: Callable[[str], re.Match[str] | None]) -> list[_Block]:
     blocks: list[_Block] = []
     with opened.open(opened.names[0]) as file:
-        for number, line in read_lines(file):
-            if line is None:
-                raise ReadError(f"its line {number} is longer than 1 MiB; save the meeting again")
+        for line in map(decode_line, file):
             if found := find(line):
                 blocks.append((found, []))
             elif blocks:

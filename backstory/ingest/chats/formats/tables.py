@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -15,15 +13,7 @@ from backstory.base.local_times import put_in_zone
 from backstory.ingest.chats.export import Export, complete_rows, read_text
 from backstory.ingest.chats.export_files import ChatFormat, Opened
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
-from backstory.ingest.tables import (
-    PARQUET_MAGIC,
-    Table,
-    parse_json_lines,
-    read_csv,
-    read_json_lines,
-    read_parquet,
-    split_csv,
-)
+from backstory.ingest.tables import Table, parse_csv, parse_json_lines, read_parquet, read_table
 from backstory.settings.inputs import ConversationSettings
 
 _DATES: Final = ((1.9e13, 2.1e13, "%Y%m%d%H%M%S"), (1.9e11, 2.1e11, "%Y%m%d%H%M"), (1.9e7, 2.1e7, "%Y%m%d"))
@@ -46,17 +36,14 @@ _YEARS: Final = range(1970, 2200)
 
 def _find_csv(opened: Opened) -> list[str]:
     """Find a table whose first line names the configured columns, or any columns if the suffix is a table's."""
-    _, names = next(split_csv(opened.head_lines(), {}), (0, [])) if opened.is_single else (0, [])
+    _, names = next(parse_csv(opened.head_lines(), {}), (0, [])) if opened.is_single else (0, [])
     is_table = len(names) > 1 and opened.names[0].lower().endswith((".csv", ".tsv"))
-    return list(opened.names) if is_table or _holds_messages(map(str.strip, names), opened.settings) else []
-
-
-def _holds_messages(names: Iterable[str], settings: ConversationSettings) -> bool:
-    return {settings.timestamp_column, settings.message_column} <= {*names}
+    is_chat = set(map(str.strip, names)).issuperset(_list_columns(opened.settings).values())
+    return list(opened.names) if is_table or is_chat else []
 
 
 def _read_csv(opened: Opened, found: list[str]) -> Export:
-    table = read_csv(opened.read(found[0]))
+    table = read_table(opened.read(found[0]), parse_csv)
     _, header = next(table.rows, (0, []))
     return _parse_rows(replace(table, names=[name.strip() for name in header]), opened.settings)
 
@@ -66,28 +53,22 @@ def _find_json_lines(opened: Opened) -> list[str]:
     unread: dict[int, str] = {}
     values = parse_json_lines(opened.head_lines()[:20] if opened.is_single else [], unread)
     objects = [value for _, value in values if isinstance(value, dict)]
-    is_found = len(objects) > max(1, len(unread)) or any(
-        _holds_messages(value, opened.settings) for value in objects
-    )
-    return list(opened.names) if is_found else []
+    columns = {*_list_columns(opened.settings).values()}
+    is_chat = any(columns <= value.keys() for value in objects)
+    return list(opened.names) if is_chat or len(objects) > max(1, len(unread)) else []
 
 
 def _read_json_lines(opened: Opened, found: list[str]) -> Export:
-    table = read_json_lines(opened.read(found[0]))
-    objects = []
-    for number, value in table.rows:
-        if isinstance(value, dict):
-            objects.append((number, value))
-        else:
-            table.unread[number] = "it is not a JSON object"
-    written = {name for _, value in objects for name in value}
+    table = read_table(opened.read(found[0]), parse_json_lines)
+    values = [(number, value if isinstance(value, dict) else {}) for number, value in table.rows]
+    written = {name for _, value in values for name in value}
     names = [name for name in _list_columns(opened.settings).values() if name in written]
-    rows = ((number, [value.get(name) for name in names]) for number, value in objects)
+    rows = ((number, [value.get(name) for name in names]) for number, value in values)
     return _parse_rows(replace(table, rows=rows, names=names), opened.settings)
 
 
 def _find_parquet(opened: Opened) -> list[str]:
-    is_parquet = opened.is_single and opened.head().startswith(PARQUET_MAGIC)
+    is_parquet = opened.is_single and opened.head().startswith(b"PAR1")
     return list(opened.names) if is_parquet else []
 
 
@@ -115,7 +96,6 @@ def _parse_rows(table: Table, settings: ConversationSettings) -> Export:
             f"the table has no column for {', '.join(absent)}; set these to the names of its columns, or move the "
             "file out of the folder if it is no chat",
             frozenset(),
-            code="absent_column",
         )
     places = [table.names.index(column) for column in columns.values()]
     said: list[tuple[datetime, str | None, str | None]] = []
@@ -152,8 +132,6 @@ def read_timestamp(value: object) -> datetime:
     ``20240513100000``, ``202405131000`` or ``20240513``; days of a spreadsheet; or seconds, milliseconds, microseconds
     or nanoseconds since 1970. It raises ``InputError`` if the value is not a timestamp.
     """
-    if value is None or value == "":
-        raise InputError("there is no timestamp")
     try:
         moment = _read_moment(value)
         moment = moment.astimezone(UTC) if moment.tzinfo else moment
@@ -170,21 +148,19 @@ def read_timestamp(value: object) -> datetime:
 def _read_moment(value: object) -> datetime:
     if isinstance(value, datetime):
         return value
-    if isinstance(value, str):
-        text = value.strip()
-        with suppress(ValueError):
-            return _read_moment(float(text))
+    text = str(value).strip()
+    try:
+        number = float(text)
+    except ValueError:
         if text[:9].isdigit():  # Python takes the ninth digit for what parts date and time
-            raise ValueError
+            raise
         return datetime.fromisoformat(text)
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError  # noqa: TRY004 - the value is data of the file
     for least, most, form in _DATES:
-        if least <= value < most:
-            return datetime.strptime(str(int(value)), form)
+        if least <= number < most:
+            return datetime.strptime(str(int(number)), form)
     for least, most, begin, seconds, digits in _UNITS:
-        if least <= value < most:
-            return begin + timedelta(seconds=round(value * seconds, digits))
+        if least <= number < most:
+            return begin + timedelta(seconds=round(number * seconds, digits))
     raise ValueError
 
 

@@ -31,7 +31,7 @@ MOST_CODE_CHARACTERS: Final = 1 << 18
 """Maximum length of source code that is parsed; parsing takes up to 500 bytes of memory for each character."""
 UNREADABLE_DRAFT: Final = "unreadable_draft"
 """Code of the error of a draft, which matters only where drafts are read."""
-_NO_TEXT: Final = "this is not text; remove the file, or give its name another ending"
+NO_TEXT: Final = "this is not text; remove the file, or give its name another ending"
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
 """Characters that occur only if the encoding was guessed wrongly, or if the file is binary."""
 # As in Obsidian, a tag is at the start of a line or after white space, and does not consist of digits alone.
@@ -62,13 +62,13 @@ def decode_text(content: bytes, encoding: str | None = None) -> str:
         text = content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         if name_binary_kind(content):
-            raise ReadError(_NO_TEXT, code="binary_file") from error
+            raise ReadError(NO_TEXT, code="binary_file") from error
         line = content[: error.start].count(b"\n") + 1
         name = "UTF-8" if encoding == UTF8 else encoding
         problem = f"line {line}: this is not {name} text; save the file as UTF-8"
         raise ReadError(problem, code="not_utf8") from error
     if encoding != UTF8 and (name_binary_kind(content) or _CONTROL.search(text)):
-        raise ReadError(_NO_TEXT, code="binary_file")
+        raise ReadError(NO_TEXT, code="binary_file")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
