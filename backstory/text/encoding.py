@@ -36,12 +36,12 @@ _OTHERS: Final = (
     "cp932", "cp949", "gb18030", "big5", "cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp1258", "koi8_r",
 )  # fmt: skip
 """Code pages of other scripts than Latin."""
-_WEIGHT_OF_CHAOS: Final = 4.0
+_CHANCE: Final = 0.2
+"""A text has letters as often as a language up to this degree by chance; Chinese and Japanese never do."""
 _MIXED: Final = 0.9
 _LEAST_FIT: Final = 0.8
 _MOST_FOREIGN_IN_LATIN: Final = 0.45
 _SAMPLE_BYTES: Final = 65_536
-_LEAST_SHARE_OF_NULLS: Final = 0.1
 _LINES_OF_CHANCE: Final = 20
 _LETTER_BYTES: Final = bytes(range(0x80, 0x100))
 
@@ -64,7 +64,7 @@ def find_encoding(content: bytes) -> str:
     if b"\0" in sample:
         # In UTF-16, digits and punctuation have one null byte each, always on the same side.
         even, odd = sample[::2].count(0), sample[1::2].count(0)
-        is_wide = max(even, odd) > max(_LEAST_SHARE_OF_NULLS * len(sample), 10 * min(even, odd))
+        is_wide = max(even, odd) > max(len(sample) // 10, 10 * min(even, odd))
         return UTF8 if not is_wide else "utf-16-le" if odd > even else "utf-16-be"
     if (escaped := find_iso_2022(content)) is not None:
         return escaped
@@ -93,7 +93,7 @@ def _guess_encoding(sample: bytes) -> str:
         reads_alike = sample.decode(_USUAL, "replace") == sample.decode(best, "replace")
         return _USUAL if reads_alike else best
     matches = from_bytes(sample, cp_isolation=[*_OTHERS], enable_fallback=False)
-    likely = max(matches, key=lambda match: match.coherence - _WEIGHT_OF_CHAOS * match.chaos, default=None)
+    likely = max(matches, key=lambda match: max(_CHANCE, match.coherence) - 4 * match.chaos, default=None)
     return likely.encoding if likely else UTF8
 
 

@@ -252,7 +252,7 @@ HOSTILE = (
             write(b"".join([write_sample(SIGNAL), b'{"envelope": {"sourceUuid": "\\ud800", "dataMessage": {"a": 1}}}\n',
                             b"[" * 100_000, b"\n{\n\xff\n"]))),
     Hostile("chats", "2024-05-01.log", "IRC log, a line of 3 MB, NUL bytes, a time of no clock", "read",
-            "3 lines", write(ZNC + "[10:11:00] <ann> " + "x" * 3_000_000 + "\n[25:61:00] <ann> a\n\0\0\0\n")),
+            "2 lines", write(ZNC + "[10:11:00] <ann> " + "x" * 3_000_000 + "\n[25:61:00] <ann> a\n\0\0\0\n")),
     Hostile("chats", "days.log", "IRC log, a day that no calendar has", "read", "states the day",
             write(IRSSI.replace("May 02", "May 42"))),
     Hostile("chats", "undated.log", "IRC log that does not say its day", "set_aside", "into the name", write(ZNC)),

@@ -121,13 +121,6 @@ def test_a_log_of_unknown_time_waits_for_its_name(
     assert read(tmp_path).sources["status"].to_list() == ["read"]
 
 
-def test_a_long_line_of_irc_costs_only_itself(tmp_path: Path) -> None:
-    log = f"[10:00:00] <ann> one\n[10:02:00] <ben> {'x' * (2 << 20)}\n[10:03:00] <ann> end\n"
-    found = read(tmp_path, **{"2024-05-01.log": log})
-    assert found.messages["text"].to_list() == ["one", "end"]
-    assert found.quarantine["line"].to_list() == [2]
-
-
 def test_a_long_speech_is_several_messages(tmp_path: Path) -> None:
     cues = "".join(
         f"\n00:00:{second:02}.000 --> 00:00:{second:02}.900\nAnn Oak: {'x' * 400}\n" for second in range(6)

@@ -91,8 +91,7 @@ def _read_csv(content: bytes, _: str) -> ParsedDocument:
     named = [name or f"column {number}" for number, name in enumerate(names, start=1)]
     left_out = [_describe_unread(table.unread)]
     if wider := sum(any(cells[width:]) for cells in rows):
-        more = f"{count(wider, 'row')} with more cells than the first row"
-        left_out.append(f"{more}; put quotation marks around cells that hold the delimiter")
+        left_out.append(f"{count(wider, 'row')} with more cells than the first; quote delimiters in cells")
     return _compose(named[:width], (_show_row(zip(named, cells, strict=False)) for cells in rows), left_out)
 
 
