@@ -126,13 +126,13 @@ def name_conversation(source: str) -> str:
 
 def _read_line(line: str) -> dict[str, str] | None:
     """Read the parts of a line; None if no program writes such lines."""
-    head = _DAY_LINE.fullmatch(line) or _HEAD.fullmatch(line)
-    parts = head.groupdict("") if head else {}
-    rest = parts.pop("rest", None)
-    if rest is None:
-        return parts or None
-    body = next(filter(None, (pattern.fullmatch(rest) for pattern in _PATTERNS)), None)
-    return parts | body.groupdict("") if body else None
+    if dated := _DAY_LINE.fullmatch(line):
+        return dated.groupdict()
+    if head := _HEAD.fullmatch(line):
+        for pattern in _PATTERNS:
+            if body := pattern.fullmatch(head["rest"]):
+                return {"day": head["day"] or "", "clock": head["clock"], **body.groupdict("")}
+    return None
 
 
 def _read_day(written: str) -> date | None:
@@ -338,7 +338,7 @@ def _is_name(name: str, before: str, *, is_often: bool) -> bool:
         return False
     is_full = len(words) > 1 and not words[-1].isdigit()
     is_told = is_often or is_full or not before or before.endswith(_ENDS)
-    return is_told and all(_PARTICLE.fullmatch(word) or not word[0].islower() for word in words)
+    return is_told and all(not word[0].islower() or _PARTICLE.fullmatch(word) for word in words)
 
 
 def _clean(text: str) -> str:
