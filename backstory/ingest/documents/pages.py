@@ -251,15 +251,15 @@ _UNWRITTEN: Final = re.compile(r"[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f\ufeff\ufff
 """Control characters, what is no character, and halves of characters."""
 _FORMS: Final = re.compile(r"[\ufb00-\ufdfc\ufe70-\ufefc]")
 """Ligatures (``ﬁ``) and letters by their shape in a word (Hebrew, Arabic), which no one types."""
-_BROKEN: Final = re.compile(r"(\S*?)(\w+)(?:[\x02\ufffe]\n?|([-\u2010\u00ad])[ ]*\n)[ ]*(\w+)(-?)")
 _FORMS_OF_WORDS: Final = (r"\w+", r"-\w+", r"\w+-\w+")
 _ADDRESS: Final = re.compile(r"://|www\.|@|\w[./]\w")
 _AND: Final = (
     "and", "or", "to", "und", "oder", "bis", "et", "ou", "à", "y", "o", "e", "en", "of", "och", "og", "i",
 )  # fmt: skip
 """Words before the second half of a pair: ``short- and long-term``."""
-_PAIR: Final = re.compile(rf"\w[-\u2010] (?:{'|'.join(_AND)}) \Z")
-_PAIR_CHARACTERS: Final = 12
+_BROKEN: Final = re.compile(
+    rf"(\w[-\u2010] (?:{'|'.join(_AND)}) )?(\S*?)(\w+)(?:[\x02\ufffe]\n?|([-\u2010\u00ad]) *\n) *(\w+)(-?)"
+)
 _APART: Final = frozenset(["well", "self", "half", "mid"])
 """First parts that keep their hyphen before a word."""
 _NUMBER: Final = re.compile(r"\d+|\A[ivxlc]{1,7}\Z", re.IGNORECASE)
@@ -303,7 +303,8 @@ def join_hyphenated(pages: Sequence[str]) -> list[str]:
     forms = {form for pattern in _FORMS_OF_WORDS for form in re.findall(pattern, whole.lower())}
 
     def join(found: re.Match[str]) -> str:
-        before, first, mark, rest, after = found.groups()
+        pair, before, first, mark, rest, after = found.groups("")
+        before = pair + before
         if mark == "\u00ad":
             return before + first + rest + after
         is_whole, is_long = f"{first}{rest}".lower() in forms, len(first) > 2 and len(rest) > 3
@@ -313,8 +314,8 @@ def join_hyphenated(pages: Sequence[str]) -> list[str]:
             f"{first}-{rest}".lower() in forms
             or before.endswith("-")
             or len(first) == 1
+            or bool(pair)
             or _ADDRESS.search(before + first) is not None
-            or _PAIR.search(found.string, max(0, found.start() - _PAIR_CHARACTERS), found.start()) is not None
             or (is_long and (f"-{rest}" in forms or first.lower() in _APART))
             or (is_long and first.lower() in forms and rest in words)
         )

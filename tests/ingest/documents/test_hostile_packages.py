@@ -182,8 +182,9 @@ def test_parts_and_bytes_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "_MOST_PARTS", 3)
     assert "more than 3 members" in refusal("a.docx", content)
     monkeypatch.undo()
-    monkeypatch.setattr(package, "MOST_BYTES", 100)
-    assert "its texts have more than 100 bytes when unpacked" in refusal("a.docx", content)
+    monkeypatch.setattr(package, "_MOST_UNPACKED", 100)
+    with raises(ReadError, "too_large"):
+        read("a.docx", content)
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,6 @@ _MACHINE_NAME: Final = re.compile(r".*[\[\]#]|[a-z]{0,6}[ _-]?\d+", re.IGNORECAS
 _POINTS_PER_INCH: Final = 72
 _FAST: Final = 3
 _GREY, _RGB = 0, 2
-_MOST_SIDE: Final = 32_000
-"""Tesseract reads no longer side."""
 _STAMP_CHARACTERS: Final = 60
 """A scanned page may bear so much text, such as its number or the name of an archive."""
 _SCAN_SHARE: Final = 0.5
@@ -138,11 +136,7 @@ def draw_pdf(content: bytes, page: int, dpi: int, most_pixels: int, is_grey: boo
         try:
             opened = pdf[page - 1]
             width, height = opened.get_size()
-            scale = min(
-                dpi / _POINTS_PER_INCH,
-                math.sqrt(most_pixels / max(width * height, 1)),
-                _MOST_SIDE / max(width, height, 1),
-            )
+            scale = min(dpi / _POINTS_PER_INCH, math.sqrt(most_pixels / max(width * height, 1)))
             bitmap = opened.render(
                 scale=scale, grayscale=is_grey, rev_byteorder=not is_grey, prefer_bgrx=False
             )

@@ -22,12 +22,10 @@ from backstory.ingest.file_kinds import name_binary_kind
 from backstory.ingest.walk import list_members, open_zip, read_member
 from backstory.settings.inputs import ChunkerName
 
-MOST_BYTES: Final = 256 << 20
-"""Maximum size of all text parts of a file together, decompressed."""
 MOST_CHARACTERS: Final = 20_000_000
 """Maximum length of the text of a file: a short one can repeat a text without end."""
 _MOST_PARTS: Final = 20_000
-_MOST_UNPACKED: Final = 8 << 30
+_MOST_UNPACKED: Final = 1 << 30
 _TEXT_ENDINGS: Final = (".xml", ".rels", ".opf", ".xhtml", ".html", ".htm")
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
@@ -111,17 +109,12 @@ def _read_parts(content: bytes) -> Package:
     parts: dict[str, bytes] = {}
     names = []
     with open_zip(io.BytesIO(content), _MOST_PARTS, _MOST_UNPACKED) as archive:
-        left = MOST_BYTES
         for name, info, problem in list_members(archive):
             names.append(name)
             if name != "mimetype" and not name.lower().endswith(_TEXT_ENDINGS):
                 continue
             if problem is not None:
                 raise ReadError(f"its part {name!r} cannot be read: {problem}")
-            left -= info.file_size
-            if left < 0:
-                problem = f"its texts have more than {MOST_BYTES:,} bytes when unpacked; split it"
-                raise ReadError(problem, code="too_large")
             parts[name] = read_member(archive, info)
     if not parts:
         raise damaged("it holds no part of a document")
