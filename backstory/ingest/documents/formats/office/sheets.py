@@ -16,12 +16,7 @@ from operator import add
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
-from backstory.ingest.documents.formats.office.package import (
-    Package,
-    compose_document,
-    damaged,
-    open_package,
-)
+from backstory.ingest.documents.formats.office.package import Package, compose_document, damaged, open_package
 from backstory.ingest.documents.metadata import read_attribute
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 
