@@ -86,13 +86,8 @@ def _is_image(content: bytes) -> bool:
 
 
 PDF: Final = DocumentFormat("pdf", "PDF", frozenset({".pdf"}), _read_pdf, None)
-IMAGE: Final = DocumentFormat(
-    "image",
-    "image (PNG, JPEG, TIFF, WebP)",
-    frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"}),
-    _read_image,
-    None,
-)
+_IMAGES: Final = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"})
+IMAGE: Final = DocumentFormat("image", "image (PNG, JPEG, TIFF, WebP)", _IMAGES, _read_image, None)
 """Scans and photographs of text; a picture without text, such as a photograph beside a post, is no document."""
 
 

@@ -20,9 +20,7 @@ from backstory.text.encoding import find_encoding
 
 _DECLARED_IN: Final = 1024
 """Number of bytes at the beginning in which a page may declare its encoding."""
-_CHARSET: Final = re.compile(
-    rb"""(?:<meta[^>]*?charset|<\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE
-)
+_CHARSET: Final = re.compile(rb"""(?i)(?:<meta[^>]*?charset|<\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)""")
 _READ_AS: Final = dict.fromkeys(("iso-8859-1", "latin1", "latin-1", "ascii", "us-ascii"), "cp1252")
 """Encodings that every browser reads as another."""
 _PUBLISHED: Final = (
@@ -38,7 +36,7 @@ _TIME: Final = "<time>"
 _TAGS: Final = ("keywords", "article:tag", "news_keywords")
 
 
-def find_html_encoding(content: bytes) -> str:
+def detect_encoding(content: bytes) -> str:
     """Detect the encoding of a page: by a byte order mark, else as it declares, else by its letters."""
     guessed = find_encoding(content)
     declared = _CHARSET.search(content[:_DECLARED_IN])
@@ -51,8 +49,8 @@ def find_html_encoding(content: bytes) -> str:
 
 
 def decode_html(content: bytes) -> str:
-    """Decode a page in the encoding of :func:`find_html_encoding`."""
-    return decode_text(content, find_html_encoding(content))
+    """Decode a page in the encoding of :func:`detect_encoding`."""
+    return decode_text(content, detect_encoding(content))
 
 
 class _Head(HTMLParser):
@@ -129,23 +127,18 @@ _LEFT_OUT: Final = (
     *(f'[{attribute}="{name}"]' for name in _CONSENT for attribute in ("id", "class~")),
 )
 """What is marked as not belonging to the text of a page."""
-_INNER_LINK: Final = re.compile(
-    r"""(<a\b[^<>]*?)\shref\s*=\s*(?:"#[^"<>]*"|'#[^'<>]*'|#[^\s<>]*)""", re.IGNORECASE
-)
+_INNER_LINK: Final = re.compile(r"""(?i)(<a\b[^<>]*?)\shref\s*=\s*(?:"#[^"<>]*"|'#[^'<>]*'|#[^\s<>]*)""")
 """A link within its page, as around headings, which leads nowhere in a document."""
 _RAISED: Final = re.compile(
     r"<sup\b[^<>]*>\s*(?:<a\b[^<>]*>)?\s*([^<>]{1,12}?)\s*(?:</a\s*>)?\s*</sup\s*>", re.IGNORECASE
 )
 _RAISED_DIGITS: Final = str.maketrans("0123456789+-−=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿ")
 _EXPONENT: Final = re.compile(r"[\w+−-]*[\d+−-][\w+−-]*|[ijkmpqxyz]")
-_SECTION: Final = re.compile(
-    r"<(/?)(article|aside|main|nav|section|blockquote|figure|footer)\b", re.IGNORECASE
-)
+_SECTION: Final = re.compile(r"(?i)<(/?)(article|aside|main|nav|section|blockquote|figure|footer)\b")
 """A part of a page. A footer inside one belongs to it; any other is that of the site (HTML-AAM)."""
 _SELF_CLOSED: Final = re.compile(
-    r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)([A-Za-z][\w:.-]*)"
-    r"((?:\s[^<>]*)?)/>",
-    re.IGNORECASE,
+    r"(?i)<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)([A-Za-z][\w:.-]*)"
+    r"((?:\s[^<>]*)?)/>"
 )
 """Any element of XHTML may be closed by its first tag (``<title/>``)."""
 _DEEP: Final = "depth_limit_exceeded"
@@ -158,7 +151,7 @@ def read_html(content: bytes, _: str) -> ParsedDocument:
     text, unread = convert_html(html)
     if not text.strip():
         problem = (
-            unread or "the page shows no text without its scripts; save it from a browser, or remove the file"
+            unread or "the page shows no text without scripts; save it from a browser, or remove the file"
         )
         raise ReadError(problem, code="nested_too_deeply" if unread else "empty_document")
     stated = read_statements(html)
@@ -230,6 +223,6 @@ HTML: Final = DocumentFormat(
     "web page",
     frozenset({".html", ".htm", ".xhtml"}),
     read_html,
-    find_html_encoding,
+    detect_encoding,
     gives_markdown=True,
 )

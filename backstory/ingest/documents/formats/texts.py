@@ -248,21 +248,17 @@ def _read_field(name: str, value: str) -> list[Field]:
 
 
 _ASCIIDOC: Final = Markup(
-    field=re.compile(r":(?P<name>[\w-]+):(?:[ \t]+(?:(?P<value>[^{\n]*)|.*))?$", re.MULTILINE),
+    field=re.compile(r"(?m):(?P<name>[\w-]+):(?:[ \t]+(?:(?P<value>[^{\n]*)|.*))?$"),
     heading=re.compile(r"(?P<marks>={1,6}|#{1,6})[ \t]+(?P<title>\S.*)"),
     code=re.compile(
-        r"(?:\[(?:source|,)(?:%\w+)?,? *(?P<language>[\w+-]*).*\]\n++(?P<shown>\.[^\s.].*(?=\n))?\n*+)?"
-        r"(?P<fence>-{4,}|\.{4,}|`{3,})(?:(?<=`)[\w+-]+)?(?P<code>(?:\n.*)*?)(?:\n(?P=fence)$|\Z)",
-        re.MULTILINE,
+        r"(?m)(?:\[(?:source|,)(?:%\w+)?,? *(?P<language>[\w+-]*).*\]\n++(?P<shown>\.[^\s.].*(?=\n))?\n*+)?"
+        r"(?P<fence>-{4,}|\.{4,}|`{3,})(?:(?<=`)[\w+-]+)?(?P<code>(?:\n.*)*?)(?:\n(?P=fence)$|\Z)"
     ),
-    hidden=re.compile(
-        r"(?P<fence>/{4,})(?:\n.*)*?(?:\n(?P=fence)$|\Z)|//.*|\[(?:source|,).*\]$", re.MULTILINE
-    ),
+    hidden=re.compile(r"(?m)(?P<fence>/{4,})(?:\n.*)*?(?:\n(?P=fence)$|\Z)|//.*|\[(?:source|,).*\]$"),
 )
 _REVISION: Final = re.compile(
-    r"^((?:=|\#)[ ].+\n (?:(?://|:).*\n)* \w[\w.'’-]*(?:[ ][\w.'’-]+){0,3}(?:[ ]<[^<>\n]+>)?(?:;[ ].+)?\n)"
-    r"(?: (?:v?\d[\w.-]*,[ \t]*)?([^:{}\n]*\d{4}[^:{}\n]*)(?::[ \t]+.*)? | v\d[\w.-]*(?:[,:].*)?)$",
-    re.MULTILINE | re.VERBOSE,
+    r"(?mx)^((?:=|\#)[ ].+\n (?:(?://|:).*\n)* \w[\w.'’-]*(?:[ ][\w.'’-]+){0,3}(?:[ ]<[^<>\n]+>)?(?:;[ ].+)?\n)"
+    r"(?: (?:v?\d[\w.-]*,[ \t]*)?([^:{}\n]*\d{4}[^:{}\n]*)(?::[ \t]+.*)? | v\d[\w.-]*(?:[,:].*)?)$"
 )
 """Title, author, and below them the version: ``v2.0, 2026-02-10: remark``."""
 
@@ -276,21 +272,18 @@ def _convert_asciidoc(text: str) -> Marked:
 _ORG: Final = Markup(
     field=re.compile(r"#\+(?P<name>[A-Za-z_]+):[ \t]*(?P<value>.*)"),
     heading=re.compile(
-        r"(?P<marks>\*+)[ \t]+(?!(?:[A-Z]+ )?(?:\[#.\] )?COMMENT(?: |$))(?P<title>.*?)(?:[ \t]+:[\w@#%:]+:)?$",
-        re.MULTILINE,
+        r"(?m)(?P<marks>\*+)[ \t]+(?!(?:[A-Z]+ )?(?:\[#.\] )?COMMENT(?: |$))(?P<title>.*?)(?:[ \t]+:[\w@#%:]+:)?$"
     ),
     code=re.compile(
-        r"[ \t]*(?i:\#\+begin_(?P<kind>src|example)\b(?:(?<=src)[ \t]*(?P<language>\S*))?).*"
-        r"(?P<code>(?:\n.*)*?)(?:\n[ \t]*(?i:\#\+end_(?P=kind))$|\Z)",
-        re.MULTILINE,
+        r"(?m)[ \t]*(?i:\#\+begin_(?P<kind>src|example)\b(?:(?<=src)[ \t]*(?P<language>\S*))?).*"
+        r"(?P<code>(?:\n.*)*?)(?:\n[ \t]*(?i:\#\+end_(?P=kind))$|\Z)"
     ),
     hidden=re.compile(
-        r"""\#\+[A-Za-z_]+:.* | [ \t]*(?i:\#\+begin_comment)\b.*(?:\n.*)*?(?:\n[ \t]*(?i:\#\+end_comment)$|\Z)
+        r"""(?mx)\#\+[A-Za-z_]+:.* | [ \t]*(?i:\#\+begin_comment)\b.*(?:\n.*)*?(?:\n[ \t]*(?i:\#\+end_comment)$|\Z)
         | [ \t]*:[\w-]+:(?:\n(?!\*+[ \t]).*){0,2000}?\n[ \t]*(?i::end:)$
         | (?P<stars>\*+)[ \t]+(?:[A-Z]+[ ])?(?:\[\#.\][ ])?COMMENT(?:[ ].*)?$
           (?:\n(?:(?P=stars)\*+[ \t].*|(?!\*+[ \t]).*))*
-        | \#(?:[ ].*)?$""",
-        re.MULTILINE | re.VERBOSE,
+        | \#(?:[ ].*)?$"""
     ),
 )
 
@@ -298,26 +291,22 @@ _ORG: Final = Markup(
 _MARK: Final = r"[!-/:-@\[-`{-~]"
 _RESTRUCTURED_TEXT: Final = Markup(
     field=re.compile(
-        r"(?:\.\.[ ](?=\w+:)|:)(?P<name>(?![\s:_])(?:\\.|[^:\\\n])+):(?P<value>(?:[ \t]+.*)?(?:\n[ \t].*)*)$",
-        re.MULTILINE,
+        r"(?m)(?:\.\.[ ](?=\w+:)|:)(?P<name>(?![\s:_])(?:\\.|[^:\\\n])+):(?P<value>(?:[ \t]+.*)?(?:\n[ \t].*)*)$"
     ),
     heading=re.compile(
-        rf"""(?: (?P<over>(?P<mark>{_MARK})(?P=mark){{2,}})\n[ \t]* | (?<![^\n]\n) )
+        rf"""(?mx)(?: (?P<over>(?P<mark>{_MARK})(?P=mark){{2,}})\n[ \t]* | (?<![^\n]\n) )
         (?!{_MARK}{{3,}}$) (?P<title> \S.{{0,2}}(?=\n) | \S.*(?=\n.{{4}}) ) \n
-        (?(over) (?P=over) | (?P<line>{_MARK})(?P=line){{2,}} )$""",
-        re.MULTILINE | re.VERBOSE,
+        (?(over) (?P=over) | (?P<line>{_MARK})(?P=line){{2,}} )$"""
     ),
     code=re.compile(
-        r"""(?P<indent>[ ]*+)(?:
+        r"""(?x)(?P<indent>[ ]*+)(?:
         \.\.[ ](?:code-block|code|sourcecode|highlight|doctest|parsed-literal)::[ \t]*(?P<language>\S*)
         (?:\n(?P=indent)[ \t]+:[\w-]+:.*)*
-        | (?P<shown>(?!\.\.).*::)\n)(?P<code>(?:\n+(?P=indent)[ \t].*)+)""",
-        re.VERBOSE,
+        | (?P<shown>(?!\.\.).*::)\n)(?P<code>(?:\n+(?P=indent)[ \t].*)+)"""
     ),
     hidden=re.compile(
-        r"""\.\.(?:[ ]highlight::.* | [ ]_.*:.* | [ ](?:meta::|(?!\[|\||_|[\w:+.-]+::).*)(?:\n+[ \t].*)*
-        | \n[ \t].*(?:\n+[ \t].*)*)?$""",
-        re.MULTILINE | re.VERBOSE,
+        r"""(?mx)\.\.(?:[ ]highlight::.* | [ ]_.*:.* | [ ](?:meta::|(?!\[|\||_|[\w:+.-]+::).*)(?:\n+[ \t].*)*
+        | \n[ \t].*(?:\n+[ \t].*)*)?$"""
     ),
 )
 

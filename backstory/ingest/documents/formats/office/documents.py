@@ -76,13 +76,11 @@ def read_word(content: bytes, _: str) -> ParsedDocument:
     package = open_package(content, "a Word document (DOCX)", needs_extra=True)
     from mammoth import convert_to_html
 
+    for name in package.parts.keys() & _TEXTS:
+        package.parts[name] = _complete_part(parse_xml(package.parts[name], name))
+    rewritten = package.rewrite()
     try:
-        for name in package.parts.keys() & _TEXTS:
-            package.parts[name] = _complete_part(parse_xml(package.parts[name], name))
-        rewritten = package.rewrite()
         html: str = convert_to_html(rewritten, style_map=_STYLES, convert_image=lambda _: []).value
-    except ReadError:
-        raise
     except _UNREADABLE as error:
         raise damaged("its parts do not fit together as those of a Word document") from error
     text, unread = convert_html(_BOX.sub(lambda found: "☑ " if "checked=" in found[0] else "☐ ", html))
@@ -97,8 +95,9 @@ def _complete_part(root: Element) -> bytes:
             element.tag = f"{namespace}}}smartTag"
         if name == "r" and (entries := element.findall(".//{*}ddList/{*}listEntry")):
             chosen = element.find(".//{*}ddList/{*}result")  # without it, the first one is
-            place = 0 if chosen is None else int(chosen.get(f"{_WORD}val", "0"))
-            ET.SubElement(element, f"{_WORD}t").text = entries[place].get(f"{_WORD}val")
+            place = "0" if chosen is None else chosen.get(f"{_WORD}val", "")
+            texts = {str(number): entry.get(f"{_WORD}val", "") for number, entry in enumerate(entries)}
+            ET.SubElement(element, f"{_WORD}t").text = texts.get(place, "")
     _write_formulas(root, _WORD)
     written: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return written

@@ -94,9 +94,7 @@ def open_package(content: bytes, kind: str, *, needs_extra: bool = False) -> Pac
             f"this is {found}, although its name says otherwise; give it the name of its kind, or save it as {kind}"
         )
     if not package.names or _ENCRYPTION in package.parts.get("META-INF/manifest.xml", b""):
-        raise ReadError(
-            f"this is {kind} that is protected by a password; save it without one", code="protected"
-        )
+        raise ReadError(f"this is {kind}, protected by a password; save it without one", code="protected")
     if needs_extra:
         try:
             require_extra("office", f"reading {kind}", "save its text as Markdown")
