@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -46,6 +46,8 @@ CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (
 TABLE_FORMATS: Final = (PARQUET, WHATSAPP, JSON_LINES, CSV)
 """Those that are tried afterwards, unless the export is that of another program which is not read."""
 _SMALL_BYTES: Final = 1 << 20
+_OTHER: Final = "another_format"
+"""Code of an export that is no text of WhatsApp, where only such a text is to be read."""
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 
 
@@ -73,30 +75,25 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> Export:
     """
     settings = settings.override(file.uri, conversation_of(file.uri))
     request = (file.path, file.root, file.uri, settings)
+    is_folder = file.path.is_dir()
     try:
-        if _is_small_text(file, settings):
-            return read_export(*request)
-        parts = list_parts(file.path).values() if file.path.is_dir() else [file.path]
-        size = sum(map(_size_of, parts))
-        return call_limited(read_export, *request, limits=find_limits(settings), size=size)
+        size = sum(map(_size_of, list_parts(file.path).values() if is_folder else [file.path]))
+        if not is_folder and size <= _SMALL_BYTES:
+            export = read_export(*request, only_text=True)
+            if export.code != _OTHER:
+                return export
+        return call_limited(read_export, *request, False, limits=find_limits(settings), size=size)
     except ReadError as error:
         return _refuse(file.uri, error)
 
 
-def _is_small_text(file: ListedFile, settings: ConversationSettings) -> bool:
-    if not 0 < _size_of(file.path) <= _SMALL_BYTES or file.path.is_dir():
-        return False
-    with file.open() as content, suppress(ReadError), open_parts(content, file.uri, settings) as opened:
-        found = find_format(opened) if WHATSAPP.find(opened) else None
-        return found is not None and found[0] is WHATSAPP
-    return False
-
-
-def read_export(path: Path, root: Path, source: str, settings: ConversationSettings) -> Export:
+def read_export(
+    path: Path, root: Path, source: str, settings: ConversationSettings, only_text: bool
+) -> Export:
     """Read a file or a folder in the current process, with the hash of the bytes that were read.
 
     It raises ``ReadError`` if it cannot be opened. A part of a folder that is written meanwhile has another hash at the
-    next run, which reads the folder again.
+    next run, which reads the folder again. For ``only_text``, see :func:`read_opened`.
     """
     if path.is_dir():
         sha256 = describe_file(ListedFile(source, path, root)).sha256
@@ -105,7 +102,7 @@ def read_export(path: Path, root: Path, source: str, settings: ConversationSetti
         return export
     with open_inside(root, path) as file:
         before, latest_year = state_of(file), latest_year_of(os.fstat(file.fileno()).st_mtime)
-        export = read_opened(open_parts(file, source, settings, latest_year), source)
+        export = read_opened(open_parts(file, source, settings, latest_year), source, only_text=only_text)
         file.seek(0)
         export.sha256, export.latest_year = hashlib.file_digest(file, "sha256").hexdigest(), latest_year
         if state_of(file) != before:
@@ -115,17 +112,21 @@ def read_export(path: Path, root: Path, source: str, settings: ConversationSetti
         return export
 
 
-def read_opened(opening: AbstractContextManager[Opened], source: str) -> Export:
-    """Read the parts of one export in the current process."""
+def read_opened(opening: AbstractContextManager[Opened], source: str, *, only_text: bool = False) -> Export:
+    """Read the parts of one export in the current process, or refuse all but a text of WhatsApp."""
     format_name = None
     try:
         with opening as opened:
+            if only_text and not (opened.is_single and WHATSAPP.find(opened)):
+                raise ReadError(_OTHER, code=_OTHER)
             if _is_blank(opened):
                 return Export(source=source, status="empty", reason="it is empty")
             found = find_format(opened)
             if found is None:
                 content = opened.head() if opened.is_single else MAGIC
                 raise ReadError(describe_unread_chat(content), code="foreign")
+            if only_text and found[0] is not WHATSAPP:
+                raise ReadError(_OTHER, code=_OTHER)
             format_name = found[0].name
             read = found[0].read(opened, found[1])
             export = read if isinstance(read, Export) else collect_items(read, opened.settings.timezone)

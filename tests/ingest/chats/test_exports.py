@@ -1,8 +1,11 @@
 """Folders of exports: every file ends in the table of sources, and no file costs another."""
 
+import io
 import json
 import os
 import re
+import zipfile
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +13,8 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import WorkspaceError
+from backstory.ingest.chats import file_reading
+from backstory.ingest.chats.export import Export
 from backstory.ingest.chats.export_files import list_exports
 from backstory.ingest.chats.exports import (
     RAW_SCHEMA,
@@ -192,6 +197,27 @@ def test_what_takes_the_place_of_an_export_after_the_check_is_not_opened(
     assert read.messages.is_empty()
     assert read.sources["status"].to_list() == ["failed"]
     assert read.sources["reason"][0].startswith("this is ")
+
+
+def test_only_small_texts_of_whatsapp_are_read_in_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("_chat.txt", CHAT)
+    write(tmp_path / "chat.txt")
+    write(tmp_path / "chat.zip", packed.getvalue())
+    write(tmp_path / "large.txt", CHAT * 40_000)
+    write(tmp_path / "table.csv", "timestamp,author,message\n2024-01-15,Ann,hello\n")
+    limited = list[object]()
+
+    def call(function: Callable[..., Export], *request: object, **_: object) -> Export:
+        limited.append(request[2])
+        return function(*request)
+
+    monkeypatch.setattr(file_reading, "call_limited", call)
+    assert set(statuses(tmp_path).values()) == {"read"}
+    assert limited == ["chat.zip", "large.txt", "table.csv"]
 
 
 def test_overrides_answer_for_one_conversation(tmp_path: Path) -> None:
