@@ -201,7 +201,7 @@ def _read_body(mail: Message) -> tuple[str, bool]:
         elif kind == "text/html":
             web.append(part)
         else:
-            has_files = True
+            has_files = has_files or kind != "text/x-amp-html"  # another form of the HTML
     return "\n".join(plain).strip() or "\n".join(read_html(_read_text(part)) for part in web), has_files
 
 
