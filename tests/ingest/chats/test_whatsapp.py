@@ -124,43 +124,40 @@ def test_impossible_first_line_does_not_set_the_style(read_text: ReadText) -> No
 
 
 @pytest.mark.parametrize(
-    ("rest", "author", "text"),
+    ("rest", "author", "text", "kind"),
     [
-        ("Ann: a: b", "Ann", "a: b"),
-        ("Ann: I added Ben and he left", "Ann", "I added Ben and he left"),
-        ("10:30 Club: hi", "10:30 Club", "hi"),
-        ("Ann:", "Ann", ""),
-        ("Ann: ", "Ann", ""),
-        ("~\u202fAnn Miller: hi", "Ann Miller", "hi"),
-        ("\u200e\u202a+49 151 2345678\u202c: hi", "+49 151 2345678", "hi"),
-        ("„Ann“ B.: hi", "„Ann“ B.", "hi"),
-        ('5" Ann: hi', '5" Ann', "hi"),
+        ("Ann: a: b", "Ann", "a: b", "message"),
+        ("Ann: I added Ben and he left", "Ann", "I added Ben and he left", "message"),
+        ("10:30 Club: hi", "10:30 Club", "hi", "message"),
+        ("Ann:", "Ann", "", "message"),
+        ("Ann: ", "Ann", "", "message"),
+        ("~\u202fAnn Miller: hi", "Ann Miller", "hi", "message"),
+        ("\u200e\u202a+49 151 2345678\u202c: hi", "+49 151 2345678", "hi", "message"),
+        ("„Ann“ B.: hi", "„Ann“ B.", "hi", "message"),
+        ('5" Ann: hi', '5" Ann', "hi", "message"),
+        ("Ann: five o'clock \u200e<This message was edited>", "Ann", "five o'clock", "message"),
+        ("Ann: This message was deleted", "Ann", "This message was deleted", "system"),
+        ("Ann: Diese Nachricht wurde gelöscht.", "Ann", "Diese Nachricht wurde gelöscht.", "system"),
+        *(
+            (line, None, line, "system")
+            for line in (
+                "Nachrichten und Anrufe sind Ende-zu-Ende-verschlüsselt.",
+                "Ann added Ben",
+                'Ann created group "Trip"',
+                'Ann changed the subject from "Trip" to "Trip: Rome"',
+                "Ann changed the subject to “Trip: Rome”",
+                "Ann:.",
+                "+12 345 678 left",
+            )
+        ),
     ],
 )
-def test_author_ends_at_the_first_colon_before_a_space(
-    read_text: ReadText, rest: str, author: str, text: str
+def test_the_author_ends_at_the_first_colon_before_a_space_and_the_app_has_none(
+    read_text: ReadText, rest: str, author: str | None, text: str, kind: str
 ) -> None:
-    messages, _ = read_text(f"15.01.24, 21:05 - {rest}\n")
+    messages, quarantine = read_text(f"15.01.24, 21:05 - {rest}\n")
 
-    assert messages.select("author", "text", "kind").rows() == [(author, text, "message")]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Nachrichten und Anrufe sind Ende-zu-Ende-verschlüsselt.",
-        "Ann added Ben",
-        'Ann created group "Trip"',
-        'Ann changed the subject from "Trip" to "Trip: Rome"',
-        "Ann changed the subject to “Trip: Rome”",
-        "Ann:.",
-        "+12 345 678 left",
-    ],
-)
-def test_line_without_an_author_is_a_system_line(read_text: ReadText, line: str) -> None:
-    messages, quarantine = read_text(f"15.01.24, 21:05 - {line}\n")
-
-    assert messages.select("author", "text", "kind").rows() == [(None, line, "system")]
+    assert messages.select("author", "text", "kind").rows() == [(author, text, kind)]
     assert quarantine.is_empty()
 
 
@@ -180,22 +177,6 @@ def test_what_ios_writes_in_the_name_of_the_group_is_a_system_line(read_text: Re
 
     assert messages["kind"].to_list() == ["system"]
     assert messages["author"].to_list() == [None]
-
-
-@pytest.mark.parametrize(
-    ("text", "read", "kind"),
-    [
-        ("This message was deleted", "This message was deleted", "system"),
-        ("Diese Nachricht wurde gelöscht.", "Diese Nachricht wurde gelöscht.", "system"),
-        ("five o'clock \u200e<This message was edited>", "five o'clock", "message"),
-    ],
-)
-def test_deleted_and_edited_messages_keep_their_authors(
-    read_text: ReadText, text: str, read: str, kind: str
-) -> None:
-    messages, _ = read_text(f"15.01.24, 21:05 - Ann: {text}\n")
-
-    assert messages.select("author", "text", "kind").rows() == [("Ann", read, kind)]
 
 
 @pytest.mark.parametrize(

@@ -131,10 +131,10 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     """Add ``kind`` and ``edited`` to ``author`` and ``text`` in the order of a chat, and take off what the app writes.
 
     The app on iOS writes its lines under the name of the group, or of whom they are about, after its mark. A marked
-    text is its own if it begins with the name of its author or with words for the owner of the phone or a call. A name
-    is that of the group, and all of its texts are the app's, if none stands for a file, one of them begins the chat,
-    tells of the encryption, or tells of another person, and each of them is marked; or most of them, if that one tells
-    of another person, or of the encryption among more than two who write.
+    text is its own if it begins with the name of its author or with words for the owner of the phone or a call. All
+    texts of a name that has sent no file are, if each of them is marked, and one of them begins the chat, tells of the
+    encryption, or tells of another person; or if one tells of the encryption among more than two who write: that is the
+    name of the group.
     """
     captions = find_captions(rows["text"])
     author, text = pl.col("author"), pl.col("text").fill_null("")
@@ -153,13 +153,13 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
         marked=marked | encryption,
         event=event,
         tells=first | tale | encryption,
-        of_group=tale | (encryption & marked & (author.drop_nulls().n_unique() > _CHAT_OF_TWO)),
+        of_group=encryption & marked & (author.drop_nulls().n_unique() > _CHAT_OF_TWO),
         edited=text.str.contains(_EDITED),
         repeated=ending.is_in(_list_shared(rows, ending, _LEAST_TEXTS)),
     )
     about_file = pl.col("media") | pl.col("deleted")
-    is_marked = pl.col("marked").all() | ((pl.col("marked").mean() > 0.5) & pl.col("of_group").any())
-    is_group = is_marked & ~about_file.any() & pl.col("tells").any()
+    is_told = pl.col("marked").all() & pl.col("tells").any()
+    is_group = ~about_file.any() & (is_told | pl.col("of_group").any())
     by_app = ~about_file & (pl.col("event") | is_group.over("author"))
     found = found.with_columns(by_nobody=by_app | author.is_null())
     kind = found.select(
