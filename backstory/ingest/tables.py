@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final
 
 import polars as pl
@@ -73,7 +72,7 @@ def _split(lines: list[str], delimiter: str, begin: int = 0) -> Iterator[tuple[r
     """Yield line numbers and cells of each row; no cells of a line whose quotes are wrong, after which it goes on."""
     while begin < len(lines):
         start = begin
-        rest = (f"{line}\n" for line in islice(lines, start, None))
+        rest = (f"{lines[place]}\n" for place in range(start, len(lines)))
         reader = csv.reader(rest, delimiter=delimiter, strict=True)
         try:
             for cells in reader:
