@@ -320,10 +320,9 @@ class _Collected:
         """Make the result of all items."""
         self._flush()
         written = pl.concat(self._frames)
-        rows = written.filter(~pl.col("is_change"))
         # A later record of a message replaces an earlier one; messages without a key are all different.
-        is_former = pl.col("key").is_not_null() & ~pl.struct("chat", "key").is_last_distinct()
-        rows = self._change(rows.filter(~is_former), written.filter("is_change"))
+        is_last = pl.col("key").is_null() | pl.struct("chat", "key", "is_change").is_last_distinct()
+        rows = self._change(written.filter(is_last, ~pl.col("is_change")), written.filter("is_change"))
         # Reactions that the export lists one by one count in place of those that it counts.
         chosen = Counter((one.key, one.emoji) for one in self._reactions.values() if one.emoji)
         schema = {"key": pl.String, "emoji": pl.String, "count": pl.Int64}

@@ -120,7 +120,10 @@ def _merge(leader: pl.DataFrame, other: pl.DataFrame, result: MergedExports) -> 
         pl.lit(leader["conversation_id"][0]).alias("conversation_id"),
         *(pl.when(is_shared).then(f"{name}_here").otherwise(name).alias(name) for name in _TERMS),
     ).with_columns(timestamp=pl.col("time").cast(pl.Datetime("us", "UTC")))
-    result.merges[other["source"][0]] = _describe(told, is_shared)
+    said = told.filter(pl.col("kind") != "system")
+    facts = f"merged: {said.filter(is_shared).height:,} of its {said.height:,} messages are in another export, too"
+    ahead = said.select(pl.col("offset").median().fill_null(0)).item() / _MINUTE / 60
+    result.merges[other["source"][0]] = f"{facts}; its clock differs by {ahead:+g} h" if ahead else facts
     for alias, now in names.items():
         result.renamed[alias].add(now)
     return told
@@ -180,14 +183,6 @@ def _pair(here: pl.DataFrame, there: pl.DataFrame, on: list[str]) -> pl.DataFram
                 pairs.append((place, places[first]))
                 first += 1
     return pl.DataFrame(pairs, schema={"place": pl.UInt32, "model": pl.UInt32}, orient="row")
-
-
-def _describe(told: pl.DataFrame, is_shared: pl.Expr) -> str:
-    """Say how many messages both exports hold, and how far the clock of the other one is ahead."""
-    said = told.filter(pl.col("kind") != "system")
-    facts = f"merged: {said.filter(is_shared).height:,} of its {said.height:,} messages are in another export, too"
-    offset = said.select(pl.col("offset").median().fill_null(0)).item() / _MINUTE / 60
-    return f"{facts}; its clock differs by {offset:+g} h" if offset else facts
 
 
 def _split_copy(conversation: str) -> tuple[str, int]:
