@@ -73,13 +73,14 @@ def _read_event(event: Record, people: set[str], rooms: set[str]) -> Iterator[It
     rooms.update(filter(None, [place]))
     shown = event.text("content/displayname") if kind == "m.room.member" else None
     yield from (Person(name, (shown,) if shown and name is ids[-1] else ()) for name in ids)
+    if kind == "m.room.redaction":
+        yield Deleted(chat, event.require("redacts", "content/redacts"))
+        return
     key, sent = event.require("event_id"), read_timestamp(event.get("origin_server_ts"))
     content, is_deleted = event.object("content"), "redacted_because" in event.object("unsigned")
     relation = content.object("m.relates_to")
     target, emoji = relation.text("event_id"), relation.text("key")
-    if kind == "m.room.redaction":
-        yield Deleted(chat, event.require("redacts", "content/redacts"))
-    elif kind == "m.reaction":
+    if kind == "m.reaction":
         yield Reacted(target, emoji, key) if target and emoji else Wordless(kind)
     elif relation.get("rel_type") == "m.replace" and target:
         yield _read_said(event, content.object("m.new_content"), relation, chat, target)
