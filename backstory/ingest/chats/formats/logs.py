@@ -167,7 +167,7 @@ def _read_message(parts: dict[str, str], sent: datetime, chat: str, author: str)
 _TIME: Final = r"((?:\d{1,4}:)?\d\d:\d\d[.,]\d{3})"
 _TIMES: Final = re.compile(rf"\s*{_TIME}(?:[ \t]+-->[ \t]+|,){_TIME}(?:\s.*)?")
 _STATED: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?")
-_VOICE: Final = re.compile(r"<v(?:\.[^\s>]{1,40})?[ \t]+(?P<name>[^>]{1,200})>")
+_VOICE: Final = re.compile(r"<v(?:\.[^\s>]{1,40})?[ \t]+(?P<name>[^<>]{1,200})>")
 _TAG: Final = re.compile(r"</?[a-z0-9][^<>]{0,200}>", re.IGNORECASE)
 _NAMED: Final = re.compile(r"(?P<name>[^:<>\n]{1,80}):(?P<text>\s.*|)", re.DOTALL)
 _PARTICLE: Final = re.compile(
