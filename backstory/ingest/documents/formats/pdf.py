@@ -153,8 +153,6 @@ def _encode_png(bitmap: pypdfium2.PdfBitmap) -> bytes:
 
 
 def _open(content: bytes) -> pypdfium2.PdfDocument:
-    if not content.strip(b"\0 \t\r\n"):
-        raise ReadError("the file is empty; export it again, or remove it", code="empty_document")
     try:
         return pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as error:
