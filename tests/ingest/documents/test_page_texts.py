@@ -37,9 +37,19 @@ def test_a_page_is_cleaned(given: str, cleaned: str) -> None:
         (["a list:\n- one\n- two -\nthree"], ["a list:\n- one\n- two -\nthree"]),
         (["ends with exam-", "ple"], ["ends with exam-", "ple"]),
         (["at its end\x02"], ["at its end-"]),
+        (["in- and out-\nor inside"], ["in- and out- or inside"]),
+        (["an up-to-\ndate plan"], ["an up-to-date plan"]),
+        (["a long-term and a mid-\nterm plan"], ["a long-term and a mid-term plan"]),
+        (["at https://a.example/two-\nwords now"], ["at https://a.example/two-words now"]),
+        (["an e-\nmail"], ["an e-mail"]),
+        (["the ther-\nmometer"], ["the thermometer"]),
+        (["a peer-\nto-peer plan"], ["a peer-to-peer plan"]),
+        (["price-\nfixing, price and fixing"], ["price-fixing, price and fixing"]),
+        (["die Haus-\ntiere, Haus und Tiere"], ["die Haustiere, Haus und Tiere"]),
+        (["under-\nstand, under a stand, understand"], ["understand, under a stand, understand"]),
     ],
 )
-def test_words_cut_at_the_end_of_a_line_are_joined(pages: list[str], joined: list[str]) -> None:
+def test_words_cut_at_the_end_of_a_line_keep_their_own_hyphens(pages: list[str], joined: list[str]) -> None:
     assert join_hyphenated(pages) == joined
 
 
@@ -49,25 +59,6 @@ def test_words_cut_at_the_end_of_a_line_are_joined(pages: list[str], joined: lis
 )
 def test_a_page_of_unknown_letters_is_told(text: str, garbled: bool) -> None:
     assert is_garbled(text) == garbled
-
-
-@pytest.mark.parametrize(
-    ("page", "joined"),
-    [
-        ("in- and out-\nor inside", "in- and out- or inside"),
-        ("an up-to-\ndate plan", "an up-to-date plan"),
-        ("a long-term and a mid-\nterm plan", "a long-term and a mid-term plan"),
-        ("at https://a.example/two-\nwords now", "at https://a.example/two-words now"),
-        ("an e-\nmail", "an e-mail"),
-        ("the ther-\nmometer", "the thermometer"),
-        ("a peer-\nto-peer plan", "a peer-to-peer plan"),
-        ("price-\nfixing, price and fixing", "price-fixing, price and fixing"),
-        ("die Haus-\ntiere, Haus und Tiere", "die Haustiere, Haus und Tiere"),
-        ("under-\nstand, under a stand, understand", "understand, under a stand, understand"),
-    ],
-)
-def test_a_hyphen_of_the_word_itself_stays(page: str, joined: str) -> None:
-    assert join_hyphenated([page]) == [joined]
 
 
 @pytest.mark.parametrize(
