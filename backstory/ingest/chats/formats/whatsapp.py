@@ -39,9 +39,6 @@ _SPACE: Final = f"[ \t\u00a0\u2009\u202f{BIDI_MARKS}]"
 _BEFORE_CLOCK: Final = r"à|às|um|at|alle|a las|om|klo|kl\.?|u|o|в|о"
 """Words between date and clock time."""
 
-_CLOCK_WORDS: Final = "uhr|h|ч|น"
-"""Words after a clock time that are no mark of a half day."""
-
 _BEFORE_NOON: Final = "am a vorm vormittags πμ ص 上午 午前 오전 öö de fm sa قظ ptg ap проб পূর্বাহ্ণ পূর্বাহ্ন पूर्वाह्न"
 _AFTER_NOON: Final = (
     "pm p nachm nachmittags μμ م 下午 午後 오후 ös du em ch بظ ptgh ip слоб অপরাহ্ণ অপরাহ্ন अपराह्न"
@@ -50,10 +47,9 @@ _AFTER_NOON: Final = (
 _HALVES: Final = {
     **dict.fromkeys(_BEFORE_NOON.split(), "am"),
     **dict.fromkeys(_AFTER_NOON.split(), "pm"),
-    **dict.fromkeys(_CLOCK_WORDS.split("|"), ""),
-    "": "",
+    **dict.fromkeys(["uhr", "h", "ч", "น", ""], ""),
 }
-"""Halves of the day by what stands beside a clock time, in lower case without spaces and full stops."""
+"""Halves of the day by what stands beside a clock time, in lower case without spaces and full stops; some tell none."""
 
 _START: Final = rf"^({_MARKS}\[?{_MARKS})"
 _SHORT: Final = f"[{_DIGITS}]{{1,2}}"
@@ -101,7 +97,6 @@ _BY_APP: Final = re.compile(f"(?P<name>.{{1,{_MAX_AUTHOR_LENGTH}}}): (?P<text>{A
 _OPEN_QUOTE = r'„[^“”]*$|^[^„]*(?:“[^”]*|«[^»]*)$|^[^„"]*"(?:[^"]*"[^"]*")*[^"]*$'
 """End of a text inside a quotation, as before the second colon of: Ann changed the subject to "Plan: B"."""
 
-_CLOSING_QUOTE = '[”“»"]'
 _SIGNAL_HEADER: Final = r"^\[\d{4}-\d\d-\d\d,? \d\d:\d\d\] "
 """Beginning of each message as signal-export writes it; WhatsApp writes seconds between brackets."""
 
@@ -110,7 +105,6 @@ _QUOTE: Final = r"^[ \t]*\n>?[ \t]*(?:\n> [^\n]*)+(?:\n>?[ \t]*(?:\n|$)|$)"
 
 _REACTIONS: Final = r"\s*\(- [^\n]{1,60}: [^\n]* -\)\s*$"
 _FILE: Final = r"!?\[[^\[\]\n]*\]\((?:\./)?media/[^\n]*?\)"
-_NOBODY: Final = "No-Sender"
 _NO_CHAT = (
     "it looks like a chat of WhatsApp, but most of its lines with a date name nobody, so another program wrote it; "
     "export the chat from there as JSON or as a table (docs/reference/chat-formats.md lists what is read), or move the "
@@ -179,7 +173,7 @@ def _with_author(headers: pl.DataFrame) -> pl.DataFrame:
         author=written.str.replace_all(ANY_MARK, "").str.strip_chars().str.replace(_UNSAVED, "$1"),
     )
     told = find_told(dict(split["author"].drop_nulls().value_counts().iter_rows()))
-    is_quote = written.str.contains(_OPEN_QUOTE) & text.str.contains(_CLOSING_QUOTE)
+    is_quote = written.str.contains(_OPEN_QUOTE) & text.str.contains('[”“»"]')
     is_told = pl.col("author").is_in([*told, ""]) | is_quote.fill_null(value=False)
     return split.with_columns(author=pl.when(~is_told).then("author")).with_columns(
         text=pl.when(pl.col("author").is_null()).then(rest).otherwise(text.fill_null(""))
@@ -321,7 +315,7 @@ def _clean_signal_export(rows: pl.DataFrame) -> pl.DataFrame:
     plain = (
         text.str.replace(_REACTIONS, "").str.replace(_QUOTE, "").str.replace_all(_FILE, "").str.strip_chars()
     )
-    by_nobody = pl.col("author") == _NOBODY
+    by_nobody = pl.col("author") == "No-Sender"
     has_file = text.str.contains(_FILE).fill_null(value=False)
     by_file = pl.when(has_file).then(pl.lit("media")).otherwise("kind")
     return rows.with_columns(
