@@ -76,13 +76,14 @@ def _read_event(event: Record, people: set[str], rooms: set[str]) -> Iterator[It
     if kind == "m.room.redaction":
         yield Deleted(chat, event.require("redacts", "content/redacts"))
         return
-    key, sent = event.require("event_id"), read_timestamp(event.get("origin_server_ts"))
-    content, is_deleted = event.object("content"), "redacted_because" in event.object("unsigned")
-    relation = content.object("m.relates_to")
+    key, content = event.require("event_id"), event.object("content")
+    relation, is_deleted = content.object("m.relates_to"), "redacted_because" in event.object("unsigned")
     target, emoji = relation.text("event_id"), relation.text("key")
     if kind == "m.reaction":
         yield Reacted(target, emoji, key) if target and emoji else Wordless(kind)
-    elif relation.get("rel_type") == "m.replace" and target:
+        return
+    sent = read_timestamp(event.get("origin_server_ts"))
+    if relation.get("rel_type") == "m.replace" and target:
         yield _read_said(event, content.object("m.new_content"), relation, chat, target)
     elif kind == "m.room.encrypted" and not is_deleted:
         raise ValueError("the message is encrypted; export the room in a session of Element that can read it")
