@@ -9,7 +9,7 @@ import subprocess
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -56,15 +56,9 @@ _COLUMNS: Final = 12
 _WORD: Final = "5"
 
 
-@dataclass(frozen=True)
-class RecognisedPage:
-    """The text of one page, blank if there is none, and the mean confidence of its words, 0 to 1."""
-
-    text: str
-    confidence: float | None
-
-
-Recognised: TypeAlias = "dict[int, list[RecognisedPage] | str]"
+Page: TypeAlias = "tuple[str, float | None]"
+"""The text of a page, and the mean confidence of its words, 0 to 1, if they were recognised."""
+Recognised: TypeAlias = "dict[int, list[Page] | str]"
 """The text of pictures by their numbers, or why they have none. An image may hold several pages."""
 
 
@@ -112,18 +106,18 @@ def read_pictures(document: ParsedDocument, content: bytes, settings: DocumentSe
             found |= call_limited(recognise, content, tried, program, settings, limits=limits, size=size)
         except ReadError as error:
             found |= dict.fromkeys(tried, str(error))
-    pages: list[RecognisedPage] = []
+    pages: list[Page] = []
     failed: dict[str, list[int]] = {}
     ends = [start - len(PAGE_BREAK) for start in document.page_starts[1:]]
     for number, (start, end) in enumerate(zip(document.page_starts, [*ends, None], strict=True), 1):
         reply = found.get(number, "")
-        pages += [RecognisedPage(document.text[start:end], None)] if isinstance(reply, str) else reply
+        pages += [(document.text[start:end], None)] if isinstance(reply, str) else reply
         if reply and isinstance(reply, str):
             failed.setdefault(reply, []).append(number)
     unread = [document.unread] if document.unread else []
     for reason, numbers in failed.items():
         unread.append(f"{list_pages(numbers)} {inflect(len(numbers), 'holds', 'hold')} only images; {reason}")
-    texts, sure = [page.text for page in pages], [page.confidence for page in pages]
+    texts, sure = [text for text, _ in pages], [confidence for _, confidence in pages]
     if unsure := [place for place, mean in enumerate(sure, 1) if mean is not None and mean < _UNSURE]:
         unread.append(
             f"the text of {list_pages(unsure)} was recognised with little confidence (below {_UNSURE}), and may be "
@@ -207,7 +201,7 @@ def name_recognition(settings: DocumentSettings) -> str:
     return " ".join([version, limits, *settings.ocr_languages]) if program else ""
 
 
-def _recognise_pages(image: bytes, program: str, settings: DocumentSettings) -> list[RecognisedPage]:
+def _recognise_pages(image: bytes, program: str, settings: DocumentSettings) -> list[Page]:
     """Recognise the text in an image file, by Tesseract with limits of its own, in the process with limits."""
     kibibytes = _CODE_KIBIBYTES + settings.read_megabytes * 1024
     limited = ["/bin/sh", "-c", _LIMITED, str(settings.read_seconds), str(kibibytes)]
@@ -224,7 +218,7 @@ def _recognise_pages(image: bytes, program: str, settings: DocumentSettings) -> 
     return parse_pages(answer.stdout.decode("utf-8", "replace"))
 
 
-def parse_pages(table: str) -> list[RecognisedPage]:
+def parse_pages(table: str) -> list[Page]:
     """Read what Tesseract writes as ``tsv``, with the words joined that are cut at the ends of lines.
 
     A row has level, page, block, paragraph, line, ..., confidence and text of a word. A page may have no word.
@@ -243,7 +237,7 @@ def parse_pages(table: str) -> list[RecognisedPage]:
         texts.append(clean_page("\n\n".join("\n".join(text for _, text in part) for _, part in paragraphs)))
         mean = sum(float(row[-2]) for row in words) / len(words) if words else None
         confidences.append(None if mean is None else round(mean / 100, 3))
-    return list(map(RecognisedPage, join_hyphenated(texts), confidences))
+    return list(zip(join_hyphenated(texts), confidences, strict=True))
 
 
 _LINE_ENDS: Final = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from backstory.ingest.documents.pages import INSTALL, RecognisedPage, parse_pages
+from backstory.ingest.documents.pages import INSTALL, parse_pages
 from backstory.ingest.documents.reader import READERS, DocumentRead, read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.document_files import Write, make_writer, read_documents, states
@@ -199,7 +199,7 @@ def test_the_table_of_tesseract_is_read() -> None:
         "a line of something else",
     ]
     assert parse_pages("\n".join(rows)) == [
-        RecognisedPage("The oven\nis\n\nhot", 0.751),
-        RecognisedPage("", None),
+        ("The oven\nis\n\nhot", 0.751),
+        ("", None),
     ]
     assert parse_pages("") == []
