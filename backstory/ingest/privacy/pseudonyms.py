@@ -1,15 +1,12 @@
 """Names in place of real ones: keyed pseudonyms, by which the tables know people, and words that readers see.
 
 The people of a chat are who writes in it, and members of a group in the lines that the app writes: who added whom, who
-left, who changed something. The search for what is left reads each text as the replacement does, which shows what was
-written since, and once more by a few lines that share nothing with it, which show a fault of it: for the words of a
-full name, one after the other.
+left, who changed something. The search for what is left reads each text as the replacement does, and once more by a few
+lines that share nothing with it, for the words of a full name, one after the other.
 
-Readers see plants and birds. Each person prefers the words of a list in an order of its own, derived from the
-pseudonym. The person who was seen first in a conversation takes the first word; everyone later takes the first that is
-free. So whoever joins renames nobody, and an older message that arrives late renames only people who prefer the same
-word. A word that could be taken for a real name is not used; a person who has it loses it when somebody of that name
-joins.
+Readers see plants and birds. Each person prefers the words in an order of its own, derived from the pseudonym; who was
+seen first in a conversation takes the first word, and everyone later the first that is free. So whoever joins renames
+nobody, but a person whose word could be taken for the name of who joins.
 """
 
 from __future__ import annotations
