@@ -35,7 +35,8 @@ _PUNCTUATION: Final = "“”„‘’‚«»‹›–—…·•¿¡°§€£¥
 _OTHERS: Final = (
     "cp932", "cp949", "gb18030", "big5", "cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp1258", "koi8_r",
 )  # fmt: skip
-"""Code pages of other scripts than Latin."""
+"""Code pages of other scripts than Latin; of two that fit equally well the first one is used."""
+_CALM: Final = 0.04
 _CHANCE: Final = 0.2
 """A text has letters as often as a language up to this degree by chance; Chinese and Japanese never do."""
 _MIXED: Final = 0.9
@@ -92,9 +93,11 @@ def _guess_encoding(sample: bytes) -> str:
             return UTF8
         reads_alike = sample.decode(_USUAL, "replace") == sample.decode(best, "replace")
         return _USUAL if reads_alike else best
-    matches = from_bytes(sample, cp_isolation=[*_OTHERS], enable_fallback=False)
-    likely = max(matches, key=lambda match: max(_CHANCE, match.coherence) - 4 * match.chaos, default=None)
-    return likely.encoding if likely else UTF8
+    fits = {
+        match.encoding: max(_CHANCE, match.coherence) - 4 * max(_CALM, match.chaos)
+        for match in from_bytes(sample, cp_isolation=[*_OTHERS], enable_fallback=False)
+    }
+    return max(sorted(fits, key=_OTHERS.index), key=fits.__getitem__, default=UTF8)
 
 
 def _measure_fit(sample: bytes, encoding: str) -> float:
