@@ -13,7 +13,7 @@ from email.header import decode_header
 from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
 from functools import partial
-from itertools import chain, dropwhile, islice, pairwise
+from itertools import chain, dropwhile, pairwise
 from typing import IO, Final, cast
 
 from backstory.base.errors import InputError, ReadError
@@ -41,10 +41,10 @@ _MOST_MAIL: Final = 64 << 20
 _MOST_TEXT: Final = 4 << 20
 _MOST_HEADER: Final = 1 << 16
 _MOST_LINE: Final = 1 << 20
-_BEGINNING: Final = re.compile(rb"From .{1,300}\d\d:\d\d.{0,40}\d{4}\s*", re.DOTALL)
+_BEGINNING: Final = re.compile(rb"From .{1,300}\d\d:\d\d.{0,40}\d{4}")
 """Line above a mail in a mailbox."""
 
-_OTHER_BEGINNING: Final = re.compile(rb"From(?P<words> [^\s-]\S{0,300}| .*\d\d:\d\d.*)?[\s-]*", re.DOTALL)
+_OTHER_BEGINNING: Final = re.compile(rb"From(?P<words> [^\s-]\S{0,300}| .*\d\d:\d\d.*)?")
 """The same as some programs write it, without the time or the year."""
 
 _ESCAPED: Final = re.compile(rb">+From ")
@@ -114,6 +114,7 @@ def split_mailbox(file: IO[bytes]) -> Iterator[bytes]:
 
 def _begins(line: bytes, below: bytes, *, is_apart: bool) -> bool:
     """Return whether a mail begins at a line, by the line below it and by whether the one above it is empty."""
+    line = line.rstrip(b" \t\r\n-")
     if _BEGINNING.fullmatch(line):
         return is_apart or _HEADER.match(below) is not None
     other = _OTHER_BEGINNING.fullmatch(line) if _OF_A_MAIL.match(below) else None
@@ -258,6 +259,9 @@ _FOOTER: Final = re.compile(
     re.IGNORECASE,
 )
 _MOST_FOOTER: Final = 10
+_SEEN_FOOTER: Final = 100
+"""Number of lines that are looked at below a rule; the written ones of a footer are fewer."""
+
 _FIELD: Final = re.compile(r"\*?(?P<name>[^\W\d_][\w .'’-]{0,30})\*?\s?[:\uff1a]\*?\s?(?P<value>\S.*)")
 _ROLES: Final = """
 from from von de da od van fra från lähettäjä от від kimden feladó frá expéditeur remitente
@@ -311,9 +315,8 @@ def _ends_here(lines: Sequence[str], number: int) -> bool:
     if (between := _BETWEEN_LINES.fullmatch(shown)) and _OTHER_MAIL.search(between["words"]):
         return True
     is_rule = between is not None or _UNDERLINE.fullmatch(shown) is not None
-    below = islice(filter(str.strip, islice(lines, number + 1, None)), _MOST_FOOTER + 1) if is_rule else ()
-    footer = [line[:_LONGEST_LINE] for line in below]
-    is_footer = len(footer) <= _MOST_FOOTER and any(map(_FOOTER.search, footer))
+    below = [*filter(str.strip, lines[number + 1 : number + _SEEN_FOOTER])] if is_rule else []
+    is_footer = len(below) <= _MOST_FOOTER and any(_FOOTER.search(line[:_LONGEST_LINE]) for line in below)
     return is_footer or _begins_headers(lines, number + is_rule)
 
 
