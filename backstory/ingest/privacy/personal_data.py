@@ -112,10 +112,11 @@ def _find_phones(text: str, region: str | None) -> Iterator[Span]:
 
 _GAP: Final = r"[ \u00a0\u2009\u202f./\u2010-\u2015-]"
 _RUN: Final = regex.compile(
-    rf"(?<![\p{{L}}\p{{M}}\p{{N}}_+#/.,:=$€£¥-])(?:\(\d{{1,5}}\){_GAP}?|\d)(?:{_GAP}{{0,3}}\d|{_GAP}?\(\d{{1,5}}\)){{5,13}}+"
+    rf"(?<![\p{{L}}\p{{M}}\p{{N}}_+#/.,:=$€£¥-])(?:\(\+?\d{{1,5}}\){_GAP}?|\+?\d)(?:{_GAP}{{0,3}}\d|{_GAP}?\(\d{{1,5}}\)){{5,13}}+"
     r"(?![\p{L}\p{N}_]|[.,:/-]\d|-\p{L}|\s?[%€$£¥°])"
 )
-"""Six to fifteen digits with single gaps, apart from words, decimals, sums of money, addresses and versions."""
+"""Six to fifteen digits with single gaps, perhaps behind a plus sign, apart from words, decimals, sums of money,
+addresses and versions."""
 _GROUP: Final = regex.compile(r"\d+")
 _DASH: Final = regex.compile(rf"{_GAP}*[\u2010-\u2015-]{_GAP}*")
 _SPACE: Final = regex.compile(r"[ \u00a0\u2009\u202f]+")
@@ -178,9 +179,14 @@ def find_phone_shapes(text: str) -> Iterator[tuple[int, int]]:
 def _is_phone(written: str, *, is_called: bool) -> bool:
     groups = _GROUP.findall(written)
     digits = "".join(groups)
+    # With the code of a country, also of ranges that nobody has yet, or that are kept for films.
+    if "+" in written:
+        return len(digits) in range(8, 16) and digits[0] != "0"
+    if groups[0].startswith("00") and len(groups[-1]) > 2:
+        return len(digits) in range(12, 18) and digits[2] != "0"
     if is_called:
         return len(digits) in range(6, 14)
-    if digits.startswith("0") and not digits.startswith("00"):
+    if digits.startswith("0") and digits[1] != "0":
         check = sum(weight * int(digit) for weight, digit in zip(range(10, 0, -1), digits, strict=False))
         is_book = len(digits) == 10 and len(groups) == 4 and len(groups[-1]) == 1 and check % 11 == 0
         return len(digits) in range(9, 13) and len(groups) <= 6 and groups[0] != "0" and not is_book
