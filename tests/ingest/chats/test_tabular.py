@@ -187,47 +187,26 @@ def test_bad_lines_of_json_are_quarantined_one_by_one(read_text: ReadText) -> No
     assert quarantine["line"].to_list() == [2, 3, 5, 6, 7, 8, 9, 10]
 
 
-def test_bad_records_of_csv_are_quarantined_one_by_one(read_text: ReadText) -> None:
-    content = (
-        "timestamp,author,message\n"
-        "2024-01-15 21:01,Ann,one\n"
-        "2024-01-15 21:02,Ann\n"
-        "2024-01-15 21:03,Ann,a,b\n"
-        'never,Ann,"two\nlines"\n'
-        '2024-01-15 21:04,Ann,"two\nlines"\n'
-        '2024-01-15 21:05,Ann,"never closed\n'
-        '2024-01-15 21:06,Ben,"quoted"\n'
-        "\n"
-        "2024-01-15 21:07,Ben,last\n"
-    )
+@pytest.mark.parametrize(
+    ("rows", "texts", "unread"),
+    [
+        (b"2024-01-15 21:02,Ann\n2024-01-15 21:03,Ann,a,b\n2024-01-15 21:04,Ann,one\n", ["one"], [2, 3]),
+        (b'never,Ann,"two\nlines"\n2024-01-15 21:04,Ann,"two\nlines"\n', ["two\nlines"], [2]),
+        (b'2024-01-15 21:05,Ann,"open\n2024-01-15 21:06,Ben,"quoted"\n\n2024-01-15 21:07,Ben,last\n',
+         ["quoted", "last"], [2]),
+        (b'2024-01-15 21:01,Ann,"open\n2024-01-15 21:02,Ben,plain\n', ["plain"], [2]),
+        (b'2024-01-15 21:01,Ann,"gr\xfc\xdf\ndich"\n2024-01-15 21:02,Zo\xeb,x\n2024-01-15 21:03,Ben,sch\xc3\xb6n\n',
+         ["schön"], [2, 4]),
+    ],
+    ids=["widths", "time", "quotation marks", "quotation mark open at the end", "bytes"],
+)  # fmt: skip
+def test_bad_records_of_csv_are_quarantined_one_by_one(
+    read_text: ReadText, rows: bytes, texts: list[str], unread: list[int]
+) -> None:
+    messages, quarantine = read_text(b"timestamp,author,message\n" + rows, "chat.csv")
 
-    messages, quarantine = read_text(content, "chat.csv")
-
-    assert messages["text"].to_list() == ["one", "two\nlines", "quoted", "last"]
-    assert quarantine["line"].to_list() == [3, 4, 5, 9]
-    assert quarantine["reason"][0] == "it has 2 fields instead of 3"
-
-
-def test_quote_that_is_open_at_the_end_costs_one_line(read_text: ReadText) -> None:
-    content = 'timestamp,author,message\n2024-01-15 21:01,Ann,"open\n2024-01-15 21:02,Ben,plain\n'
-
-    messages, quarantine = read_text(content, "chat.csv")
-
-    assert messages["text"].to_list() == ["plain"]
-    assert quarantine["line"].to_list() == [2]
-
-
-def test_undecodable_line_of_csv_takes_its_record_along(read_text: ReadText) -> None:
-    content = (
-        b"timestamp,author,message\n"
-        b'2024-01-15 21:01,Ann,"gr\xfc\xdf\ndich"\n'
-        b"2024-01-15 21:02,Zo\xeb,x\n" + "2024-01-15 21:03,Ben,schön\n".encode()
-    )
-
-    messages, quarantine = read_text(content, "chat.csv")
-
-    assert messages["text"].to_list() == ["schön"]
-    assert quarantine["line"].to_list() == [2, 4]
+    assert messages["text"].to_list() == texts
+    assert quarantine["line"].to_list() == unread
 
 
 def test_record_without_an_author_is_a_system_line(read_text: ReadText) -> None:
