@@ -49,9 +49,10 @@ def test_the_three_formats_give_the_same_rows(read_text: ReadText) -> None:
 def test_any_delimiter_is_found(read_text: ReadText, delimiter: str, name: str) -> None:
     lines = (("timestamp", "author", "message"), ("2024-01-15 21:05", "Ann", "hello"))
 
-    messages, _ = read_text("\ufeff" + "\r\n".join(map(delimiter.join, lines)), name)
+    for stated in ("", f"sep={delimiter}\r\n", f'"sep={delimiter}"\r\n'):
+        messages, _ = read_text(f"\ufeff{stated}" + "\r\n".join(map(delimiter.join, lines)), name)
 
-    assert messages.select(COLUMNS).rows() == [(MOMENT, 0, "Ann", "hello", "message")]
+        assert messages.select(COLUMNS).rows() == [(MOMENT, 0, "Ann", "hello", "message")]
 
 
 def test_columns_are_named_by_settings(read_text: ReadText) -> None:
