@@ -301,7 +301,7 @@ HOSTILE = (
     Hostile("posts", "null.csv", "CSV, null bytes alone", "unsupported", "this is not text", write(b"\0" * 1000)),
     Hostile("posts", "quote.csv", "CSV, a quotation mark that is never closed", "read", "out of place",
             write('a,b\n"x,1\n' + "y,2\n" * 1000)),
-    Hostile("posts", "other.csv", "Parquet named CSV", "unsupported", "this is not text", damaged_parquet(96)),
+    Hostile("posts", "other.csv", "Parquet named CSV", "unsupported", "its name says otherwise", damaged_parquet(96)),
     Hostile("posts", "nested.json", "JSON, 100,000 brackets", "failed", "nested more deeply", write("[" * 100_000)),
     Hostile("posts", "cut.json", "JSON, cut off", "failed", "this is not valid JSON",
             write('[{"a": 1},\n{"a": ')),

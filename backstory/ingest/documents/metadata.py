@@ -266,7 +266,7 @@ def _parse(language: str, block: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 2}: " if mark else ""
         raise ReadError(
-            f"{line}the front matter is not valid {language}; write `title: Text`, give every field once, "
+            f"{line}the front matter is not valid {language}; write `title: Text`, give no field twice, "
             "close every quote and bracket, quote a text that holds a colon, or begin other text with a blank line",
             code=f"invalid_{language.lower()}",
         ) from error

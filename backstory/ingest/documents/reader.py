@@ -24,7 +24,7 @@ from backstory.ingest.documents.formats.office.sheets import SPREADSHEET
 from backstory.ingest.documents.metadata import split_dated_name
 from backstory.ingest.documents.pages import IMAGE, PDF, WORDLESS, name_recognition, read_pictures
 from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
-from backstory.ingest.file_kinds import HEAD_BYTES, name_kind
+from backstory.ingest.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
 from backstory.ingest.limited_calls import call_limited, find_limits
 from backstory.ingest.walk import CHANGED, ListedFile, Listing
 from backstory.settings.inputs import DocumentSettings
@@ -236,6 +236,10 @@ class _Reader:
                 row = self._describe(file, format_, ParsedDocument(text=""), content, content_hash)
                 row |= dict.fromkeys(("published_at", "date_origin", "encoding", "chunker", "language"))
                 row |= {"status": "error", "error": str(error)}
+            actual = name_binary_kind(content or b"") if format_ and format_.find_encoding else None
+            if actual is not None:
+                reason = f"this is {actual}, although its name says otherwise; give it the ending of its kind"
+                return _Outcome(file.uri, "unsupported", reason, format_, row)
             return _Outcome(file.uri, _STATUSES.get(error.code, "failed"), str(error), format_, row)
         return _Outcome(file.uri, "read", None, format_, row)
 

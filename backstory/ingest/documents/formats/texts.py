@@ -61,8 +61,6 @@ def decode_text(content: bytes, encoding: str | None = None) -> str:
     try:
         text = content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        if name_binary_kind(content):
-            raise ReadError(NO_TEXT, code="binary_file") from error
         line = content[: error.start].count(b"\n") + 1
         name = "UTF-8" if encoding == UTF8 else encoding
         problem = f"line {line}: this is not {name} text; save the file as UTF-8"
