@@ -133,6 +133,8 @@ def test_images_are_mentioned_where_they_are_likely_to_hold_the_text() -> None:
     assert read("a.docx", word_parts(paragraph("Long. " * 300)) | images).unread is None
     with raises(ReadError, "empty_document"):
         read("a.docx", word_parts("") | images)
+    formula = open_parts("text", "<text:p>Long</text:p>") | {"Object 1/content.xml": "<math/>"}
+    assert read("a.odt", formula).unread == "1 formula or chart was not read; export it as PDF"
 
 
 @pytest.mark.parametrize(("uri", "module"), [("a.docx", "mammoth"), ("a.xlsx", "python_calamine")])

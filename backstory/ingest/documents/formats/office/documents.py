@@ -167,7 +167,7 @@ def _write_powerpoint(slide: Element) -> str:
             depth = 0
             for part, line in lines:
                 properties = part.find("pPr")
-                level = 1 if properties is None else _read_number(properties, "lvl", 0) + 1
+                level = 1 if properties is None else min(_read_number(properties, "lvl", 0), 8) + 1
                 blocks += f"{'<ul>' * (level - depth)}{'</ul>' * (depth - level)}<li>{line}"
                 depth = level
             blocks += "</ul>" * depth
@@ -183,13 +183,12 @@ def _read_open(kind: str, content: bytes, _: str) -> ParsedDocument:
     if body is None:
         raise damaged(f"it holds no {kind}")
     objects = sum(name.endswith("/content.xml") for name in package.names)
-    lack = (
-        f"{count(objects, 'formula or chart was', 'formulas or charts were')} not read" if objects else None
-    )
+    lack = f"{count(objects, 'formula or chart was', 'formulas or charts were')} not read; export it as PDF"
+    notes = [lack] if objects else []
     if kind == "text":
         text, unread = convert_html(_write_blocks(body).replace("</pre><pre>", "\n"))
-        return compose_document(package, [text], notes=[unread, lack])
-    return compose_document(package, [_write_slide(page) for page in body.iter("page")], "page", notes=[lack])
+        return compose_document(package, [text], notes=[unread, *notes])
+    return compose_document(package, [_write_slide(page) for page in body.iter("page")], "page", notes=notes)
 
 
 def _write_slide(page: Element) -> str:
