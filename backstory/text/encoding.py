@@ -31,7 +31,7 @@ If two fit equally well, the first one is used: Turkish is likelier than Iceland
 """
 
 _USUAL: Final = "cp1252"
-_PUNCTUATION: Final = "“”„‘’‚«»‹›–—…·•¿¡°§€£¥¢©®™ªº"
+_PUNCTUATION: Final = "“”„‘’‚«»‹›–—…·•¿¡°§€£¥¢©®™ªº²³½×"
 _OTHERS: Final = (
     "cp932", "cp949", "gb18030", "big5", "cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp1258", "koi8_r",
 )  # fmt: skip

@@ -12,6 +12,8 @@ TEXTS = {
         "où êtes-vous ?|ça va être génial, à bientôt",
         "mañana será otro día|¿cómo estás? – muy bien… 5 €",
         "não se esqueça da reunião|amanhã às três, então",
+        "30 m² of cloth|2 × ½ cup",
+        "der Behälter fasst 50 m³|über Nacht füllen",
     ),
     "cp1250": (
         "zítra ráno se sejdeme před nádražím|přijdu trochu později",

@@ -279,3 +279,23 @@ def test_the_mark_of_the_app_below_a_persons_name_makes_no_system_line(
 
     author = "Ann" if kind == "message" else None
     assert messages.select("author", "text", "kind").row(1) == (author, text, kind)
+
+
+@pytest.mark.parametrize(
+    ("beginning", "is_by_app"),
+    [
+        ("Messages and calls are end-to-end encrypted.", False),
+        ("Ann: morning", False),
+        ("Ujumbe na simu zimelindwa.", True),
+    ],
+)
+def test_what_several_people_have_in_common_is_the_apps_only_in_a_language_that_is_not_listed(
+    read_text: ReadText, beginning: str, *, is_by_app: bool
+) -> None:
+    said = ["Ann: rain again <irony mode off>", "Ben: lovely <irony mode off>"]
+    said += ["Ann: \u200eHarbour Street 5", "Ben: \u200eHarbour Street 5"]
+    messages, _ = read_text("\n".join(f"15/01/24, 21:05 - {line}" for line in (beginning, *said)))
+
+    assert messages["edited"].to_list()[1:3] == [is_by_app, is_by_app]
+    assert messages["text"][2] == ("lovely" if is_by_app else "lovely <irony mode off>")
+    assert messages["kind"].to_list()[3:] == (["system"] * 2 if is_by_app else ["message"] * 2)

@@ -110,10 +110,7 @@ _EDITED: Final = (
 """Also in a language that is not listed: what stands between brackets after the mark of the app."""
 
 _ENDING: Final = r"\S(\s+<[^<>\n:：@/]{8,80}>)$"
-_LEAST_TEXTS: Final = 3
-"""Fewest texts, by several people, with an ending that the app on Android writes in a language that is not listed."""
-
-_CHAT_OF_TWO: Final = 2
+"""What the app on Android may write at the end of a text, in any language."""
 
 _DELETED: Final = (
     rf"(?i)^\u200e{match_any('deleted')}[.。][^\n]*$|"
@@ -134,7 +131,8 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     text is its own if it begins with the name of its author or with words for the owner of the phone or a call. All
     texts of a name that has sent no file are, if each of them is marked, and one of them begins the chat, tells of the
     encryption, or tells of another person; or if one tells of the encryption among more than two who write: that is the
-    name of the group.
+    name of the group. Where a line of the app in a language that is not listed begins the chat, what several people
+    have in common is the app's, too: a marked text, or an ending between brackets.
     """
     captions = find_captions(rows["text"])
     author, text = pl.col("author"), pl.col("text").fill_null("")
@@ -142,20 +140,19 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     first, marked = pl.int_range(pl.len()) == 0, text.str.starts_with(APP_MARK)
     own = plain.str.starts_with(author) & plain.str.slice(author.str.len_chars()).str.contains(_AFTER_NAME)
     encryption = text.str.contains(ENCRYPTED) & (marked | first)
+    is_unlisted = (first & ~encryption & (marked | author.is_null())).any()
     event = encryption | text.str.contains(_EVENT) | (marked & own).fill_null(value=False)
-    marked_text = pl.when(marked).then(text)
-    tale, ending = text.is_in(_list_tales(rows, plain)), text.str.extract(_ENDING)
+    tale, ending = text.is_in(_list_tales(rows, plain)), text.str.extract(_ENDING).fill_null("")
+    people = author.drop_nulls().n_unique()
     found = rows.select(
         author,
         media=text.is_in(list(captions)),
-        # Several people have the same marked text only if the app wrote it, in whatever language.
-        deleted=text.str.contains(_DELETED) | (~event & text.is_in(_list_shared(rows, marked_text, 1))),
+        deleted=text.str.contains(_DELETED) | (is_unlisted & ~event & marked & (people.over("text") > 1)),
         marked=marked | encryption,
         event=event,
         tells=first | tale | encryption,
-        of_group=encryption & marked & (author.drop_nulls().n_unique() > _CHAT_OF_TWO),
-        edited=text.str.contains(_EDITED),
-        repeated=ending.is_in(_list_shared(rows, ending, _LEAST_TEXTS)),
+        of_group=encryption & marked & (people > 2),
+        edited=text.str.contains(_EDITED) | (is_unlisted & (ending != "") & (people.over(ending) > 1)),
     )
     about_file = pl.col("media") | pl.col("deleted")
     is_told = pl.col("marked").all() & pl.col("tells").any()
@@ -172,21 +169,13 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     caption = pl.col("text").replace_strict(
         {text: caption or None for text, caption in captions.items()}, default=None, return_dtype=pl.String
     )
-    edited = found["edited"] | (found["repeated"].fill_null(value=False) & (not found["edited"].any()))
-    written = pl.when(edited).then(plain.str.replace(r"[\s\u200e]*<[^<>]*>$", "")).otherwise(plain)
+    written = pl.when(found["edited"]).then(plain.str.replace(r"[\s\u200e]*<[^<>]*>$", "")).otherwise(plain)
     return rows.with_columns(
         kind,
-        edited=edited & (kind == "message"),
+        edited=found["edited"] & (kind == "message"),
         author=pl.when(~found["by_nobody"]).then("author"),
         text=pl.when(kind == "media").then(caption).otherwise(written),
     )
-
-
-def _list_shared(rows: pl.DataFrame, part: pl.Expr, texts: int) -> list[str]:
-    """List the parts of at least so many texts which several people have."""
-    parts = rows.select("author", "text", part=part).drop_nulls("part").group_by("part")
-    shared = parts.agg(pl.col("author", "text").n_unique())
-    return shared.filter(pl.col("author") > 1, pl.col("text") >= texts)["part"].to_list()
 
 
 def find_told(names: Mapping[str, int]) -> set[str]:
