@@ -76,13 +76,13 @@ def _describe_unread(unread: dict[int, str]) -> str | None:
 
 
 def _read_csv(content: bytes, _: str) -> ParsedDocument:
-    """Read a table whose first row names its columns, unless it holds numbers alone; others are numbered."""
+    """Read a table whose first row names its columns, unless it is the only one, or of numbers; others are numbered."""
     if name_binary_kind(content) or (content.strip() and not decode_head(content)):
         raise ReadError(NO_TEXT, code="binary_file")
     table = read_table(content, parse_csv)
     rows = [cells for _, cells in table.rows]
     names = [" ".join(cell.split()) for cell in rows[0]] if rows else []
-    if all(map(_NUMBER.fullmatch, filter(None, names))):
+    if len(rows) == 1 or all(map(_NUMBER.fullmatch, filter(None, names))):
         names = [""] * len(names)
     else:
         del rows[0]
