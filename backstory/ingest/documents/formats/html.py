@@ -138,9 +138,9 @@ _SECTION: Final = re.compile(r"(?i)<(/?)(article|aside|main|nav|section|blockquo
 """A part of a page. A footer inside one belongs to it; any other is that of the site (HTML-AAM)."""
 _SELF_CLOSED: Final = re.compile(
     r"(?i)<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)([A-Za-z][\w:.-]*)"
-    r"((?:\s[^<>]*)?)/>"
+    r"((?:\s[^<>]*(?<=[\s\"']))?)/>"
 )
-"""Any element of XHTML may be closed by its first tag (``<title/>``)."""
+"""Any element of XHTML may be closed by its first tag (``<title/>``), but no address ends it (``<a href=/path/>``)."""
 _DEEP: Final = "depth_limit_exceeded"
 _NESTED: Final = "parts nested deeper than 1,024 tags were not read; save the page again with a browser"
 
