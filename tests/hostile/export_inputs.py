@@ -165,7 +165,7 @@ EXPORTS: Final = (
     Hostile("chats", "twice.mbox", "mailbox, every mail twice", "read", "", write(MAILBOX * 2)),
     Hostile("chats", "device.txt", "link to a device that never ends", "ignored", "neither",
             lambda path: path.symlink_to("/dev/zero")),
-    Hostile("chats", "sparse.txt", "file of 1 TB of nothing", "failed", "", lambda path: os.truncate(
+    Hostile("chats", "sparse.txt", "file of 1 TB of nothing", "failed", "more than 64 GiB", lambda path: os.truncate(
         os.open(path, os.O_CREAT | os.O_WRONLY), 1 << 40)),
     Hostile("chats", "caf\udce9.txt", "chat, a name that is not UTF-8", "failed", "not UTF-8", write(TALK),
             row="caf\\xe9.txt"),

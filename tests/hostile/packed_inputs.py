@@ -243,7 +243,7 @@ PACKED: Final = (
             lambda path: path.symlink_to("/proc/self/mem")),
     Hostile("posts", "chain.md", "link to a link in the folder", "read", "",
             link_twice),
-    Hostile("posts", "sparse.txt", "file of 1 TB of nothing", "failed", "too many to read", make_sparse),
+    Hostile("posts", "sparse.txt", "file of 1 TB of nothing", "failed", "more than 64 GiB", make_sparse),
     Hostile("posts", "ruled/.backstoryignore", "rules of what to ignore, 70 kB of them", "failed",
             "more than 65,536 bytes",
             write_rules, row="ruled/"),

@@ -17,6 +17,8 @@ GONE: Final = "gone_file"
 LEAVING: Final = (
     "this is a link that leaves the folder; copy what it leads to into the folder, or remove the link"
 )
+_MOST_BYTES: Final = 1 << 36
+"""No export or document is larger, and to hash a sparse file of a few terabytes takes hours."""
 _STEP: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LAST: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -38,6 +40,8 @@ def open_inside(root: Path, path: Path) -> Iterator[BufferedReader]:
         if place.is_symlink():  # a circle of links, which has no end to resolve to
             raise _no_file()
         with os.fdopen(_open_below(root, place.relative_to(root).parts), "rb") as file:
+            if os.fstat(file.fileno()).st_size > _MOST_BYTES:
+                raise ReadError(f"the file has more than {_MOST_BYTES >> 30} GiB; split it", code="too_large")
             yield file
     except FileNotFoundError as error:
         if path.is_symlink():

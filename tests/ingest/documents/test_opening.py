@@ -14,8 +14,8 @@ from backstory.ingest.walk import ListedFile
 from tests.errors import raises
 
 
-def read(root: Path, name: str, *, most_bytes: int | None = None) -> bytes:
-    return ListedFile(name, root / name, root).read(most_bytes=most_bytes)
+def read(root: Path, name: str, *, size: int = -1, most_bytes: int | None = None) -> bytes:
+    return ListedFile(name, root / name, root).read(size, most_bytes=most_bytes)
 
 
 @pytest.fixture
@@ -57,6 +57,9 @@ def test_a_file_above_the_limit_is_not_opened(root: Path) -> None:
     assert read(root, "inner/a.md", most_bytes=6) == b"inside"
     with raises(ReadError, "too_large"):
         read(root, "inner/a.md", most_bytes=5)
+    os.truncate(root / "inner" / "a.md", 1 << 40)
+    with raises(ReadError, "too_large"):
+        read(root, "inner/a.md", size=1)
 
 
 @pytest.mark.parametrize("swapped", ["inner", "inner/a.md"])
