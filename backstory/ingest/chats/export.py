@@ -13,9 +13,8 @@ import polars as pl
 
 from backstory.base.errors import ReadError
 from backstory.base.ids import digest
-from backstory.base.local_times import put_in_zone
 from backstory.ingest.chats.json_stream import BrokenJsonError, Record
-from backstory.ingest.chats.times import KNOWN_YEAR
+from backstory.ingest.chats.times import KNOWN_YEAR, count_microseconds
 from backstory.text.encoding import UTF8
 
 _UNFIT: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
@@ -290,8 +289,8 @@ class _Collected:
             text = read_text(message.text, "text") or None
             if author is None and message.kind != "system":
                 raise ValueError("there is no author")
-            sent = put_in_zone(message.sent, self._timezone)
-            edited = message.edited and put_in_zone(message.edited, self._timezone)
+            sent = count_microseconds(message.sent, self._timezone)
+            edited = message.edited and count_microseconds(message.edited, self._timezone)
         except (ValueError, OverflowError) as error:
             self.add(Unread(str(error)))
             return

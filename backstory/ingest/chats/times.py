@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import MAXYEAR, UTC, date, datetime, timedelta, timezone
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
@@ -25,6 +26,8 @@ KNOWN_YEAR: Final = 2026
 
 _LAST_SHORT_YEAR: Final = 99
 _CENTURY: Final = 2000
+_LOCAL_EPOCH: Final = datetime(1970, 1, 1)
+_EPOCH: Final = _LOCAL_EPOCH.replace(tzinfo=UTC)
 
 
 def latest_year_of(written_at: float) -> int:
@@ -102,6 +105,17 @@ def _is_less_likely(year_first: list[date | None], days: list[date | None]) -> b
     """Return whether two digits of the year, which hardly any locale has first, give an older and no shorter chat."""
     known, others = [*filter(None, year_first)], [*filter(None, days)]
     return not known or (max(known) < max(others) and max(known) - min(known) >= max(others) - min(others))
+
+
+def count_microseconds(moment: datetime, timezone: str) -> int:
+    """Return the microseconds from 1970 on, of which tables make times at once; by the clock of a time zone if local.
+
+    When clocks go back, a time is taken as the first occurrence; when they go forward, with the offset before the gap.
+    """
+    if moment.tzinfo is None:
+        moment -= ZoneInfo(timezone).utcoffset(moment) or timedelta()
+        return (moment - _LOCAL_EPOCH) // timedelta.resolution
+    return (moment.astimezone(UTC) - _EPOCH) // timedelta.resolution
 
 
 def local_to_utc(local: pl.Series, timezone: str) -> pl.Series:

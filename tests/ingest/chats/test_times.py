@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.times import DateParts, decide_date_order, latest_year_of, local_to_utc, read_date
+from backstory.ingest.chats.times import (
+    DateParts,
+    count_microseconds,
+    decide_date_order,
+    latest_year_of,
+    local_to_utc,
+    read_date,
+)
 from tests.errors import raises
 from tests.ingest.chats.conftest import ReadText
 
@@ -153,3 +160,26 @@ def test_local_times_around_changes_of_the_clock(local: str, expected: str) -> N
     found = local_to_utc(times, BERLIN).to_list()
 
     assert found == [None, *(time.replace(tzinfo=UTC) for time in parse(expected))]
+
+
+@pytest.mark.parametrize(
+    ("moment", "expected"),
+    [
+        ("2024-07-01 12:00:00.000001", "2024-07-01 10:00:00.000001"),
+        ("1963-02-01 12:00", "1963-02-01 11:00"),
+        ("2024-03-31 02:30", "2024-03-31 01:30"),  # an hour that the clock skips
+        ("2024-10-27 02:30", "2024-10-27 00:30"),  # one that occurs twice
+        ("2024-10-27 02:30+01:00", "2024-10-27 01:30"),
+    ],
+)
+def test_microseconds_of_a_moment_are_those_of_its_time_in_utc(moment: str, expected: str) -> None:
+    counted = count_microseconds(datetime.fromisoformat(moment), BERLIN)
+
+    found = pl.Series([counted], dtype=pl.Datetime("us", "UTC")).item()
+    assert found == datetime.fromisoformat(expected).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01 00:00", "0001-01-01 00:00+14:00"])
+def test_a_moment_before_all_years_in_utc_is_an_error(moment: str) -> None:
+    with pytest.raises(OverflowError):
+        count_microseconds(datetime.fromisoformat(moment), BERLIN)

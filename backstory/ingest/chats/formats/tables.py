@@ -9,10 +9,10 @@ from typing import Final
 import polars as pl
 
 from backstory.base.errors import InputError, ReadError
-from backstory.base.local_times import put_in_zone
 from backstory.ingest.chats.export import Export, complete_rows, read_text
 from backstory.ingest.chats.export_files import ChatFormat, Opened
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
+from backstory.ingest.chats.times import count_microseconds
 from backstory.ingest.tables import Table, parse_csv, parse_json_lines, read_parquet, read_table
 from backstory.settings.inputs import ConversationSettings
 
@@ -98,7 +98,7 @@ def _parse_rows(table: Table, settings: ConversationSettings) -> Export:
             frozenset(),
         )
     places = [table.names.index(column) for column in columns.values()]
-    said: list[tuple[datetime, str | None, str | None]] = []
+    said: list[tuple[int, str | None, str | None]] = []
     zone = None
     for number, row in table.rows:
         try:
@@ -113,7 +113,7 @@ def _parse_rows(table: Table, settings: ConversationSettings) -> Export:
         except ValueError as error:
             table.unread[number] = str(error)
         else:
-            said.append((put_in_zone(moment, settings.timezone), name, text))
+            said.append((count_microseconds(moment, settings.timezone), name, text))
             zone = zone if moment.tzinfo else settings.timezone
     schema = {"timestamp": pl.Datetime("us", "UTC"), "author": pl.String(), "text": pl.String()}
     rows = pl.DataFrame(said, schema, orient="row").with_columns(seq=pl.int_range(pl.len(), dtype=pl.Int64))
