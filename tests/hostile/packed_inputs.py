@@ -201,7 +201,7 @@ PACKED: Final = (
             write('<p title="' + "x" * 2_000_000 + '">Text')),
     Hostile("posts", "columns.csv", "CSV of 50,000 columns", "read", "", write("a," * 50_000 + "\n" + "1," * 50_000)),
     Hostile("posts", "commas.csv", "CSV of commas alone", "empty", "", write(",,,\n" * 1000)),
-    Hostile("posts", "head.csv", "CSV, names of columns alone", "empty", "", write("name,age\n")),
+    Hostile("posts", "head.csv", "CSV, names of columns alone", "read", "", write("name,age\n")),
     Hostile("posts", "ragged.csv", "CSV, rows of any length", "read", "", write("a,b\n1\n1,2,3\n\n4,5\n")),
     Hostile("posts", "nan.json", "JSON, numbers beyond all numbers", "read", "",
             write('[{"a": NaN, "b": 1e999, "c": -Infinity}]')),
