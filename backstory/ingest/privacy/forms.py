@@ -21,7 +21,7 @@ import regex
 
 from backstory.text.words import PLAIN_LETTERS
 
-_MODIFIERS: Final = range(0x2B9, 0x2E0)  # letters by category, apostrophes and accents by use
+_UNSPOKEN: Final = {*range(0x2B9, 0x2E0), 0xFFFD}  # apostrophes, accents, and what could not be decoded
 
 UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 """Scripts that write words without spaces between them, as a class of the ``regex`` package."""
@@ -145,7 +145,7 @@ class _Letters(dict[int, str]):
         spelled = PLAIN_LETTERS.get(character) or unicodedata.normalize("NFKD", character)
         small = _SIGNIFICANT.findall(unicodedata.normalize("NFKD", spelled.casefold()))
         self[point] = "".join(PLAIN_LETTERS.get(one) or str(unicodedata.decimal(one, one)) for one in small)
-        if point in _MODIFIERS:
+        if point in _UNSPOKEN:
             self[point] = ""
         return self[point]
 

@@ -76,7 +76,7 @@ MARKED = [
     "**{first}** {last}", "**{first}** **{last}**", "_{first} {last}_", "~~{first}~~ {last}", "`{first} {last}`",
     "[{first} {last}](https://mail.org)", "<b>{first} {last}</b>", '<a title="{first} {last}">x</a>',
 ]  # fmt: skip
-JOINTS = ["%20", "\u00a0", "\u202f", "\n", " \u200b", "+", " – "]
+JOINTS = ["%20", "\u00a0", "\u202f", "\n", " \u200b", "+", " – ", "\ufffd"]
 HANDLES = [
     "{f}{last}",
     "{f}.{last}",
