@@ -179,13 +179,13 @@ def find_phone_shapes(text: str) -> Iterator[tuple[int, int]]:
 def _is_phone(written: str, *, is_called: bool) -> bool:
     groups = _GROUP.findall(written)
     digits = "".join(groups)
+    if is_called and len(digits) in range(6, 14):
+        return True
     # With the code of a country, also of ranges that nobody has yet, or that are kept for films.
     if "+" in written:
         return len(digits) in range(8, 16) and digits[0] != "0"
     if groups[0].startswith("00") and len(groups[-1]) > 2:
         return len(digits) in range(12, 18) and digits[2] != "0"
-    if is_called:
-        return len(digits) in range(6, 14)
     if digits.startswith("0") and digits[1] != "0":
         check = sum(weight * int(digit) for weight, digit in zip(range(10, 0, -1), digits, strict=False))
         is_book = len(digits) == 10 and len(groups) == 4 and len(groups[-1]) == 1 and check % 11 == 0

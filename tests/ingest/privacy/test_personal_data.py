@@ -27,6 +27,7 @@ def scrub_one(text: str, region: str | None = "DE") -> str:
         ("लिखें नीता@उदाहरण.भारत आज", "लिखें [email] आज"),
         ("call +49 30 901820 tonight", "call [phone] tonight"),
         ("call 030 901820 tonight", "call [phone] tonight"),
+        ("call 00376 712345 tonight", "call [phone] tonight"),
         ("اتصل ٠٣٠ ٩٠١٨٢٠", "اتصل [phone]"),
         ("＋４９ ３０ ９０１８２０", "[phone]"),
         ("+49\u200b 30\u200b 901820", "[phone]"),
