@@ -64,10 +64,11 @@ class DriveRemote:
         ignored: dict[str, str] = {}
         counts = Counter(path for path, _, why in walk.found if not why)
         for path, entry, why in walk.found:
-            kind = str(entry["mimeType"])
+            kind, whole = str(entry["mimeType"]), PurePosixPath(path)
             # Drive allows several files of one name in one folder.
             is_alone = path not in counts and path not in ignored if why else counts[path] == 1
-            target = path if is_alone else _tell_apart(path, entry)
+            apart = whole.with_name(f"{whole.stem}-{_clean(entry['id'])}{whole.suffix}")
+            target = path if is_alone else str(apart)
             if why:
                 ignored[target] = why
             elif kind.startswith(_GOOGLE) and kind not in _EXPORTS:
@@ -258,12 +259,6 @@ def _clean(name: str) -> str:
     """Make one part of a path of a name, which in Drive may hold anything."""
     plain = "".join(sign if sign.isprintable() and sign not in "/\\:" else "-" for sign in name).strip()
     return plain if plain.strip(".") else "unnamed"
-
-
-def _tell_apart(path: str, entry: Entry) -> str:
-    """Put the id of an entry before the ending of its path."""
-    whole = PurePosixPath(path)
-    return str(whole.with_name(f"{whole.stem}-{_clean(entry['id'])}{whole.suffix}"))
 
 
 def _interpret(response: requests.Response) -> Exception:

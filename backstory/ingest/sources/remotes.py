@@ -7,14 +7,13 @@ its place, so that no part of a file is ever read.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from backstory.base.environment import BUCKET_VARIABLE
 from backstory.base.errors import BackstoryError, ReadError, SettingsError
@@ -42,20 +41,13 @@ _STAMPS: Final = (
 _ENDINGS: Final = {
     "text/html": ".html", "text/markdown": ".md", "text/plain": ".txt", "application/pdf": ".pdf",
 }  # fmt: skip
-_ERRORS: Final = (
-    "aiohttp.ClientError", "azure.core.exceptions.AzureError", "botocore.exceptions.BotoCoreError",
-    "botocore.exceptions.ClientError", "gcsfs.retry.HttpError", "google.auth.exceptions.GoogleAuthError",
-)  # fmt: skip
-"""Errors of the packages behind fsspec that are no ``OSError``."""
 
 
-class RemoteFile(BaseModel):
+class RemoteFile(BaseModel, frozen=True):
     """One file of a place elsewhere: the key by which the place names it, its stamp, size and kind if it tells them.
 
     The stamp changes with the content; it is empty if the place tells nothing, so that the file is fetched each time.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     key: str
     stamp: str
@@ -96,11 +88,10 @@ class MirrorState(RemoteListing):
     problem: str = "the next run fetches it"
 
 
-def update_mirror(folder: Path, remote: Remote, rules: FileRules, most_bytes: int) -> MirrorState:
+def update_mirror(folder: Path, remote: Remote, rules: FileRules, most_bytes: int) -> None:
     """Fetch what has changed in a place elsewhere, and drop what is gone there.
 
-    It returns what is known now. If the place cannot be listed, the copies stay as they are. A fetch that was stopped
-    goes on where it was.
+    If the place cannot be listed, the copies stay as they are. A fetch that was stopped goes on where it was.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive_temporary(folder / "update"):
@@ -112,7 +103,6 @@ def update_mirror(folder: Path, remote: Remote, rules: FileRules, most_bytes: in
             state.problem = str(error)
         finally:
             write_file(folder / _STATE, state.model_dump_json(indent=1).encode())
-        return state
 
 
 def list_mirror(folder: Path, name: str, rules: FileRules) -> Listing:
@@ -354,14 +344,12 @@ def _read(files: Any, key: str, **options: int) -> Iterator[bytes]:
 
 @contextmanager
 def naming_failures(what: str = "") -> Iterator[None]:
-    """Raise ``ReadError`` with the reason for what fetching may raise, by whatever packages are loaded."""
-    named = [error.rpartition(".") for error in _ERRORS]
-    loaded = [getattr(sys.modules[module], name) for module, _, name in named if module in sys.modules]
+    """Raise ``ReadError`` with the reason for what fetching may raise."""
     try:
         yield
     except BackstoryError:
         raise
-    except (OSError, EOFError, NotImplementedError, ValueError, *loaded) as error:
+    except Exception as error:  # the packages behind fsspec have errors of their own
         raise ReadError(f"{what}{describe_failure(error)}") from error
 
 

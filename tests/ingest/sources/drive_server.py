@@ -23,7 +23,7 @@ from backstory.base.environment import DRIVE_VARIABLE
 from backstory.ingest.documents.files import FileRules
 from backstory.ingest.sources import drive as google_drive
 from backstory.ingest.sources.drive import DriveRemote
-from backstory.ingest.sources.remotes import MirrorState, update_mirror
+from backstory.ingest.sources.remotes import MirrorState, read_state, update_mirror
 from tests.loopback import Received, listen
 
 GOOGLE = "application/vnd.google-apps"
@@ -189,7 +189,8 @@ def open_remote(drive: Drive, *files: str, folder: str | None = "root") -> Itera
 def fetch(drive: Drive, mirror: Path, *files: str, folder: str | None = "root") -> MirrorState:
     """Bring the mirror of picked files up to date, or else that of a folder."""
     with open_remote(drive, *files, folder=None if files else folder) as remote:
-        return update_mirror(mirror, remote, FileRules(), 1 << 20)
+        update_mirror(mirror, remote, FileRules(), 1 << 20)
+    return read_state(mirror)
 
 
 def copies(mirror: Path) -> dict[str, bytes]:

@@ -201,7 +201,8 @@ class Scripted:
 
 
 def update(folder: Path, remote: Scripted) -> MirrorState:
-    return update_mirror(folder, remote, FileRules(), MOST)
+    update_mirror(folder, remote, FileRules(), MOST)
+    return read_state(folder)
 
 
 def listed(folder: Path) -> Listing:
