@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.local_times import read_clocks
 from backstory.ingest.documents.files import locate
-from backstory.ingest.sources.web_address import DocumentLinks
+from backstory.ingest.sources.listing import DocumentLinks
 from backstory.operations.corrections import Place, read_corrections
 from backstory.pipeline.workspace import Workspace
 from backstory.writing.citations import find_links

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from backstory.ingest.privacy.pseudonyms import find_naming_texts
-from backstory.ingest.sources.web_address import DocumentLinks
+from backstory.ingest.sources.listing import DocumentLinks
 from backstory.interfaces.pages.site.addresses import address_post
 from backstory.interfaces.pages.site.links import collect_links
 from backstory.interfaces.pages.site.reading import read_library

@@ -1,4 +1,4 @@
-"""The further sources of a workspace, by its settings and by command, and all documents of the workspace."""
+"""The further sources of a workspace, by its settings and by command; all documents of it, and where they live."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
+from pathlib import Path, PurePosixPath
 from typing import Final
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
@@ -27,6 +29,7 @@ from backstory.ingest.sources.remotes import (
     last_update,
     list_mirror,
     list_unreachable,
+    read_state,
     update_mirror,
 )
 from backstory.ingest.walk import Listing
@@ -35,6 +38,8 @@ from backstory.settings.paths import WorkspacePaths
 
 SYNC_SECONDS: Final = 3600
 """Time from one fetch to the next."""
+_FIELDS: Final = ("url", "canonical_url", "canonical", "canonicalURL")
+_DRIVE: Final = "https://drive.google.com/open?id="
 
 
 @dataclass(frozen=True)
@@ -275,3 +280,85 @@ def find_next_sync(workspace: WorkspacePaths) -> float | None:
     """
     tried = [last_update(source.root) for source in list_sources(workspace) if source.settings.is_remote]
     return min(tried) + SYNC_SECONDS if tried else None
+
+
+class DocumentLinks:
+    """Finds where documents live in the web, and where links to them lead. What a source knows is read once."""
+
+    def __init__(self, workspace: WorkspacePaths) -> None:
+        self._locate, self._folder = make_locator(workspace), workspace.settings.documents.folder
+        self._sources = {source.name: source for source in list_sources(workspace)}
+        self._places = {
+            name: os.path.relpath(source.folder.resolve(), workspace.root.resolve())
+            for name, source in self._sources.items()
+        }
+        self._read_copies = cache(lambda name: read_state(self._sources[name].root).files)
+
+    def find_address(self, uri: str) -> str | None:
+        """Find the address in the web of a document.
+
+        It is the one that its file states (``url`` in front matter, the canonical link of a page), else the one from
+        which its source has fetched it; None if neither is known.
+        """
+        stated = _read_stated(self._locate(uri))
+        name, mark, below = uri.partition(SOURCE_MARK)
+        source = self._sources.get(name) if mark else None
+        if stated is not None or source is None or not source.settings.is_remote:
+            return stated
+        copy = self._read_copies(name).get(below)
+        if copy is None:
+            return None
+        address = copy.key if source.settings.drive is None else f"{_DRIVE}{copy.key}"
+        return address if _is_web_address(address) else None
+
+    def link(self, uri: str) -> str:
+        """Find where a link of a post to a document leads.
+
+        That is its file, relative to the workspace and perhaps outside of it; of a document that was fetched, its web
+        address, if it has one; and the empty text for a document of a source that the workspace does not have any more.
+        """
+        name, mark, below = uri.partition(SOURCE_MARK)
+        if not mark:
+            return locate(uri, self._folder)
+        if name not in self._sources:
+            return ""
+        home = self.find_address(uri) if self._sources[name].settings.is_remote else None
+        return home or str(PurePosixPath(self._places[name]) / below)
+
+    def list_places(self) -> list[str]:
+        """List, for each further source, what the links to its documents depend on besides the documents."""
+        return [f"{name}{SOURCE_MARK} {place}" for name, place in self._places.items()]
+
+
+def _read_stated(path: Path) -> str | None:
+    from backstory.ingest.documents.formats.html import (  # a search needs none
+        HTML,
+        decode_html,
+        read_statements,
+    )
+    from backstory.ingest.documents.formats.texts import MARKDOWN, decode_text
+    from backstory.ingest.documents.metadata import split_front_matter
+
+    suffix = path.suffix.lower()
+    if suffix not in MARKDOWN.suffixes | HTML.suffixes:
+        return None
+    try:
+        content = path.read_bytes()
+        if suffix in MARKDOWN.suffixes:
+            front, _ = split_front_matter(decode_text(content))
+            values = [front.text(name) for name in _FIELDS]
+        else:
+            stated = read_statements(decode_html(content))
+            values = [*stated["canonical"], *stated["og:url"]]
+    except (OSError, ReadError):
+        return None  # the table documents holds an earlier revision, and says why the file cannot be read
+    return next((value for value in values if value and _is_web_address(value)), None)
+
+
+def _is_web_address(value: str) -> bool:
+    """Return whether a text is an address of the web; front matter of Hugo, for example, states a path as ``url``."""
+    try:
+        parts = urlsplit(value)
+    except ValueError:  # such as an unclosed bracket of an address of IPv6
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)

@@ -21,7 +21,7 @@ from backstory.base.wording import count, inflect, name_some
 from backstory.ingest.documents.files import is_of_source
 from backstory.ingest.privacy.exclusions import Forgotten
 from backstory.ingest.privacy.personal_data import scrub
-from backstory.ingest.sources.web_address import DocumentLinks
+from backstory.ingest.sources.listing import DocumentLinks
 from backstory.pipeline.chats.people import MemberNames, read_names, read_people
 from backstory.pipeline.incremental.inputs import content_of
 from backstory.pipeline.workspace import Workspace

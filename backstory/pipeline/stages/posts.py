@@ -14,7 +14,7 @@ import polars as pl
 from backstory.base.ids import digest
 from backstory.base.wording import name_some
 from backstory.ingest.documents.files import DRAFT_SUFFIX
-from backstory.ingest.sources.web_address import DocumentLinks
+from backstory.ingest.sources.listing import DocumentLinks
 from backstory.models.usage import Usage
 from backstory.pipeline.chats.copies import POST_FOLDERS
 from backstory.pipeline.chats.leaks import make_discretion

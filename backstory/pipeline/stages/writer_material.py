@@ -13,7 +13,7 @@ import polars as pl
 from backstory.base.errors import WorkspaceError
 from backstory.base.local_times import localize
 from backstory.ingest.documents.files import locate
-from backstory.ingest.sources.web_address import DocumentLinks
+from backstory.ingest.sources.listing import DocumentLinks
 from backstory.pipeline.chats.named_documents import list_unlinked, list_withheld
 from backstory.pipeline.chats.people import read_people
 from backstory.pipeline.chats.stored_messages import read_with_previous

@@ -12,8 +12,13 @@ import pytest
 
 from backstory import run_pipeline
 from backstory.base.errors import InputError, RemovalError, SettingsError, WorkspaceError
-from backstory.ingest.sources.listing import add_source, list_sources, read_record, remove_source
-from backstory.ingest.sources.web_address import DocumentLinks
+from backstory.ingest.sources.listing import (
+    DocumentLinks,
+    add_source,
+    list_sources,
+    read_record,
+    remove_source,
+)
 from backstory.interfaces.library.indexing import exclude_document
 from backstory.interfaces.pages.site.state import hash_inputs
 from backstory.operations.backup import write_backup

@@ -14,7 +14,7 @@ from backstory.base.local_times import localize_window
 from backstory.ingest.documents.files import locate
 from backstory.ingest.documents.formats.texts import read_markdown
 from backstory.ingest.documents.parsed_document import ParsedDocument
-from backstory.ingest.sources.web_address import DocumentLinks
+from backstory.ingest.sources.listing import DocumentLinks
 from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use, WithoutPost
 from backstory.interfaces.pages.site.markdown import list_topics
 from backstory.pipeline.chats.named_documents import list_unlinked, make_contact_scrub, make_page_view
