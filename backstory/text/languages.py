@@ -56,7 +56,7 @@ def detect_language(texts: Iterable[str | None]) -> str | None:
         (first, _), *_ = ranked = _load_detector().rank(run)
         if first == _NO_LANGUAGE:
             continue
-        size = _count_bytes(run)
+        size = len(run.encode(errors="replace"))
         total += size
         for language, certainty in ranked:
             weights[language] += size * certainty
@@ -116,16 +116,12 @@ def _cut_runs(texts: Iterable[str | None]) -> Iterator[str]:
     for text in _thin([text for text in texts if text], _MOST_TEXTS):
         for word in _WORD.findall(_FOREIGN_MATTER.sub(" ", text)):
             words.append(word)
-            size += _count_bytes(word)
+            size += len(word.encode(errors="replace"))
             if size >= _RUN_BYTES:
                 yield " ".join(words)
                 words, size = [], 0
     if words:
         yield " ".join(words)
-
-
-def _count_bytes(text: str) -> int:
-    return len(text.encode(errors="replace"))
 
 
 def _thin(items: list[str], most: int) -> list[str]:

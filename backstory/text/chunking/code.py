@@ -120,7 +120,9 @@ def _find_in_tree(parent: Node, text: str, depth: int) -> list[Definition]:
     above: int | None = None
     position = parent.start_byte
     for node in _list_children(parent, 0):
-        start, is_first = _begin_of_line(text, node.start_byte)
+        line = text.rfind("\n", 0, node.start_byte) + 1
+        is_first = not text[line : node.start_byte].strip()
+        start = line if is_first else node.start_byte
         end = position + len(text[position : node.end_byte].rstrip())
         if above is not None and text.count("\n", position, start) > 1:
             above = None  # a blank line is between
@@ -177,10 +179,3 @@ def _name(node: Node, text: str) -> str:
         declarator = inner
     names = (" ".join(text[each.start_byte : each.end_byte].split()) for each in named if each is not None)
     return " for ".join(name[:_NAME_CHARACTERS] for name in names)
-
-
-def _begin_of_line(text: str, start: int) -> tuple[int, bool]:
-    """Return the beginning of a line if only blanks are before an offset, else the offset; and which of both."""
-    line = text.rfind("\n", 0, start) + 1
-    is_first = not text[line:start].strip()
-    return (line if is_first else start), is_first
