@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.chunking`` prints one line of JSON. Speeds are megabytes of text per CPU second, the best of
 several rounds in which both are measured in turn. Both count a token for every four characters, so that neither
-measures a tokenizer. The speed with :func:`backstory.text.chunking.tokens.estimate_tokens` is given as well, and for
+measures a tokenizer. The speed with :func:`backstory.text.chunking.units.estimate_tokens` is given as well, and for
 texts of one kind of line each the CPU seconds with the default model's tokenizer, as a multiple of those of prose.
 """
 
@@ -22,8 +22,7 @@ from backstory.models.embeddings.packs import read_granite_pack
 from backstory.models.onnx_text import TextTokenizer
 from backstory.settings.inputs import ChunkerName, ChunkSettings
 from backstory.text.chunking.cut import Span, TitledText, choose_chunker, cut_chunks, cut_titled_texts
-from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter
-from backstory.text.chunking.units import Pages
+from backstory.text.chunking.units import ESTIMATED_TOKENS, Pages, TokenCounter
 
 MAX_TOKENS = 1800
 OVERLAP_TOKENS = 150

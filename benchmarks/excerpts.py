@@ -16,7 +16,7 @@ import polars as pl
 from backstory.operations.evaluation import LabelledSet
 from backstory.operations.scoring import compare_methods, name_group
 from backstory.retrieval.assembly import Retrieval
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.units import estimate_tokens
 from backstory.text.prompts.entries import count_longest, cut_snippet
 
 PASSAGE: Final = "passage"

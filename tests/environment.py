@@ -12,7 +12,7 @@ from hypothesis import settings
 from backstory.models.embeddings.packs import read_granite_pack
 from backstory.models.onnx_text import TextTokenizer
 from backstory.models.service import Service
-from backstory.text.chunking.tokens import TokenCounter
+from backstory.text.chunking.units import TokenCounter
 from tests.long_tests import some
 from tests.models.services.gemini_server import GeminiServer, run_gemini_server
 from tests.models.services.instant_time import InstantTime

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backstory.models.onnx_text import TextTokenizer
-from backstory.text.chunking.tokens import CountTokens, TokenCounter
+from backstory.text.chunking.units import CountTokens, TokenCounter
 
 
 @dataclass(frozen=True)

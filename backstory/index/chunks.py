@@ -18,8 +18,7 @@ from backstory.settings.inputs import ChunkSettings
 from backstory.storage.tables.contracts import conform, empty
 from backstory.storage.tables.schemas import DocumentChunks
 from backstory.text.chunking.cut import Chunker, Span, TitledText, choose_chunker, cut_titled_texts, introduce
-from backstory.text.chunking.tokens import TokenCounter
-from backstory.text.chunking.units import Pages
+from backstory.text.chunking.units import Pages, TokenCounter
 
 logger = logging.getLogger(__name__)
 

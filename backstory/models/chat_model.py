@@ -12,7 +12,7 @@ from backstory.base.addresses import is_openai, name_service
 from backstory.base.errors import TransientError
 from backstory.base.wording import count
 from backstory.models.usage import Usage
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.units import estimate_tokens
 
 if TYPE_CHECKING:
     from google import genai

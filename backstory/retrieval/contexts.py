@@ -14,7 +14,7 @@ from backstory.retrieval.passages.provenance import describe_provenance
 from backstory.settings.models import ContextSettings
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.units import estimate_tokens
 from backstory.text.languages import english_name
 from backstory.text.people import ShowText, show_as_written
 from backstory.text.prompts.entries import format_context

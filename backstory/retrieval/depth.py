@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from typing import Final
 
 from backstory.base.errors import InputError
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.units import estimate_tokens
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from backstory.settings.models import QuerySettings
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform
 from backstory.text.chunking.cut import cut_chunks
-from backstory.text.chunking.tokens import TokenCounter
+from backstory.text.chunking.units import TokenCounter
 from backstory.text.layout import MESSAGE_SEPARATOR
 
 logger = logging.getLogger(__name__)

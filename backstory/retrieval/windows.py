@@ -20,7 +20,7 @@ from backstory.settings.models import WindowSettings
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import conform
 from backstory.storage.tables.partitions import Grain, partition_keys, previous_partition
-from backstory.text.chunking.tokens import CountTokens
+from backstory.text.chunking.units import CountTokens
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from backstory.retrieval.selection.strategies import cover_evidence
 from backstory.settings.models import ContextSettings
 from backstory.settings.writers import LetterGrain
 from backstory.storage.tables.partitions import next_partition, partition_key, previous_partition
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.units import estimate_tokens
 from backstory.writing.digest_writer import outline
 from backstory.writing.material import (
     Citation,

@@ -16,8 +16,7 @@ from backstory.ingest.documents.parsed_document import ParsedDocument
 from backstory.ingest.documents.reader import READERS, find_reader, read_document
 from backstory.settings.inputs import ChunkSettings, DocumentSettings
 from backstory.text.chunking.cut import TitledText, choose_chunker, cut_titled_texts
-from backstory.text.chunking.tokens import ESTIMATED_TOKENS
-from backstory.text.chunking.units import Pages
+from backstory.text.chunking.units import ESTIMATED_TOKENS, Pages
 from backstory.text.languages import detect_language
 from tests.hostile.damage import EXAMPLES, damage, fuzz
 from tests.ingest.documents.office_files import (

@@ -16,7 +16,7 @@ from backstory.index.chunks import cut_document_chunks, embedding_texts
 from backstory.settings.inputs import ChunkSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import DocumentChunks
-from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter, estimate_tokens
+from backstory.text.chunking.units import ESTIMATED_TOKENS, TokenCounter, estimate_tokens
 from tests.builders.documents import make_documents
 from tests.errors import raises
 from tests.long_tests import some

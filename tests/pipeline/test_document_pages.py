@@ -15,7 +15,7 @@ from backstory.settings.inputs import ChunkerName, ChunkSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import DocumentChunks
 from backstory.text.chunking.code import CODE_LANGUAGES
-from backstory.text.chunking.tokens import ESTIMATED_TOKENS, estimate_tokens
+from backstory.text.chunking.units import ESTIMATED_TOKENS, estimate_tokens
 from tests.errors import refuses
 from tests.index.test_chunks import document, documents
 from tests.long_tests import some

@@ -9,7 +9,7 @@ from backstory.retrieval.contexts import make_contexts, make_window_contexts
 from backstory.settings.models import ContextSettings
 from backstory.storage.tables.contracts import validate
 from backstory.storage.tables.schemas import Contexts, WindowContexts
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.units import estimate_tokens
 from backstory.text.prompts.entries import HEADING
 from tests.builders.decisions import make_decisions
 from tests.builders.windows import make_window_chunks, make_windows

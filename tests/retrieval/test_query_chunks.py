@@ -14,7 +14,7 @@ from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.models import QuerySettings
 from backstory.storage.tables import schemas
 from backstory.storage.tables.contracts import empty, validate
-from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter
+from backstory.text.chunking.units import ESTIMATED_TOKENS, TokenCounter
 from tests.builders.messages import make_messages
 from tests.builders.windows import make_windows
 from tests.errors import raises

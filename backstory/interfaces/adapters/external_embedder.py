@@ -19,7 +19,7 @@ from backstory.models.embeddings.protocol import (
     require_text,
     require_within_limit,
 )
-from backstory.text.chunking.tokens import estimate_tokens, find_estimated_ends
+from backstory.text.chunking.units import estimate_tokens, find_estimated_ends
 
 _TEXTS_AT_ONCE: Final = 64
 _TOKENS_AT_ONCE: Final = 100_000

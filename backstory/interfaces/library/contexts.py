@@ -20,7 +20,7 @@ from backstory.pipeline.query_index import embed_queries, make_retrieval
 from backstory.retrieval.contexts import add_budget_of_posts
 from backstory.retrieval.hits import PostsOf
 from backstory.settings.models import RAGSettings
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.units import estimate_tokens
 from backstory.text.layout import MESSAGE_SEPARATOR
 from backstory.text.prompts.entries import FORMATS, ContextFormat, format_context
 

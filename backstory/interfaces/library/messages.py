@@ -27,7 +27,7 @@ from backstory.ingest.walk import MAGIC
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.inputs import ConversationSettings
-from backstory.text.chunking.tokens import CountTokens
+from backstory.text.chunking.units import CountTokens
 from backstory.text.layout import are_messages, list_lines, list_sentences, unwrap
 
 _LONGEST_QUESTION: Final = 300

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backstory.text.chunking.cut import cut_chunks
-from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter
+from backstory.text.chunking.units import ESTIMATED_TOKENS, TokenCounter
 
 
 def chunk_markdown(

@@ -28,7 +28,7 @@ from backstory.models.failures import quote
 from backstory.models.service import Service
 from backstory.models.usage import Usage
 from backstory.settings.embedding import EmbeddingSettings
-from backstory.text.chunking.tokens import estimate_tokens, find_estimated_ends
+from backstory.text.chunking.units import estimate_tokens, find_estimated_ends
 
 if TYPE_CHECKING:
     from google import genai

@@ -14,8 +14,7 @@ from backstory.base.ids import WHOLE_WINDOW
 from backstory.retrieval.passages.choice import Offer, choose_units, count_tokens
 from backstory.retrieval.passages.units import Surroundings, find_runs, join_chunks, join_runs
 from backstory.settings.models import ContextSettings
-from backstory.text.chunking.tokens import estimate_tokens
-from backstory.text.chunking.units import Range
+from backstory.text.chunking.units import Range, estimate_tokens
 from backstory.text.people import ShowText
 from backstory.text.prompts.entries import count_frames, count_longest, count_passages, cut_snippet
 

@@ -30,10 +30,11 @@ from backstory.text.chunking.outline import (
     outline_sections,
     outline_sentences,
 )
-from backstory.text.chunking.tokens import Offsets, TokenCounter
 from backstory.text.chunking.units import (
+    Offsets,
     Pages,
     Range,
+    TokenCounter,
     find_sentence_starts,
     find_word_starts,
     split_graphemes,

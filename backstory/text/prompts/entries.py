@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from backstory.base.wording import name_all, name_runs
 from backstory.settings.models import ContextSettings
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.units import estimate_tokens
 from backstory.text.prompts.escaping import escape_block, escape_line
 
 HEADING = (

@@ -19,7 +19,7 @@ from backstory.models.chat_model import (
 )
 from backstory.models.reranker import Reranker
 from backstory.retrieval.found import Hit
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.units import estimate_tokens
 from backstory.text.prompts.entries import cut_line
 from backstory.writing.answers.answer import Claim, Kind, MadeAnswer, Part
 from backstory.writing.answers.answer_prompts import (

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from backstory.retrieval.passages.choice import Offer, choose_units
 from backstory.retrieval.passages.passages import share_budget
 from backstory.retrieval.passages.units import Surroundings, find_runs, join_chunks, join_runs
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.units import estimate_tokens
 
 TEXT = """# Rats
 

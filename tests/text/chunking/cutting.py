@@ -14,8 +14,7 @@ from backstory.text.chunking.cut import (
     cut_titled_texts,
     introduce,
 )
-from backstory.text.chunking.tokens import TokenCounter
-from backstory.text.chunking.units import Pages
+from backstory.text.chunking.units import Pages, TokenCounter
 from tests.token_counters import WORDS
 
 

@@ -14,7 +14,7 @@ from backstory.base.errors import MissingExtraError
 from backstory.text.chunking import code, cut, outline
 from backstory.text.chunking.code import CODE_LANGUAGES, CodeLanguage, find_definitions
 from backstory.text.chunking.cut import Span
-from backstory.text.chunking.tokens import ESTIMATED_TOKENS
+from backstory.text.chunking.units import ESTIMATED_TOKENS
 from tests.errors import raises
 from tests.long_tests import LONG_TESTS, some
 from tests.text.chunking.cutting import check_spans, cut_by

@@ -15,7 +15,7 @@ from backstory.interfaces.original.chunking import chunk_markdown
 from backstory.models.embeddings.hashing import HashingEmbedder
 from backstory.settings.inputs import ChunkerName
 from backstory.text.chunking.cut import cut_chunks
-from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter, estimate_tokens
+from backstory.text.chunking.units import ESTIMATED_TOKENS, TokenCounter, estimate_tokens
 from tests.errors import raises
 from tests.long_tests import some
 from tests.text.chunking.cutting import check_spans, cut, cut_by, list_overlaps, show

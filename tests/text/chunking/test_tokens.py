@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from backstory.text.chunking.tokens import ESTIMATED_TOKENS, TokenCounter, estimate_tokens
+from backstory.text.chunking.units import ESTIMATED_TOKENS, TokenCounter, estimate_tokens
 
 PROSE = """The ferry had left before anyone noticed that the rucksack with the tickets was still under the
 bench. Martha laughed, since it was her own fault, and suggested that we walk along the harbour until the next

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstory.settings.models import ContextSettings
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.units import estimate_tokens
 from backstory.text.prompts.entries import (
     cut_snippet,
     cut_to_common_length,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from backstory.settings.models import ContextSettings
-from backstory.text.chunking.tokens import estimate_tokens
+from backstory.text.chunking.units import estimate_tokens
 from backstory.text.prompts.entries import FORMATS, ContextFormat, format_context, format_markdown
 from tests.injections import INJECTIONS
 from tests.long_tests import LONG_TESTS
