@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
-from itertools import count
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -176,7 +175,9 @@ def count_frames(rows: Sequence[Row]) -> NDArray[np.int64]:
     """Count the tokens of rows without their passages, in the longest format, shape ``(len(rows),)``."""
     unknown = {"passage": "", "passage_start": _LARGE, "passage_end": _LARGE}
     bare = [{**row, **unknown} for row in rows]
-    return estimate_tokens([f"{_dump(_make_block(row))},\n{_dump(_trace(99, row))},\n" for row in bare])
+    return estimate_tokens(
+        [f"{_dump(_make_block(row))},\n{_dump({'index': 99, **_describe(row)})},\n" for row in bare]
+    )
 
 
 def count_passages(texts: Sequence[str]) -> NDArray[np.int64]:
@@ -217,7 +218,8 @@ def _write_json(rows: Sequence[Row], left_out: int) -> str:
 
 
 def _write_blocks(rows: Sequence[Row], left_out: int) -> str:
-    blocks, table = _list_lines(map(_make_block, rows)), _list_lines(map(_trace, count(), rows))
+    quoted = ({"index": place, **_describe(row)} for place, row in enumerate(rows))
+    blocks, table = _list_lines(map(_make_block, rows)), _list_lines(quoted)
     return f'{{"left_out": {left_out}, "blocks": {blocks},\n"table": {table}}}'
 
 
@@ -230,11 +232,6 @@ def _make_block(row: Row) -> dict[str, Any]:
         "content": [{"type": "text", "text": escape_block(row["passage"])}],
         "citations": {"enabled": True},
     }
-
-
-def _trace(index: int, row: Row) -> dict[str, Any]:
-    """Describe what a block quotes."""
-    return {"index": index, **_describe(row)}
 
 
 def _describe(row: Row) -> dict[str, Any]:
