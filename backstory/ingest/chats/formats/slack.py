@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -17,11 +16,11 @@ from backstory.ingest.chats.export import (
     Item,
     Person,
     Unread,
-    Wordless,
     name_chat,
     read_each,
 )
 from backstory.ingest.chats.export_files import ChatFormat, Opened, is_slack_folder
+from backstory.ingest.chats.formats.tables import read_timestamp
 from backstory.ingest.chats.json_stream import BrokenJsonError, Record, stream_json
 
 _PEOPLE: Final = "users.json"
@@ -30,8 +29,6 @@ _UNNAMED: Final = ("mpims.json", "dms.json")
 """Lists of chats whose names, if any, are made of those of people."""
 
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
-_TIME: Final = re.compile(r"(\d{1,11})\.(\d{1,6})")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BY_PEOPLE: Final = frozenset(
     [None, "bot_message", "me_message", "thread_broadcast", "reply_broadcast", "file_share", "file_comment"]
 )
@@ -115,43 +112,25 @@ def _read_record(record: Record, chat: str, directory: _Directory) -> Iterator[I
     kind, key, edited = record.require("type"), record.text("ts"), record.text("edited/ts")
     subtype, thread = record.text("subtype"), record.text("thread_ts")
     if subtype == "message_deleted":
-        key = record.text("deleted_ts")
-        _read_time(key)
-        yield Deleted(chat, str(key))
+        yield Deleted(chat, record.require("deleted_ts"))
         return
     words = _read_words(record) or ("" if kind == "message" else _write(record))
     text = read_markup(words, directory.people, directory.channels)
-    if kind != "message" and not text:
-        yield Wordless(kind)
-        return
     by_person = kind == "message" and subtype in _BY_PEOPLE
-    has_files = record.get("files") or record.get("file") or (not text and _shows_picture(record))
+    shown = ("files", "file") if text else ("files", "file", "blocks", "attachments")
     yield ChatMessage(
-        sent=_read_time(key),
+        sent=read_timestamp(key),
         author=_read_author(record, directory) if by_person or subtype == "tombstone" else None,
         author_id=record.text("user"),
         text=text or None,
-        kind="system" if not by_person else "media" if has_files else "message",
+        kind="system" if not by_person else "media" if any(map(record.get, shown)) else "message",
         chat=chat,
         key=key,
         reply_to=thread if thread != key else None,
         reactions=record.reactions(lambda one: (name := one.text("name")) and f":{name}:"),
-        edited=_read_time(edited) if edited else None,
+        edited=read_timestamp(edited) if edited else None,
         type=subtype or kind,
     )
-
-
-def _shows_picture(record: Record) -> bool:
-    shown = record.objects("blocks") + record.objects("attachments")
-    return any(part.get("type") == "image" or "image_url" in part for part in shown)
-
-
-def _read_time(key: str | None) -> datetime:
-    """Return the time that is a message's id in its channel."""
-    found = _TIME.fullmatch(key or "")
-    if found is None:
-        raise ValueError("the timestamp (ts) is not seconds and microseconds since 1970")
-    return _EPOCH + timedelta(seconds=int(found[1]), microseconds=int(found[2].ljust(6, "0")))
 
 
 def _read_author(record: Record, directory: _Directory) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -149,12 +150,10 @@ def _read_moment(value: object) -> datetime:
     if isinstance(value, datetime):
         return value
     text = str(value).strip()
-    try:
-        number = float(text)
-    except ValueError:
-        if text[:9].isdigit():  # Python takes the ninth digit for what parts date and time
-            raise
-        return datetime.fromisoformat(text)
+    if not text[:9].isdigit():  # Python takes the ninth digit for what parts date and time
+        with suppress(ValueError):
+            return datetime.fromisoformat(text)
+    number = float(text)
     for least, most, form in _DATES:
         if least <= number < most:
             return datetime.strptime(str(int(number)), form)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
 from typing import Final
 
 import polars as pl
@@ -331,16 +330,9 @@ def _find(opened: Opened) -> list[str]:
     The chat in an archive is ``_chat.txt`` from iOS, ``WhatsApp Chat with ….txt`` from Android. The media of a chat may
     include other texts, so that these names go first.
     """
-    chats = [name for name in opened.names if opened.is_single or name.lower().endswith(".txt")]
-    chats = [
-        name
-        for name in chats
-        if not find_headers(pl.Series(opened.head_lines(name), dtype=pl.String)).is_empty()
-    ]
-    named = [
-        name for name in chats if PurePosixPath(name).name == "_chat.txt" or "whatsapp" in name.casefold()
-    ]
-    return named or chats
+    texts = (name for name in opened.names if opened.is_single or name.lower().endswith(".txt"))
+    chats = [name for name in texts if len(find_headers(pl.Series(opened.head_lines(name), dtype=pl.String)))]
+    return [name for name in chats if re.search(r"(^|/)_chat\.txt$|(?i:whatsapp)", name)] or chats
 
 
 def _read(opened: Opened, found: list[str]) -> Export:
