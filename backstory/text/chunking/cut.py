@@ -36,7 +36,6 @@ from backstory.text.chunking.units import (
     Range,
     TokenCounter,
     find_sentence_starts,
-    find_word_starts,
     split_graphemes,
     split_sentences,
     split_words,
@@ -305,7 +304,8 @@ def _reach_back(text: str, starts: Sequence[int], earliest: int, first: int, end
     if unit < first:
         return starts[unit]
     sentences = (place for place in find_sentence_starts(text, earliest, end) if place < end)
-    return next(chain(sentences, find_word_starts(text, earliest, end)), starts[first])
+    words = (place for place, _ in split_words(text, earliest, end) if text[place - 1].isspace())
+    return next(chain(sentences, words), starts[first])
 
 
 def _divide_parts(parts: Iterable[Part], ends: Offsets, room: int) -> Iterator[Part]:

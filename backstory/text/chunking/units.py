@@ -31,7 +31,6 @@ Offsets: TypeAlias = NDArray[np.int64]
 CountTokens: TypeAlias = Callable[[Sequence[str]], Offsets]
 
 _WORD = re.compile(r"\S+")
-_WORD_START = re.compile(r"(?<!\S)\S")
 _BODY = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _GRAPHEME = regex.compile(r"\X")
 _LINE_ENDS = "\n\r\v\f\x85\u2028\u2029"
@@ -132,11 +131,6 @@ def _goes_on(text: str, before: Range, start: int) -> bool:
 def split_words(text: str, start: int, end: int) -> list[Range]:
     """Split a range at its whitespace."""
     return [match.span() for match in _WORD.finditer(text, start, end)]
-
-
-def find_word_starts(text: str, start: int, end: int) -> Iterator[int]:
-    """Find where each word begins in a range."""
-    return (match.start() for match in _WORD_START.finditer(text, start, end))
 
 
 def split_graphemes(text: str, start: int, end: int, parts: int) -> list[Range]:
