@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.texts import MARKDOWN
-from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.ingest.documents.metadata import ParsedDocument
 from backstory.ingest.documents.reader import READERS, find_reader, read_document
 from backstory.settings.inputs import ChunkSettings, DocumentSettings
 from backstory.text.chunking.cut import TitledText, choose_chunker, cut_titled_texts

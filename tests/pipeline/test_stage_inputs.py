@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from backstory import run_pipeline
 from backstory.base.environment import SETTINGS_FILE
 from backstory.ingest.documents.formats.texts import MARKDOWN, read_markdown
-from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.ingest.documents.metadata import ParsedDocument
 from backstory.pipeline.incremental.inputs import (
     CODE_VERSIONS,
     hash_dependencies,

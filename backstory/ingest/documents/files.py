@@ -11,7 +11,9 @@ import re
 import stat
 import time
 from collections.abc import Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -21,6 +23,7 @@ from backstory.base.errors import ReadError
 from backstory.base.files.patterns import Patterns, compile_patterns, matches_glob
 from backstory.base.files.safe_open import GONE, open_inside
 from backstory.base.ids import WRITTEN_PREFIX, is_written
+from backstory.ingest.documents.metadata import parse_date
 from backstory.ingest.walk import (
     Archive,
     Folder,
@@ -99,6 +102,33 @@ def list_foreign(documents: pl.DataFrame, tenant: str | None) -> frozenset[str]:
         return frozenset()
     own = documents.filter(pl.col("tenant") == tenant)["uri"]
     return frozenset(documents.filter(pl.col("tenant") != "")["uri"]) - frozenset(own)
+
+
+# The time in `202503041030 Title` is in the writer's unknown time zone.
+_FIRST: Final = re.compile(
+    r"((?:19|20)[0-9]{2}|[0-9]{4}(?=-))([-._]?)([0-9]{2})\2([0-9]{2})(?:[0-9]{4}|[0-9]{6})?(?:[-_. ]+(.*))?",
+    re.DOTALL,
+)
+_LAST: Final = re.compile(r".*[-_ (]((?:19|20)[0-9]{2})(-)([0-9]{2})-([0-9]{2})\)?", re.DOTALL)
+_FOLDER: Final = re.compile(r"(?:.*/)?((?:19|20)[0-9]{2})([-/])([0-9]{2})\2([0-9]{2})", re.DOTALL)
+
+
+def split_dated_name(uri: str) -> tuple[datetime | None, str]:
+    """Find the date in a path, and the slug: the name without its suffix and a date with hyphens in front of it.
+
+    The file name has priority: ``2025-03-04-my-post.md``, ``20250304 My post.md`` and ``My post 2025-03-04.md``. The
+    folders follow, the innermost first: ``2025/03/04/my-post.md`` and ``2025-03-04/my-post.md``. A file called
+    ``index`` gets the name of its folder. Numbers that are no day of the calendar are no date.
+    """
+    path = PurePosixPath(uri)
+    name = path.parent.name if path.stem == "index" and path.parent.name else path.stem
+    places = [(_FIRST, name), (_LAST, name), *((_FOLDER, str(folder)) for folder in path.parents)]
+    for form, place in places:
+        if (found := form.fullmatch(place)) is not None:
+            with suppress(ValueError):
+                day = parse_date("-".join(found.group(1, 3, 4)))
+                return day, (found[5] if form is _FIRST and found[2] == "-" else None) or name
+    return None, name
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What files state of themselves: dates, fields of front matter, and properties that programs write.
+"""What is read of a file: its text, and what it states of itself in front matter, dates and properties.
 
 Front matter is YAML (between ``---``), TOML (between ``+++``) or JSON (``{`` to ``}``) before a text. The names of its
 fields are those of different tools: Jekyll, Hugo, Obsidian, Astro and others. Lookup by name ignores case, spaces,
@@ -11,16 +11,66 @@ import json
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
-from pathlib import PurePosixPath
 from typing import Any, Final
 from xml.etree.ElementTree import Element
 
 from backstory.base.errors import ReadError
 from backstory.base.local_times import put_in_zone
-from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.settings.inputs import ChunkerName
+from backstory.text.encoding import find_encoding
+
+
+@dataclass(frozen=True)
+class ParsedDocument:
+    r"""One document; a value that its content does not state is None.
+
+    ``text``: the body, newlines as ``\n``, never blank unless it is a draft. ``published_at``: without a zone if it
+    states none. ``change``: by when it was written, where it states no date of publication. ``conversation``: that of a
+    written post; empty for a post that does not state it. ``page_starts``: the character of ``text`` at which each
+    page, slide or sheet begins, the first at 0. ``chunker``: how the text is cut; the first line of each page cut by
+    ``rows`` is its header. ``confidences``: for each page, the confidence (0 to 1) with which its text was recognised
+    in an image, None for a page that held text; empty if no page was recognised. ``unread``: what of the file was not
+    read, and what to do. ``pictures``: the pages, from 1, whose text is in an image, until it is recognised.
+    """
+
+    text: str
+    title: str | None = None
+    slug: str | None = None
+    published_at: datetime | None = None
+    change: datetime | None = None
+    tags: tuple[str, ...] = ()
+    kind: str | None = None
+    tenant: str | None = None
+    conversation: str | None = None
+    page_starts: tuple[int, ...] = ()
+    chunker: ChunkerName = "markdown"
+    confidences: tuple[float | None, ...] = ()
+    unread: str | None = None
+    is_draft: bool = False
+    pictures: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class DocumentFormat:
+    """The reader of one type of file, by the endings of its name, in small letters and with the dot.
+
+    ``name`` is what the table ``sources`` gives, ``title`` what people call it. ``read`` reads the content of a file
+    with a path; equal arguments always give an equal document. It raises ``ReadError``, with the code
+    ``empty_document`` if the file holds no text; the message does not name the file. ``find_encoding`` is None for a
+    binary type. ``gives_markdown``: whether the text is Markdown; other texts may hold marks that mean nothing.
+    """
+
+    name: str
+    title: str
+    suffixes: frozenset[str]
+    read: Callable[[bytes, str], ParsedDocument]
+    find_encoding: Callable[[bytes], str] | None = find_encoding
+    gives_markdown: bool = False
+
 
 _MONTHS: Final = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -69,33 +119,6 @@ def parse_date(text: str) -> datetime:
     if not MINYEAR < moment.year < MAXYEAR:
         raise ValueError(f"{text!r} is outside the calendar in some zones")
     return moment.astimezone(UTC) if zone else moment
-
-
-# The time in `202503041030 Title` is in the writer's unknown time zone.
-_FIRST: Final = re.compile(
-    r"((?:19|20)[0-9]{2}|[0-9]{4}(?=-))([-._]?)([0-9]{2})\2([0-9]{2})(?:[0-9]{4}|[0-9]{6})?(?:[-_. ]+(.*))?",
-    re.DOTALL,
-)
-_LAST: Final = re.compile(r".*[-_ (]((?:19|20)[0-9]{2})(-)([0-9]{2})-([0-9]{2})\)?", re.DOTALL)
-_FOLDER: Final = re.compile(r"(?:.*/)?((?:19|20)[0-9]{2})([-/])([0-9]{2})\2([0-9]{2})", re.DOTALL)
-
-
-def split_dated_name(uri: str) -> tuple[datetime | None, str]:
-    """Find the date in a path, and the slug: the name without its suffix and a date with hyphens in front of it.
-
-    The file name has priority: ``2025-03-04-my-post.md``, ``20250304 My post.md`` and ``My post 2025-03-04.md``. The
-    folders follow, the innermost first: ``2025/03/04/my-post.md`` and ``2025-03-04/my-post.md``. A file called
-    ``index`` gets the name of its folder. Numbers that are no day of the calendar are no date.
-    """
-    path = PurePosixPath(uri)
-    name = path.parent.name if path.stem == "index" and path.parent.name else path.stem
-    places = [(_FIRST, name), (_LAST, name), *((_FOLDER, str(folder)) for folder in path.parents)]
-    for form, place in places:
-        if (found := form.fullmatch(place)) is not None:
-            with suppress(ValueError):
-                day = parse_date("-".join(found.group(1, 3, 4)))
-                return day, (found[5] if form is _FIRST and found[2] == "-" else None) or name
-    return None, name
 
 
 def find_last_change(created: datetime | None, changed: datetime | None) -> datetime | None:
@@ -164,8 +187,8 @@ class Fields:
                     raise ReadError(problem, code="invalid_field") from error
         return None
 
-    def find_date(self) -> datetime | None:
-        """Return the stated date of publication, else of creation; None if the document states neither.
+    def find_dates(self) -> tuple[datetime | None, datetime | None]:
+        """Return the stated date of publication, else of creation; without either, in its place that of a change.
 
         Publication precedes ``date``, which in Hugo is the day of writing if a post is published later. ``published``
         counts if it contains a date: in Jekyll it is true or false, in notes on books a year.
@@ -174,7 +197,8 @@ class Fields:
         if stated is None:
             with suppress(ValueError):
                 stated = parse_date(self.text("published") or "")
-        return stated or self.date(*CREATION_FIELDS)
+        stated = stated or self.date(*CREATION_FIELDS)
+        return stated, None if stated else self.date(*UPDATE_FIELDS)
 
     def is_draft(self) -> bool:
         """Return whether the document is a draft: ``draft: true``, ``published: false``, ``status: draft`` and such."""
@@ -289,8 +313,6 @@ def _plain_name(name: str) -> str:
     return _LETTERS_ONLY.sub("", name).casefold()
 
 
-_FIRST_PDF_YEAR: Final = 1993
-"""PDF is not older; an earlier year comes from a clock that was never set."""
 _DEFAULT_YEARS: Final = 1981
 """Programs that set no date write 1970 or 1980, where their clocks begin."""
 _MOST_OF_TITLE: Final = 300
@@ -320,8 +342,7 @@ def read_title(stated: str | None) -> str | None:
 
 def read_pdf_date(stated: str) -> datetime | None:
     """Return a date such as ``D:20240822125427+02'00'`` in UTC, or without a zone if it has none; None for others."""
-    moment = _read_date(_MARKS_OF_PDF.sub("", stated.strip()))
-    return moment if moment and moment.year >= _FIRST_PDF_YEAR else None
+    return _read_date(_MARKS_OF_PDF.sub("", stated.strip()))
 
 
 def read_properties(root: Element) -> ParsedDocument:

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from backstory.base.errors import ReadError
 from backstory.base.wording import inflect, name_all, name_runs
-from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
+from backstory.ingest.documents.metadata import DocumentFormat, ParsedDocument
 from backstory.ingest.file_kinds import name_binary_kind
 from backstory.ingest.limited_calls import call_limited, find_limits
 from backstory.settings.inputs import DocumentSettings
@@ -62,13 +62,7 @@ Recognised: TypeAlias = "dict[int, list[Page] | str]"
 """The text of pictures by their numbers, or why they have none. An image may hold several pages."""
 
 
-def _refuse_nothing(content: bytes) -> None:
-    if not content.strip(b"\0 \t\r\n"):
-        raise ReadError("the file is empty; export it again, or remove it", code="empty_document")
-
-
 def _read_pdf(content: bytes, _: str) -> ParsedDocument:
-    _refuse_nothing(content)
     # Loading the library takes a tenth of a second, which only workspaces with a PDF should pay.
     from backstory.ingest.documents.formats.pdf import read_pdf
 
@@ -76,7 +70,6 @@ def _read_pdf(content: bytes, _: str) -> ParsedDocument:
 
 
 def _read_image(content: bytes, _: str) -> ParsedDocument:
-    _refuse_nothing(content)
     if not _is_image(content):
         raise ReadError("this is not an image; give the file its right ending, or remove it")
     return ParsedDocument(text="", page_starts=(0,), chunker="page", pictures=(1,))

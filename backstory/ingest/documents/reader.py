@@ -17,13 +17,10 @@ from backstory.base.files.safe_open import GONE
 from backstory.base.ids import WRITTEN_PREFIX, digest, document_id_of, is_written
 from backstory.base.local_times import put_in_zone
 from backstory.base.progress import announce_name
-from backstory.ingest.documents.files import UNDATED, FileHashes, explain_secret, is_unlisted, name_source
-from backstory.ingest.documents.formats import html, tables, texts
-from backstory.ingest.documents.formats.office import documents as office
-from backstory.ingest.documents.formats.office.sheets import SPREADSHEET
-from backstory.ingest.documents.metadata import split_dated_name
+from backstory.ingest.documents import files
+from backstory.ingest.documents.formats import html, office, tables, texts
+from backstory.ingest.documents.metadata import DocumentFormat, ParsedDocument
 from backstory.ingest.documents.pages import IMAGE, PDF, WORDLESS, name_recognition, read_pictures
-from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
 from backstory.ingest.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
 from backstory.ingest.limited_calls import call_limited, find_limits
 from backstory.ingest.walk import CHANGED, ListedFile, Listing
@@ -36,7 +33,7 @@ from backstory.text.languages import detect_language
 READERS: Final[tuple[DocumentFormat, ...]] = (
     texts.MARKDOWN, tables.CSV, tables.JSON, tables.JSON_LINES, tables.PARQUET, texts.CODE, PDF, IMAGE,
     texts.PLAIN_TEXT, texts.RESTRUCTURED_TEXT, texts.ASCIIDOC, texts.ORG_MODE, html.HTML, office.DOCX, office.PPTX,
-    SPREADSHEET, office.ODT, office.ODP, office.EPUB,
+    tables.SPREADSHEET, office.ODT, office.ODP, office.EPUB,
 )  # fmt: skip
 _SMALL_BYTES: Final = 1 << 18
 """Maximum size of Markdown and plain text that is read in this process: reading time grows only with the length."""
@@ -118,7 +115,7 @@ def read_listed_documents(
     previous: pl.DataFrame | None = None,
     *,
     previous_reading: str = "",
-    hashes: FileHashes | None = None,
+    hashes: files.FileHashes | None = None,
     timezone: str = "UTC",
     mentions_undated: bool = True,
     progress: Callable[[int, int], None] | None = None,
@@ -143,7 +140,7 @@ def read_listed_documents(
     sources = [_Outcome(entry.uri, entry.status, entry.reason) for entry in listing.skipped]
     rows: list[_Row] = []
     listed = {file.uri for file in listing.files}
-    kept = {uri for uri in known["uri"].unique() if uri not in listed and is_unlisted(uri, listing.unlisted)}
+    kept = {uri for uri in {*known["uri"]} - listed if files.is_unlisted(uri, listing.unlisted)}
     for number, file in enumerate(listing.files):
         announce_name(file.uri)
         if progress is not None:
@@ -183,7 +180,7 @@ class _Reader:
     """Reads one file after another in the same way."""
 
     settings: DocumentSettings
-    hashes: FileHashes | None
+    hashes: files.FileHashes | None
     timezone: str
 
     def read(self, file: ListedFile, latest: _Row | None) -> _Outcome | None:
@@ -221,7 +218,7 @@ class _Reader:
                 row = self._describe(file, format_, document, content, content_hash)
             if row["error"] is not None:
                 raise ReadError(row["error"], code="empty_document")
-            secret = explain_secret(content) or explain_secret(row["text"].encode())
+            secret = files.explain_secret(content) or files.explain_secret(row["text"].encode())
             if secret is not None and not file.is_vetted:
                 return _Outcome(file.uri, "ignored", secret, format_)
         except ReadError as error:
@@ -252,7 +249,7 @@ class _Reader:
         content_hash: str,
     ) -> _Row:
         """Build the revision of a file."""
-        dated, slug = split_dated_name(file.uri)
+        dated, slug = files.split_dated_name(file.uri)
         slug = document.slug or slug
         title = document.title or slug
         published_at, origin = document.published_at, "stated"
@@ -327,10 +324,10 @@ def _list_sources(found: Iterable[_Outcome], folder: str, *, mentions_undated: b
         read: _Row = entry.row if entry.row is not None and entry.status == "read" else {}
         date = read.get("published_at")
         reasons = [entry.reason, read.get("unread"), describe_encoding(read.get("encoding"))]
-        reasons += [UNDATED] if read and mentions_undated and date is None else []
+        reasons += [files.UNDATED] if read and mentions_undated and date is None else []
         rows.append(
             {
-                "source": name_source(folder, entry.uri),
+                "source": files.name_source(folder, entry.uri),
                 "folder": "documents",
                 "status": entry.status,
                 "format": entry.reader.name if entry.reader else None,

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.ingest.documents.metadata import parse_date, split_dated_name
+from backstory.ingest.documents.files import split_dated_name
+from backstory.ingest.documents.metadata import parse_date
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from backstory.base.errors import SettingsError
-from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
+from backstory.ingest.documents.metadata import DocumentFormat, ParsedDocument
 from backstory.ingest.documents.reader import read_document
 from backstory.settings.inputs import DocumentSettings
 from backstory.settings.yaml_file import read_settings

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
+from backstory.ingest.documents.metadata import DocumentFormat, ParsedDocument
 from backstory.ingest.documents.reader import find_reader, read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.office_files import make_zip

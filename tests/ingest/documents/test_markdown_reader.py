@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from backstory.base.errors import ReadError
 from backstory.ingest.documents import metadata
 from backstory.ingest.documents.formats.texts import MARKDOWN
-from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.ingest.documents.metadata import ParsedDocument
 from tests.errors import raises
 from tests.long_tests import some
 

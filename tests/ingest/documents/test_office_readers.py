@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents.formats.office.sheets import show_number
-from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.ingest.documents.formats.tables import show_number
+from backstory.ingest.documents.metadata import ParsedDocument
 from backstory.ingest.documents.reader import find_reader, name_reading
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises
@@ -39,7 +39,7 @@ WORD = word_parts(paragraph("Text"))
 
 
 def test_a_file_that_repeats_a_text_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backstory.ingest.documents.formats.office.package.MOST_CHARACTERS", 20)
+    monkeypatch.setattr("backstory.ingest.documents.formats.package.MOST_CHARACTERS", 20)
     with raises(ReadError, "too_large"):
         read("a.xlsx", sheet_parts(Beds=write_rows([["aa", "bb"], *[[1, 2]] * 9])))
 

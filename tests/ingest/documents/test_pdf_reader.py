@@ -9,8 +9,7 @@ import pytest
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.pdf import read_pdf
-from backstory.ingest.documents.metadata import read_pdf_date, read_title
-from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.ingest.documents.metadata import ParsedDocument, read_pdf_date, read_title
 from backstory.ingest.documents.reader import READERS, read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.pdf_files import make_right_to_left

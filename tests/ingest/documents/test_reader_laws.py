@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.ingest.documents.metadata import ParsedDocument
 from backstory.ingest.documents.reader import find_reader, read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises

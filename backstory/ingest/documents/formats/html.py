@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.texts import decode_text, find_title
-from backstory.ingest.documents.metadata import parse_date, read_title
-from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
+from backstory.ingest.documents.metadata import DocumentFormat, ParsedDocument, parse_date, read_title
 from backstory.text.encoding import find_encoding
 
 _DECLARED_IN: Final = 1024

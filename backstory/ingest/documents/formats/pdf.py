@@ -27,8 +27,7 @@ from pypdfium2 import raw
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents import pages
-from backstory.ingest.documents.metadata import find_last_change, read_pdf_date, read_title
-from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.ingest.documents.metadata import ParsedDocument, find_last_change, read_pdf_date, read_title
 
 _MACHINE_NAME: Final = re.compile(r".*[\[\]#]|[a-z]{0,6}[ _-]?\d+", re.IGNORECASE)
 """Names that programs give to fields: ``form1[0].f1_1[0]``, ``Text 12``."""

@@ -17,8 +17,7 @@ from textwrap import dedent
 from typing import Final, TypeAlias
 
 from backstory.base.errors import MissingExtraError, ReadError
-from backstory.ingest.documents.metadata import UPDATE_FIELDS, Fields, split_front_matter
-from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
+from backstory.ingest.documents.metadata import DocumentFormat, Fields, ParsedDocument, split_front_matter
 from backstory.ingest.file_kinds import name_binary_kind
 from backstory.text.chunking.code import CodeLanguage, find_definitions
 from backstory.text.chunking.outline import outline_markdown
@@ -90,13 +89,13 @@ def _compose(fields: Fields, text: str, problem: str) -> ParsedDocument:
     try:
         if not text.strip():
             raise ReadError(f"{problem}; write some, or remove the file", code="empty_document")
-        published_at = fields.find_date()
+        published_at, change = fields.find_dates()
         return ParsedDocument(
             text=text,
             title=fields.text("title") or find_title(text),
             slug=fields.text("slug"),
             published_at=published_at,
-            change=None if published_at else fields.date(*UPDATE_FIELDS),
+            change=change,
             tags=fields.list_tags(),
             kind=fields.text("kind"),
             tenant=fields.text("tenant"),

@@ -13,7 +13,7 @@ from backstory.base.ids import WRITTEN_PREFIX
 from backstory.base.local_times import localize_window
 from backstory.ingest.documents.files import locate
 from backstory.ingest.documents.formats.texts import read_markdown
-from backstory.ingest.documents.parsed_document import ParsedDocument
+from backstory.ingest.documents.metadata import ParsedDocument
 from backstory.ingest.sources.listing import DocumentLinks
 from backstory.interfaces.pages.site.library import Library, Quote, SiteDocument, SitePost, Use, WithoutPost
 from backstory.interfaces.pages.site.markdown import list_topics

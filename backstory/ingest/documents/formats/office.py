@@ -22,14 +22,8 @@ from xml.parsers.expat import ExpatError
 from backstory.base.errors import ReadError
 from backstory.base.wording import count
 from backstory.ingest.documents.formats.html import convert_html, decode_html
-from backstory.ingest.documents.formats.office.package import (
-    compose_document,
-    damaged,
-    open_package,
-    parse_xml,
-)
-from backstory.ingest.documents.metadata import read_attribute
-from backstory.ingest.documents.parsed_document import DocumentFormat, ParsedDocument
+from backstory.ingest.documents.formats.package import compose_document, damaged, open_package, parse_xml
+from backstory.ingest.documents.metadata import DocumentFormat, ParsedDocument, read_attribute
 
 _WORD: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _WRAPPERS: Final = ("fldSimple", "dir", "bdo")

@@ -1,1 +1,0 @@
-"""Files of office programs and e-books: ZIP files of XML parts, which are checked before anything reads them."""
