@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -31,7 +32,8 @@ If two fit equally well, the first one is used: Turkish is likelier than Iceland
 """
 
 _USUAL: Final = "cp1252"
-_PUNCTUATION: Final = "“”„‘’‚«»‹›–—…·•¿¡°§€£¥¢©®™ªº²³½×"
+_PUNCTUATION: Final = "“”„‘’‚«»‹›–—…·•¿¡°§€£¥¢©®™ªº²½×"
+_CUBIC: Final = re.compile(r"m³(?!\w)")  # anywhere else, the byte of this sign is a letter of Polish
 _OTHERS: Final = (
     "cp932", "cp949", "gb18030", "big5", "cp1251", "cp1253", "cp1255", "cp1256", "cp874", "cp1258", "koi8_r",
 )  # fmt: skip
@@ -44,7 +46,6 @@ _LEAST_FIT: Final = 0.8
 _MOST_FOREIGN_IN_LATIN: Final = 0.45
 _SAMPLE_BYTES: Final = 65_536
 _LINES_OF_CHANCE: Final = 20
-_LETTER_BYTES: Final = bytes(range(0x80, 0x100))
 
 
 def find_iso_2022(content: bytes) -> str | None:
@@ -106,7 +107,7 @@ def _measure_fit(sample: bytes, encoding: str) -> float:
     Texts mix languages, mostly in names: the share for all languages together counts almost as much.
     """
     try:
-        text = sample.decode(encoding)
+        text = _CUBIC.sub("m²", sample.decode(encoding))
     except UnicodeDecodeError:
         return 0.0
     # A capital alone, or after a small letter, is no letter of any word.
@@ -165,7 +166,7 @@ def decode_head(content: bytes) -> list[str]:
     """
     head = content[:_SAMPLE_BYTES]
     if len(content) >= _SAMPLE_BYTES:  # a line or a character cut in half would look like another encoding
-        head = head[: head.rfind(b"\n") + 1] or head.rstrip(_LETTER_BYTES)
+        head = head[: head.rfind(b"\n") + 1] or head.rstrip(bytes(range(0x80, 0x100)))
     decoded = decode_lines(head)
     is_binary = decoded.encoding == UTF8 and head.count(0) > 1 + len(head) // 1000
     return [] if is_binary else decoded.lines.to_list()

@@ -18,6 +18,7 @@ TEXTS = {
     "cp1250": (
         "zítra ráno se sejdeme před nádražím|přijdu trochu později",
         "jutro spotkamy się o dziewiątej|dziękuję, będę później",
+        "łódka płynie|żagiel i wiosło",
         "holnap reggel találkozunk|ne felejtsetek el esernyőt hozni, egész nap esőt mondanak|főzünk sűrű levest",
     ),
     "cp1254": ("yarın sabah buluşuyoruz|şemsiyenizi unutmayın, yağmur yağacakmış",),

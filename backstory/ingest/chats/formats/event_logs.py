@@ -39,7 +39,6 @@ _TEXTS: Final = ("body", "m.text", "org.matrix.msc1767.text", "description")
 
 _BY_CLIENT: Final = ("m.call.", "m.key.", "m.room.")
 _MEDIA: Final = frozenset(["m.image", "m.file", "m.audio", "m.video"])
-_LEAST_GROUP: Final = 3
 _QUOTE: Final = re.compile(r"(?:> [^\n]*\n)+\n?")
 """The message that is answered, as old clients repeat it before an answer."""
 
@@ -59,7 +58,7 @@ def _read_rooms(files: Iterator[IO[bytes]]) -> Iterator[Item]:
                     yield Person(name)
             # The name may stand behind the events. Element names a room of two people after the other one.
             if known != (len(people), len(rooms)) or path == "room_name":
-                shown = room if len(people) >= _LEAST_GROUP else None
+                shown = room if len(people) > 2 else None
                 yield from (Chat(f"matrix/{place}", name_chat(shown, place)) for place in rooms)
 
 

@@ -62,9 +62,6 @@ match no other log. ``moved``: somebody joined, left or was removed. The last on
 or nobody.
 """
 _PATTERNS: Final = [re.compile(form, re.DOTALL) for form in _FORMS]
-_NOTE: Final = "a note of the program"
-"""What is told of a line of the program, which may hold addresses and names."""
-
 _TOLD: Final = frozenset(["text", "action", "other", "moved"])
 
 
@@ -159,7 +156,8 @@ def _follow(parts: dict[str, str], first_nicks: dict[str, str]) -> Person:
 def _read_message(parts: dict[str, str], sent: datetime, chat: str, author: str) -> ChatMessage:
     text = f"/me {parts['action']}" if "action" in parts else parts.get("text")
     if text is None:
-        return ChatMessage(sent, None, _NOTE, "system", chat=chat)
+        # A line of the program may hold addresses and names.
+        return ChatMessage(sent, None, "a note of the program", "system", chat=chat)
     text = f"@{text}" if _ADDRESSED.match(text) else text
     return ChatMessage(sent, author or None, text or None, chat=chat)
 

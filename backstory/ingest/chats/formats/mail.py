@@ -14,6 +14,7 @@ from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
 from functools import partial
 from itertools import chain, dropwhile, pairwise
+from operator import not_
 from typing import IO, Final, cast
 
 from backstory.base.errors import InputError, ReadError
@@ -323,8 +324,8 @@ def _ends_here(lines: Sequence[str], number: int) -> bool:
 def _begins_headers(lines: Sequence[str], number: int) -> bool:
     """Return whether headers of a quoted mail follow: who wrote it, and its subject, or the address and when."""
     block: dict[str, str] = {}
-    for line in dropwhile(lambda line: not line.strip(), lines[number : number + _MOST_HEADERS]):
-        found = _FIELD.fullmatch(line.strip()[:_LONGEST_LINE])
+    for line in dropwhile(not_, map(str.strip, lines[number : number + _MOST_HEADERS])):
+        found = _FIELD.fullmatch(line[:_LONGEST_LINE])
         role = None if found is None else _ROLE_OF.get(found["name"].lower().replace(" ", ""))
         if found is None or role is None:
             break
@@ -342,8 +343,9 @@ def _drop_attribution(retained: list[str]) -> bool:
         if not all(map(str.strip, lines)):
             break
         shown = " ".join(lines).strip()[:_LONGEST_LINE]
-        has_source = _ADDRESS.search(shown) or (_WROTE.search(shown) and re.search(r"\d", shown))
-        if has_source and shown.endswith((":", "\uff1a", ":*")):
+        if not shown.endswith((":", "\uff1a", ":*")):
+            continue
+        if _ADDRESS.search(shown) or (_WROTE.search(shown) and re.search(r"\d", shown)):
             is_wrapped = not _MOMENT.search(shown) and _MOMENT.search(above)
             del retained[-count - bool(is_wrapped) :]
             return True

@@ -49,7 +49,7 @@ class _Chat:
 
     platform: str
     head: dict[str, Any] = field(default_factory=dict)
-    keys: dict[int, str] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
     @cached_property
@@ -73,17 +73,16 @@ class _Chat:
         number, answered = record.get("id"), record.get("reply_to_message_id")
         if not isinstance(number, int) or self.chat is None:
             return None, None
-        if not isinstance(answered, int) or "reply_to_peer_id" in record:
-            answered = None
+        target = str(answered) if isinstance(answered, int) and "reply_to_peer_id" not in record else None
         if self.head.get("type") not in _PERSONAL:
-            return str(number), None if answered is None else str(answered)
+            return str(number), target
         # Each account numbers them in its own way. The author and the second of sending identify a message there, and
         # its place among those of the same second.
         author = record.get("from_id") or record.get("actor_id") or record.get("from")
         moment = f"{author}/{record.get('date_unixtime') or record.get('date')}"
         self.counts[moment] += 1
-        self.keys[number] = f"{moment}/{self.counts[moment]}"
-        return self.keys[number], None if answered is None else self.keys.get(answered)
+        self.keys[str(number)] = f"{moment}/{self.counts[moment]}"
+        return self.keys[str(number)], self.keys.get(target or "")
 
 
 def _read_chats(

@@ -84,7 +84,6 @@ _CLOCK_PARTS = ("hour", "minute", "seconds")
 _NOISE = f"[\\s\\p{{Zs}}.'’{BIDI_MARKS}]"
 _LETTERS = f"[\\pL\\pM\\s'’{BIDI_MARKS}]"
 _HALF_DAY = 12
-_MONTHS = 12
 _MAX_AUTHOR_LENGTH = 100
 _AUTHOR = f"^(.{{1,{_MAX_AUTHOR_LENGTH}}}?):(?:[ \u00a0\u202f]|$)"
 _UNSAVED = r"^~\s+(\S)"
@@ -260,7 +259,7 @@ def find_headers(lines: pl.Series) -> pl.DataFrame:
     found = found.with_columns(
         time=_compute_time(), style=pl.concat_str("style", "is_rewritten", separator=" ")
     )
-    has_month = pl.min_horizontal(_DATE_PARTS).is_between(1, _MONTHS)
+    has_month = pl.min_horizontal(_DATE_PARTS).is_between(1, 12)
     styles = found.filter(has_month, pl.col("time").is_not_null())["style"]
     counts = dict(styles.value_counts().iter_rows())
     style = first = "".join(styles.head(1))
