@@ -282,7 +282,7 @@ def describe_file(file: ListedFile) -> ExportFile:
     What cannot be opened has the reason in place of the hash. So a part of a folder does not hide that another changed.
     """
     try:
-        if file.path.is_dir():
+        if file.uri.endswith("/"):  # a link to a folder is no part
             listed = list_parts(file.path).items()
             parts = [describe_file(ListedFile(name, path, file.root)) for name, path in listed]
             content = digest([text for part in parts for text in (part.source, part.sha256)], length=64)
