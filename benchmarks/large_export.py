@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import IO, Final
 
-from backstory.ingest.chats.file_reading import read_file
+from backstory.ingest.chats.exports import read_file
 from backstory.ingest.walk import ListedFile
 from backstory.settings.inputs import ConversationSettings
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from backstory.base.errors import SettingsError
 from backstory.ingest.chats.export import ROW_SCHEMA
 from backstory.ingest.chats.export_files import open_parts
-from backstory.ingest.chats.file_reading import CHAT_FORMATS, TABLE_FORMATS, read_file, read_opened
+from backstory.ingest.chats.exports import CHAT_FORMATS, TABLE_FORMATS, read_file, read_opened
 from backstory.ingest.walk import ListedFile
 from backstory.settings.inputs import ConversationSettings
 from backstory.settings.yaml_file import read_settings

@@ -1,31 +1,49 @@
-"""Reading a folder of chat exports: choosing a reader per file, and collecting all messages."""
+"""Reading a folder of chat exports: choosing a reader per file, reading it within limits, collecting all messages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
+from backstory.base.errors import ReadError
 from backstory.base.files.patterns import compose
-from backstory.ingest.chats.export import ROW_SCHEMA, Export, mark_deleted, tell_apart
+from backstory.base.wording import count
+from backstory.ingest.chats.export import ROW_SCHEMA, Export, collect_items, mark_deleted, tell_apart
 from backstory.ingest.chats.export_files import (
+    ChatFormat,
     ExportFile,
+    Opened,
     conversation_of,
+    describe_file,
     find_exports,
     hash_exports,
     list_exports,
+    list_parts,
+    open_folder,
+    open_parts,
 )
-from backstory.ingest.chats.file_reading import read_file
+from backstory.ingest.chats.formats.assistants import CHATGPT, CLAUDE
+from backstory.ingest.chats.formats.event_logs import MATRIX, SIGNAL
+from backstory.ingest.chats.formats.logs import IRC, TRANSCRIPT, ZOOM_CHAT
+from backstory.ingest.chats.formats.mail import MAIL
+from backstory.ingest.chats.formats.messengers import DISCORD, META, TELEGRAM
+from backstory.ingest.chats.formats.slack import SLACK
+from backstory.ingest.chats.formats.tables import CSV, JSON_LINES, PARQUET
+from backstory.ingest.chats.formats.whatsapp import WHATSAPP
 from backstory.ingest.chats.merging import MergedExports, merge_exports, name_message
-from backstory.ingest.file_kinds import NO_EXPORT
-from backstory.ingest.walk import Listing
+from backstory.ingest.file_kinds import NO_EXPORT, describe_foreign, describe_unread_chat
+from backstory.ingest.limited_calls import call_limited, find_limits
+from backstory.ingest.walk import MAGIC, ListedFile, Listing
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.contracts import conform, empty
 from backstory.storage.tables.schemas import Quarantine, Sources
+from backstory.text.encoding import describe_encoding
 from backstory.text.languages import detect_language
 
 RAW_SCHEMA = pl.Schema({"conversation_id": pl.String(), **ROW_SCHEMA, "source": pl.String()})
@@ -33,6 +51,21 @@ RAW_SCHEMA = pl.Schema({"conversation_id": pl.String(), **ROW_SCHEMA, "source": 
 OPTED_OUT_SCHEMA = pl.Schema(
     {"conversation_id": pl.String(), "author": pl.String(), "is_out": pl.Boolean(), "messages": pl.Int64()}
 )
+
+
+CHAT_FORMATS: Final[tuple[ChatFormat, ...]] = (
+    SLACK, TELEGRAM, DISCORD, META, CHATGPT, CLAUDE, MATRIX, SIGNAL,
+    # Texts, in which any other text may be quoted.
+    MAIL, TRANSCRIPT, ZOOM_CHAT, IRC,
+)  # fmt: skip
+"""The formats that identify themselves, in the order in which they are tried on an export."""
+TABLE_FORMATS: Final = (PARQUET, WHATSAPP, JSON_LINES, CSV)
+"""Those that are tried afterwards, unless the export is that of another program which is not read."""
+_SAME: Final = ("status", "format", "encoding", "date_order", "timezone")
+_SMALL_BYTES: Final = 1 << 20
+_OTHER: Final = "another_format"
+"""Code of an export that is no text of WhatsApp, where only such a text is to be read."""
+_BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 
 
 @dataclass(frozen=True)
@@ -138,17 +171,13 @@ def _make_sources(read: Sequence[Export], merged: MergedExports, folder: str) ->
         {
             "source": f"{PurePosixPath(folder) / row.source}{'/' if row.source.endswith('/') else ''}",
             "folder": "conversations",
-            "status": row.status,
-            "format": row.format,
             "reason": "; ".join(filter(None, [merged.merges.get(row.source), row.reason])) or None,
             "rows": len(row.rows),
             "unread": len(row.unread),
             "first": row.rows["timestamp"].min(),
             "last": row.rows["timestamp"].max(),
-            "encoding": row.encoding,
-            "date_order": row.date_order,
-            "timezone": row.timezone,
             "language": detect_language(row.rows.filter(kind="message")["text"]),
+            **{name: getattr(row, name) for name in _SAME},
         }
         for row in read
     ]
@@ -181,6 +210,131 @@ def _list_aliases(read: Sequence[Export], merged: MergedExports) -> tuple[dict[s
         claimed.pop(name, None)
     aliases = {alias: min(names) for alias, names in claimed.items() if len(names) == 1}
     return aliases, frozenset(claimed.keys() - aliases.keys())
+
+
+def find_format(
+    opened: Opened, formats: Iterable[ChatFormat] = CHAT_FORMATS + TABLE_FORMATS
+) -> tuple[ChatFormat, list[str]] | None:
+    """Return the format of an export and the parts to read, by names and content; None if no reader knows it.
+
+    It raises ``ReadError`` if an archive with the names of an export has a password, is damaged, or is too large when
+    unpacked, and with the code ``foreign`` for an export of another program in a form that is not read.
+    """
+    for tried in formats:
+        if tried is PARQUET and opened.is_single and (why := describe_foreign(opened.head())):
+            raise ReadError(why, code="foreign")
+        if found := tried.find(opened):
+            return tried, found
+    return None
+
+
+def read_file(file: ListedFile, settings: ConversationSettings) -> Export:
+    """Read one file in the process with limits, unless it is a small text of WhatsApp.
+
+    Anything else may need time and memory out of proportion to its size, or crash the library that reads it: its status
+    is ``failed`` if the process fails.
+    """
+    settings = settings.override(file.uri, conversation_of(file.uri))
+    request = (file.path, file.root, file.uri, settings)
+    is_folder = file.path.is_dir()
+    try:
+        size = 0
+        for path in list_parts(file.path).values() if is_folder else [file.path]:
+            with suppress(OSError):  # which reading explains
+                size += path.stat().st_size
+        if not is_folder and size <= _SMALL_BYTES:
+            export = read_export(*request, only_text=True)
+            if export.code != _OTHER:
+                return export
+        return call_limited(read_export, *request, False, limits=find_limits(settings), size=size)
+    except ReadError as error:
+        return _refuse(file.uri, error)
+
+
+def read_export(
+    path: Path, root: Path, source: str, settings: ConversationSettings, only_text: bool
+) -> Export:
+    """Read a file or a folder in the current process, with the hash of the bytes that were read.
+
+    It raises ``ReadError`` if it cannot be opened. A part of a folder that is written meanwhile has another hash at the
+    next run, which reads the folder again. For ``only_text``, see :func:`read_opened`.
+    """
+    file = ListedFile(source, path, root)
+    described = describe_file(file)
+    if path.is_dir():
+        export = read_opened(nullcontext(open_folder(path, source, settings, root)), source)
+    else:
+        with file.open() as content:
+            opening = open_parts(content, source, settings, described.latest_year)
+            export = read_opened(opening, source, only_text=only_text)
+        if describe_file(file) != described:
+            reason = "another program was writing to it; the next run reads it again"
+            # The hash is that of no file, so that the next run finds it changed.
+            return Export(source=source, status="failed", reason=reason, sha256="")
+    export.sha256, export.latest_year = described.sha256, described.latest_year
+    return export
+
+
+def read_opened(opening: AbstractContextManager[Opened], source: str, *, only_text: bool = False) -> Export:
+    """Read the parts of one export in the current process, or refuse all but a text of WhatsApp."""
+    format_name = None
+    try:
+        with opening as opened:
+            if only_text and not (opened.is_single and WHATSAPP.find(opened)):
+                raise ReadError(_OTHER, code=_OTHER)
+            if _is_blank(opened):
+                return Export(source=source, status="empty", reason="it is empty")
+            found = find_format(opened)
+            if found is None:
+                content = opened.head() if opened.is_single else MAGIC
+                raise ReadError(describe_unread_chat(content), code="foreign")
+            if only_text and found[0] is not WHATSAPP:
+                raise ReadError(_OTHER, code=_OTHER)
+            format_name = found[0].name
+            read = found[0].read(opened, found[1])
+            export = read if isinstance(read, Export) else collect_items(read, opened.settings.timezone)
+    except ReadError as error:
+        export = _refuse(source, error)
+        export.format = format_name
+        return export
+    export.source, export.format = source, format_name
+    _describe(export)
+    return export
+
+
+def _is_blank(opened: Opened) -> bool:
+    if not opened.is_single:
+        return opened.is_maildir and not opened.names
+    return not (opened.head().strip(_BLANK) or opened.read(opened.names[0]).strip(_BLANK))
+
+
+def _describe(export: Export) -> None:
+    """Set status and reason of what was read."""
+    reasons: list[str | None] = []
+    if export.unread:
+        line, first = min(export.unread.items())
+        lines = count(len(export.unread), "line or record", "lines or records")
+        where = f"the first of them {line} ({first}); quarantine lists them after a run"
+        reasons.append(f"{lines} could not be read, {where}")
+    elif not export.rows.is_empty():
+        reasons.append(describe_encoding(export.encoding))
+    else:
+        reasons.append("it holds no message")
+    if export.wordless:
+        kinds = ", ".join(f"{number:,} of type {kind}" for kind, number in sorted(export.wordless.items()))
+        reasons.append(f"records in which nobody says anything were not read: {kinds}")
+    if export.rows.is_empty():
+        export.status = "failed" if export.unread else "empty"
+    export.reason = "; ".join(filter(None, reasons)) or None
+
+
+def _refuse(source: str, error: ReadError) -> Export:
+    status = "unsupported" if error.code == "foreign" else "failed" if error.authors is None else "set_aside"
+    # The reason may contain a column name with an unpaired surrogate.
+    reason = str(error).encode("utf-8", "backslashreplace").decode()
+    return Export(
+        source=source, status=status, reason=reason, code=error.code, people={*(error.authors or ())}
+    )
 
 
 class LastReading:

@@ -175,8 +175,7 @@ def is_recording(source: str) -> bool:
 
 def without_day(name: str) -> str:
     """Take the date, and what separates it from the rest, from the end of a name."""
-    found = next((day for day in _DAY.finditer(name) if day.end() == len(name)), None)
-    return name if found is None else name[: found.start()].rstrip("_-. ")
+    return re.sub(rf"[-_. ]*{_DAY.pattern}\Z", "", name)
 
 
 def _read_moment(found: re.Match[str]) -> datetime:

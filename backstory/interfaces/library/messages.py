@@ -18,7 +18,7 @@ from backstory.base.errors import InputError, ReadError
 from backstory.base.ids import digest_json
 from backstory.ingest.chats.export import Export, collect_items
 from backstory.ingest.chats.export_files import open_parts
-from backstory.ingest.chats.file_reading import CHAT_FORMATS, find_format
+from backstory.ingest.chats.exports import CHAT_FORMATS, find_format
 from backstory.ingest.chats.formats.mail import MAIL
 from backstory.ingest.chats.formats.tables import CSV
 from backstory.ingest.chats.formats.whatsapp import WHATSAPP

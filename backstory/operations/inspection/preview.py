@@ -17,8 +17,13 @@ from backstory.base.local_times import localize
 from backstory.base.wording import count
 from backstory.index.chunks import cut_document_chunks
 from backstory.ingest.chats.export_files import ExportFolder
-from backstory.ingest.chats.exports import RAW_SCHEMA, ExportRead, read_exports, read_listed_exports
-from backstory.ingest.chats.file_reading import CHAT_FORMATS
+from backstory.ingest.chats.exports import (
+    CHAT_FORMATS,
+    RAW_SCHEMA,
+    ExportRead,
+    read_exports,
+    read_listed_exports,
+)
 from backstory.ingest.chats.merging import assign_message_ids
 from backstory.ingest.documents.files import DocumentFolder, FileHashes, make_rules, name_source
 from backstory.ingest.documents.formats.texts import PLAIN_TEXT

@@ -5,8 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from backstory.base.errors import ReadError
-from backstory.ingest.chats.exports import read_listed_exports
-from backstory.ingest.chats.file_reading import read_file
+from backstory.ingest.chats.exports import read_file, read_listed_exports
 from backstory.ingest.walk import ListedFile, Listing
 from backstory.settings.inputs import ConversationSettings
 

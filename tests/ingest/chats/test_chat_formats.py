@@ -12,7 +12,7 @@ import pytest
 from backstory.ingest.chats import export
 from backstory.ingest.chats.export import ChatMessage, Deleted, Export, Item, collect_items
 from backstory.ingest.chats.export_files import open_parts
-from backstory.ingest.chats.file_reading import CHAT_FORMATS, find_format
+from backstory.ingest.chats.exports import CHAT_FORMATS, find_format
 from backstory.ingest.chats.json_stream import BrokenJsonError
 from backstory.settings.inputs import ConversationSettings
 from tests.ingest.chats.chat_samples import SAMPLES, TEXT_SAMPLES, write_sample

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from backstory.base.errors import WorkspaceError
-from backstory.ingest.chats import file_reading
+from backstory.ingest.chats import exports
 from backstory.ingest.chats.export import Export
 from backstory.ingest.chats.export_files import list_exports
 from backstory.ingest.chats.exports import (
@@ -215,7 +215,7 @@ def test_only_small_texts_of_whatsapp_are_read_in_this_process(
         limited.append(request[2])
         return function(*request)
 
-    monkeypatch.setattr(file_reading, "call_limited", call)
+    monkeypatch.setattr(exports, "call_limited", call)
     assert set(statuses(tmp_path).values()) == {"read"}
     assert limited == ["chat.zip", "large.txt", "table.csv"]
 

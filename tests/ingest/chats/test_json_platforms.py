@@ -12,7 +12,7 @@ import pytest
 
 from backstory.base.errors import ReadError
 from backstory.ingest.chats.export_files import open_parts
-from backstory.ingest.chats.file_reading import read_opened
+from backstory.ingest.chats.exports import read_opened
 from backstory.ingest.chats.formats.messengers import repair_text
 from backstory.ingest.chats.formats.slack import read_markup
 from backstory.settings.inputs import ConversationSettings

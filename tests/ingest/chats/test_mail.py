@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 from backstory.ingest.chats.export_files import find_exports, open_folder
-from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.file_reading import read_opened
+from backstory.ingest.chats.exports import read_exports, read_opened
 from backstory.ingest.chats.formats.mail import cut_quotes, read_html, split_mailbox
 from backstory.ingest.chats.merging import assign_message_ids
 from backstory.operations.inspection.preview import preview_run
@@ -105,6 +104,16 @@ def test_a_mail_that_goes_or_leads_out_of_its_folder_costs_only_itself(is_link: 
     [reason] = read.unread.values()
     assert reason.startswith(f"{parts.names[0]}: ")
     assert ("link that leaves the folder" if is_link else "moved or removed") in reason
+
+
+def test_links_to_folders_among_mails_are_not_followed(tmp_path: Path) -> None:
+    keep(tmp_path / "inbox")
+    before = find_exports(tmp_path)
+    for name in ("round", "again"):
+        (tmp_path / "inbox" / "cur" / name).symlink_to("..")
+    assert find_exports(tmp_path) != before
+    found = read_exports(tmp_path, SETTINGS)
+    assert (len(found.messages), len(found.quarantine)) == (2, 2)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")

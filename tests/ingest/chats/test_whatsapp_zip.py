@@ -9,8 +9,7 @@ import pytest
 from backstory.base.errors import ReadError
 from backstory.base.sandbox import ReadingLimits
 from backstory.ingest.chats.export_files import open_parts
-from backstory.ingest.chats.exports import read_exports
-from backstory.ingest.chats.file_reading import read_opened
+from backstory.ingest.chats.exports import read_exports, read_opened
 from backstory.settings.inputs import ConversationSettings
 from tests.errors import raises
 from tests.ingest.chats.conftest import ReadText
