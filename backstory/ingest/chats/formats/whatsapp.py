@@ -249,8 +249,7 @@ def find_headers(lines: pl.Series) -> pl.DataFrame:
     )
     if not found["header"].str.contains("^[\x00-\x7f]*$").all():
         found = found.with_columns(pl.col("header").str.replace_many(_ASCII_DIGITS))
-    shape = pl.col("header").str.replace_many([str(digit) for digit in range(1, 10)], ["0"] * 9)
-    found = found.with_columns(shape.alias("shape"))
+    found = found.with_columns(shape=pl.col("header").str.replace_many(list("123456789"), ["0"] * 9))
     found = found.join(_describe_shapes(found["shape"]), on="shape", how="inner", maintain_order="left")
     found = found.with_columns(pl.col("header").str.extract_all("[0-9]+").alias("numbers")).with_columns(
         pl.col("numbers").list.get(place, null_on_oob=True).cast(pl.Int32).alias(name)
@@ -314,8 +313,7 @@ def _clean_signal_export(rows: pl.DataFrame) -> pl.DataFrame:
         text.str.replace(_REACTIONS, "").str.replace(_QUOTE, "").str.replace_all(_FILE, "").str.strip_chars()
     )
     by_nobody = pl.col("author") == "No-Sender"
-    has_file = text.str.contains(_FILE).fill_null(value=False)
-    by_file = pl.when(has_file).then(pl.lit("media")).otherwise("kind")
+    by_file = pl.when(text.str.contains(_FILE)).then(pl.lit("media")).otherwise("kind")
     return rows.with_columns(
         author=pl.when(~by_nobody).then("author"),
         text=pl.when(plain != "").then(plain),
