@@ -186,6 +186,7 @@ def test_bad_lines_of_json_are_quarantined_one_by_one(read_text: ReadText) -> No
 
     assert messages["text"].to_list() == ["hello", "7", "schön"]
     assert quarantine["line"].to_list() == [2, 3, 5, 6, 7, 8, 9, 10]
+    assert quarantine["reason"][1] == "it has 0 fields instead of 3"
 
 
 @pytest.mark.parametrize(

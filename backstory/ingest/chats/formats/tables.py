@@ -64,7 +64,7 @@ def _read_json_lines(opened: Opened, found: list[str]) -> Export:
     values = [(number, value if isinstance(value, dict) else {}) for number, value in table.rows]
     written = {name for _, value in values for name in value}
     names = [name for name in _list_columns(opened.settings).values() if name in written]
-    rows = ((number, [value.get(name) for name in names]) for number, value in values)
+    rows = ((number, [value.get(name) for name in names if value]) for number, value in values)
     return _parse_rows(replace(table, rows=rows, names=names), opened.settings)
 
 
