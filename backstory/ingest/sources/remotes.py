@@ -7,6 +7,7 @@ its place, so that no part of a file is ever read.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -41,6 +42,11 @@ _STAMPS: Final = (
 _ENDINGS: Final = {
     "text/html": ".html", "text/markdown": ".md", "text/plain": ".txt", "application/pdf": ".pdf",
 }  # fmt: skip
+_ERRORS: Final = (
+    "aiohttp.ClientError", "azure.core.exceptions.AzureError", "botocore.exceptions.BotoCoreError",
+    "botocore.exceptions.ClientError", "gcsfs.retry.HttpError", "google.auth.exceptions.GoogleAuthError",
+)  # fmt: skip
+"""Errors of the packages behind fsspec that are no ``OSError``."""
 
 
 class RemoteFile(BaseModel, frozen=True):
@@ -344,12 +350,14 @@ def _read(files: Any, key: str, **options: int) -> Iterator[bytes]:
 
 @contextmanager
 def naming_failures(what: str = "") -> Iterator[None]:
-    """Raise ``ReadError`` with the reason for what fetching may raise."""
+    """Raise ``ReadError`` with the reason for what fetching may raise, by whatever packages are loaded."""
+    named = [error.rpartition(".") for error in _ERRORS]
+    loaded = [getattr(sys.modules[module], name) for module, _, name in named if module in sys.modules]
     try:
         yield
     except BackstoryError:
         raise
-    except Exception as error:  # the packages behind fsspec have errors of their own
+    except (OSError, EOFError, NotImplementedError, ValueError, *loaded) as error:
         raise ReadError(f"{what}{describe_failure(error)}") from error
 
 
