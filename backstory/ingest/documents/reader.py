@@ -85,6 +85,8 @@ def read_document(
 
     It raises ``ReadError`` if the file cannot be read or exceeds the limits; the message does not name the file.
     """
+    if reader.find_encoding is None and not content.strip(b"\0 \t\r\n"):
+        raise ReadError("the file is empty; export it again, or remove it", code="empty_document")
     if reader in (texts.MARKDOWN, texts.PLAIN_TEXT) and len(content) <= _SMALL_BYTES:
         return reader.read(content, uri)
     document = call_limited(read_content, reader.name, content, uri, limits=find_limits(settings))

@@ -82,8 +82,6 @@ def open_package(content: bytes, kind: str, *, needs_extra: bool = False) -> Pac
 
     ``needs_extra``: whether packages read it that an extra installs; without them the error says what to install.
     """
-    if not content:
-        raise ReadError("the file is empty; save it again, or remove it", code="empty_document")
     package = Package({}, ())
     if content.startswith(b"PK"):
         package = _read_parts(content)
