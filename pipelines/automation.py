@@ -14,7 +14,8 @@ from assets.reports import Reporter
 from assets.tables import name_workspace
 from backstory.base.errors import BackstoryError, InputError
 from backstory.base.ids import digest
-from backstory.ingest.chats.export_files import ExportFile, find_exports
+from backstory.ingest.chats.export import ExportFile
+from backstory.ingest.chats.export_files import find_exports
 from backstory.ingest.sources.listing import SYNC_SECONDS, find_next_sync
 from backstory.interfaces.dagster_specs.asset_specs import asset_key, partitions_of, specify_assets
 from backstory.operations.alerts import list_hooks, send_alerts

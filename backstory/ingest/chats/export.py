@@ -173,6 +173,19 @@ _MOST_PEOPLE: Final = 10**9
 _NO_ORIGINAL: Final = "it changes a message that the file does not hold; export the chat from an earlier date"
 
 
+@dataclass(frozen=True)
+class ExportFile:
+    """A file that affects the messages read from a folder of exports, by its path there.
+
+    ``sha256`` is the hash of the bytes, of a folder of those of its parts; it is empty if the file is not read. No
+    message of the file can have been sent after ``latest_year``.
+    """
+
+    source: str
+    sha256: str = ""
+    latest_year: int = KNOWN_YEAR
+
+
 @dataclass(kw_only=True)
 class Export:
     """The content of one export, and the status of its file.
@@ -190,8 +203,7 @@ class Export:
         deleted: Keys of chats and messages in them that the platform deleted, whichever export holds them.
         source: Path relative to the folder of exports.
         status, reason, format: As in the table ``sources``; the status of media is ``media`` until their chat is known.
-        sha256: Hash of the bytes that were read; None if nothing could be, so that no message depends on them.
-        latest_year: Latest year in which a message can have been sent.
+        file: The file as it was read; None if nothing could be, so that no message depends on it.
         code: Code of the error of a refused file.
     """
 
@@ -210,8 +222,7 @@ class Export:
     status: str = "read"
     reason: str | None = None
     format: str | None = None
-    sha256: str | None = None
-    latest_year: int = KNOWN_YEAR
+    file: ExportFile | None = None
     code: str | None = None
 
 

@@ -16,7 +16,7 @@ from backstory.base.errors import ReadError, WorkspaceError
 from backstory.base.files.patterns import compose
 from backstory.base.files.safe_open import open_inside
 from backstory.base.ids import digest
-from backstory.ingest.chats.export import Export, Item
+from backstory.ingest.chats.export import Export, ExportFile, Item
 from backstory.ingest.chats.json_stream import find_paths
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
 from backstory.ingest.file_kinds import NO_EXPORT, is_no_export
@@ -36,8 +36,6 @@ from backstory.settings.inputs import ConversationSettings
 from backstory.text.encoding import decode_head
 
 _HEAD_BYTES: Final = 1 << 16
-_MAILDIR_FOLDERS: Final = ("cur", "new", "tmp")
-"""Folders of a Maildir: of mails that were seen, of those that were not, and of those that have not arrived whole."""
 _JSON_NAME: Final = re.compile(r".*\.json", re.IGNORECASE)
 _SLACK_CHATS: Final = frozenset(["channels.json", "groups.json", "dms.json", "mpims.json"])
 _decode_head: Final = lru_cache(maxsize=1)(decode_head)
@@ -208,19 +206,6 @@ def make_json_format(
     return ChatFormat(name, find, lambda opened, found: read_files(open_each(opened, found)))
 
 
-@dataclass(frozen=True)
-class ExportFile:
-    """A file that affects the messages read from a folder of exports, by its path there.
-
-    ``sha256`` is the hash of the bytes, of a folder of those of its parts; it is empty if the file is not read. No
-    message of the file can have been sent after ``latest_year``.
-    """
-
-    source: str
-    sha256: str = ""
-    latest_year: int = KNOWN_YEAR
-
-
 class ExportFolder(Folder):
     """Lists a folder of exports, in which a folder that is one export, of Slack or a Maildir, is one file."""
 
@@ -239,7 +224,7 @@ class ExportFolder(Folder):
         """Take a folder that is one export, and drop the names of its parts."""
         holds_mails = is_maildir([name for name in folders if not (here / name).is_symlink()])
         if holds_mails:
-            folders[:] = [name for name in folders if name not in _MAILDIR_FOLDERS]
+            folders[:] = [name for name in folders if name not in ("cur", "new", "tmp")]
             # Mail programs add their own, such as dovecot.index.log and maildirfolder.
             names[:] = [name for name in names if "." in name and not name.startswith("dovecot")]
         elif is_slack_folder(names):

@@ -14,10 +14,16 @@ import polars as pl
 from backstory.base.errors import ReadError
 from backstory.base.files.patterns import compose
 from backstory.base.wording import count
-from backstory.ingest.chats.export import ROW_SCHEMA, Export, collect_items, mark_deleted, tell_apart
+from backstory.ingest.chats.export import (
+    ROW_SCHEMA,
+    Export,
+    ExportFile,
+    collect_items,
+    mark_deleted,
+    tell_apart,
+)
 from backstory.ingest.chats.export_files import (
     ChatFormat,
-    ExportFile,
     Opened,
     conversation_of,
     describe_file,
@@ -126,8 +132,7 @@ def read_listed_exports(listing: Listing, settings: ConversationSettings) -> Exp
             row.status = "ignored" if row.reason == NO_EXPORT else row.status
     _tell_people_apart(read)
     known = {name for row in read for name in (compose(row.source), conversation_of(row.source))}
-    hashed = ((row.source, row.sha256, row.latest_year) for row in read if row.sha256 is not None)
-    files = {file[0]: ExportFile(*file) for file in hashed}
+    files = {row.source: row.file for row in read if row.file is not None}
     merged = merge_exports(_join_messages(read))
     unread = [(row.source, line, reason) for row in read for line, reason in _list_unread(row)]
     aliases, shared = _list_aliases(read, merged)
@@ -270,8 +275,8 @@ def read_export(
         if describe_file(file) != described:
             reason = "another program was writing to it; the next run reads it again"
             # The hash is that of no file, so that the next run finds it changed.
-            return Export(source=source, status="failed", reason=reason, sha256="")
-    export.sha256, export.latest_year = described.sha256, described.latest_year
+            return Export(source=source, status="failed", reason=reason, file=ExportFile(source))
+    export.file = described
     return export
 
 
@@ -310,21 +315,19 @@ def _is_blank(opened: Opened) -> bool:
 
 def _describe(export: Export) -> None:
     """Set status and reason of what was read."""
-    reasons: list[str | None] = []
+    reasons = [describe_encoding(export.encoding)]
+    if export.rows.is_empty():
+        export.status, reasons = "empty", ["it holds no message"]
     if export.unread:
+        export.status = "failed" if export.rows.is_empty() else "read"
         line, first = min(export.unread.items())
-        lines = count(len(export.unread), "line or record", "lines or records")
         where = f"the first of them {line} ({first}); quarantine lists them after a run"
-        reasons.append(f"{lines} could not be read, {where}")
-    elif not export.rows.is_empty():
-        reasons.append(describe_encoding(export.encoding))
-    else:
-        reasons.append("it holds no message")
+        reasons = [
+            f"{count(len(export.unread), 'line or record', 'lines or records')} could not be read, {where}"
+        ]
     if export.wordless:
         kinds = ", ".join(f"{number:,} of type {kind}" for kind, number in sorted(export.wordless.items()))
         reasons.append(f"records in which nobody says anything were not read: {kinds}")
-    if export.rows.is_empty():
-        export.status = "failed" if export.unread else "empty"
     export.reason = "; ".join(filter(None, reasons)) or None
 
 

@@ -30,7 +30,7 @@ NAMED_SCHEMA: Final = pl.Schema(
 _CONTENT = ("conversation_id", "timestamp", "author", "text", "kind")
 
 _MENTION: Final = "@\u2068[^\u2069\n]{1,100}\u2069|@\\+?[0-9]{7,15}"
-_COPY: Final = re.compile(r"(?P<name>.+?) ?\((?P<number>\d{1,3})\)")
+_COPY: Final = re.compile(r"(?<=.) ?\(\d{1,3}\)\Z")
 _LEAST_CHARACTERS: Final = 8
 """Shorter texts are no evidence that two exports belong together."""
 _LEAST_SHARED: Final = 3
@@ -82,8 +82,8 @@ def merge_exports(messages: pl.DataFrame) -> MergedExports:
     parts = _normalize(rows).partition_by("source", as_dict=True)
     groups: dict[str, list[pl.DataFrame]] = defaultdict(list)
     # Those in subfolders lead, then those first by name; copies come last.
-    names = [("/" not in source, *_split_copy(name), source) for source, name in named.iter_rows()]
-    for _, name, _, source in sorted(names):
+    names = [("/" not in one, _COPY.sub("", name), len(name), name, one) for one, name in named.iter_rows()]
+    for _, name, *_, source in sorted(names):
         groups[name].append(parts[source,])
     changed = [placed.clear()]
     for waiting in groups.values():
@@ -130,11 +130,7 @@ def _merge(leader: pl.DataFrame, other: pl.DataFrame, result: MergedExports) -> 
 
 
 def _compare(here: pl.DataFrame, there: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]] | None:
-    """Put an export on the clock of another, with the names of people there; also return what each is called here.
-
-    It returns None if too few of the texts that stand once in both agree on a difference of the clocks, unless one
-    export holds all of the other as it is, or if too few texts of the period that both cover are in both.
-    """
+    """Put an export on the clock of another and return the names there, too; None if both share too little."""
     once = _select_once(here.with_columns(source=pl.lit("")))
     pairs = once.join(_select_once(there), on="norm", suffix="_there")
     ahead = pl.col("time_there") - pl.col("time")
@@ -167,10 +163,7 @@ def _compare(here: pl.DataFrame, there: pl.DataFrame) -> tuple[pl.DataFrame, dic
 
 
 def _pair(here: pl.DataFrame, there: pl.DataFrame, on: list[str]) -> pl.DataFrame:
-    """Pair rows of two exports with equal values in order of time, each once, if they are at most three minutes apart.
-
-    It returns their places: ``model`` of the one in the first export, and ``place`` of the one in the second.
-    """
+    """Pair the places of rows, at most three minutes apart, with equal values in order of time, each row once."""
     listed = [rows.sort("time", "place").group_by(on).agg("time", "place") for rows in (here, there)]
     both = listed[0].join(listed[1], on=on, suffix="_there", nulls_equal=True)
     pairs = []
@@ -185,12 +178,6 @@ def _pair(here: pl.DataFrame, there: pl.DataFrame, on: list[str]) -> pl.DataFram
     return pl.DataFrame(pairs, schema={"place": pl.UInt32, "model": pl.UInt32}, orient="row")
 
 
-def _split_copy(conversation: str) -> tuple[str, int]:
-    """Split the name of a copy, ``name (1)``, into that of its original and its number; 0 of an original."""
-    copy = _COPY.fullmatch(conversation)
-    return (copy["name"], int(copy["number"])) if copy else (conversation, 0)
-
-
 def _select_once(rows: pl.DataFrame) -> pl.DataFrame:
     """Select the longer texts of people that stand once in an export."""
     long = rows.filter(pl.col("kind") == "message", pl.col("norm").str.len_chars() >= _LEAST_CHARACTERS)
@@ -198,10 +185,7 @@ def _select_once(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _normalize(messages: pl.DataFrame) -> pl.DataFrame:
-    """Add ``time``, in microseconds, and ``norm``, the text without what differs by phone.
-
-    These are mentions and marks, and all words of the app, which speaks the language of the phone.
-    """
+    """Add ``time``, in microseconds, and ``norm``, the text without mentions, marks, and the words of the app."""
     text = (
         pl.col("text")
         .str.replace_all(_MENTION, "@")

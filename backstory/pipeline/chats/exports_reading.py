@@ -12,7 +12,8 @@ import polars as pl
 from backstory.base.errors import ContractError
 from backstory.base.ids import PSEUDONYM_PREFIX, digest
 from backstory.base.local_times import read_clocks
-from backstory.ingest.chats.export_files import ExportFile, conversation_of, find_exports
+from backstory.ingest.chats.export import ExportFile
+from backstory.ingest.chats.export_files import conversation_of, find_exports
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.chats.merging import NAMED_SCHEMA, assign_message_ids, hash_archive
 from backstory.ingest.privacy.exclusions import (

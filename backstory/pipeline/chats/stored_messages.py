@@ -21,7 +21,8 @@ import polars as pl
 from backstory.base.errors import ContractError, RemovalError, WorkspaceError
 from backstory.base.ids import digest
 from backstory.base.wording import count, name_some
-from backstory.ingest.chats.export_files import ExportFile, conversation_of
+from backstory.ingest.chats.export import ExportFile
+from backstory.ingest.chats.export_files import conversation_of
 from backstory.ingest.chats.merging import read_archive
 from backstory.ingest.privacy.exclusions import Forgotten, drop_opted_out
 from backstory.ingest.privacy.pseudonyms import PSEUDONYM, find_real_names, pseudonymize_messages

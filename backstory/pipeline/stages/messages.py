@@ -14,7 +14,8 @@ import polars as pl
 
 from backstory.base.errors import BackstoryError, InputError, WorkspaceError
 from backstory.base.ids import digest
-from backstory.ingest.chats.export_files import ExportFile, find_exports
+from backstory.ingest.chats.export import ExportFile
+from backstory.ingest.chats.export_files import find_exports
 from backstory.ingest.chats.exports import ExportRead
 from backstory.ingest.chats.merging import write_archive
 from backstory.ingest.privacy.exclusions import OptOuts
