@@ -134,7 +134,11 @@ def read_listed_exports(listing: Listing, settings: ConversationSettings) -> Exp
     known = {name for row in read for name in (compose(row.source), conversation_of(row.source))}
     files = {row.source: row.file for row in read if row.file is not None}
     merged = merge_exports(_join_messages(read))
-    unread = [(row.source, line, reason) for row in read for line, reason in _list_unread(row)]
+    unread = list[tuple[str, int, str]]()
+    for row in read:
+        is_refused = row.status in ("failed", "set_aside", "unsupported")
+        lines = row.unread or ({0: row.reason or ""} if is_refused else {})
+        unread += [(row.source, *line) for line in sorted(lines.items())]
     aliases, shared = _list_aliases(read, merged)
     return ExportRead(
         messages=merged.messages,
@@ -148,13 +152,6 @@ def read_listed_exports(listing: Listing, settings: ConversationSettings) -> Exp
         files=hash_exports(listing, files),  # of what could not be read, the content is that of now
         deleted=frozenset(filter(None, (name_message(*keys) for row in read for keys in row.deleted))),
     )
-
-
-def _list_unread(row: Export) -> list[tuple[int, str]]:
-    """List the lines of a file that could not be read; line 0 stands for the whole file."""
-    if row.status in ("failed", "set_aside", "unsupported") and not row.unread:
-        return [(0, row.reason or "")]
-    return sorted(row.unread.items())
 
 
 def _tell_people_apart(read: Sequence[Export]) -> None:
@@ -303,18 +300,6 @@ def read_opened(opening: AbstractContextManager[Opened], source: str, *, only_te
         export.format = format_name
         return export
     export.source, export.format = source, format_name
-    _describe(export)
-    return export
-
-
-def _is_blank(opened: Opened) -> bool:
-    if not opened.is_single:
-        return opened.is_maildir and not opened.names
-    return not (opened.head().strip(_BLANK) or opened.read(opened.names[0]).strip(_BLANK))
-
-
-def _describe(export: Export) -> None:
-    """Set status and reason of what was read."""
     reasons = [describe_encoding(export.encoding)]
     if export.rows.is_empty():
         export.status, reasons = "empty", ["it holds no message"]
@@ -329,6 +314,13 @@ def _describe(export: Export) -> None:
         kinds = ", ".join(f"{number:,} of type {kind}" for kind, number in sorted(export.wordless.items()))
         reasons.append(f"records in which nobody says anything were not read: {kinds}")
     export.reason = "; ".join(filter(None, reasons)) or None
+    return export
+
+
+def _is_blank(opened: Opened) -> bool:
+    if not opened.is_single:
+        return opened.is_maildir and not opened.names
+    return not (opened.head().strip(_BLANK) or opened.read(opened.names[0]).strip(_BLANK))
 
 
 def _refuse(source: str, error: ReadError) -> Export:

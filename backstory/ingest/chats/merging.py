@@ -219,8 +219,14 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
         .sort("timestamp", "source", "seq")
         .with_columns(pl.int_range(pl.len()).over(*_CONTENT, "source").alias("occurrence"))
     )
+    contents = ordered.select(
+        *("chat", "key", "conversation_id", pl.col("timestamp").dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")),
+        *(pl.concat_str(pl.lit("="), name).fill_null("").alias(name) for name in ("author", "text")),
+        *("kind", pl.col("occurrence").cast(pl.String)),
+    )
+    ids = [name_message(chat, key) or digest(content) for chat, key, *content in contents.iter_rows()]
     named = (
-        ordered.with_columns(_make_ids(ordered))
+        ordered.with_columns(message_id=pl.Series(ids, dtype=pl.String))
         .sort(is_deleted, "latest", "edited_at", descending=True, nulls_last=True, maintain_order=True)
         .unique("message_id", keep="first", maintain_order=True)
         .sort("timestamp", "source", "seq", maintain_order=True)
@@ -232,16 +238,6 @@ def assign_message_ids(frame: pl.DataFrame) -> pl.DataFrame:
     is_present = pl.col("reply_to").is_in(named["message_id"].implode())
     named = named.with_columns(reply_to=pl.when(is_present).then("reply_to"))
     return named.select(pl.col(name).cast(dtype) for name, dtype in NAMED_SCHEMA.items())
-
-
-def _make_ids(ordered: pl.DataFrame) -> pl.Series:
-    contents = ordered.select(
-        *("chat", "key", "conversation_id", pl.col("timestamp").dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")),
-        *(pl.concat_str(pl.lit("="), name).fill_null("").alias(name) for name in ("author", "text")),
-        *("kind", pl.col("occurrence").cast(pl.String)),
-    )
-    ids = [name_message(chat, key) or digest(content) for chat, key, *content in contents.iter_rows()]
-    return pl.Series("message_id", ids, dtype=pl.String)
 
 
 def name_message(chat: str | None, key: str | None) -> str | None:

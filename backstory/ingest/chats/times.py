@@ -88,8 +88,12 @@ def decide_date_order(
         margin = 2 if len(readings) > 2 and best == "ymd" else 0
         if faults[order] > faults[best] + margin or other == days:
             continue
-        if order == "ymd" and _is_less_likely(other, days):
-            continue
+        if (
+            order == "ymd"
+        ):  # two digits of a year, which hardly any locale has first: an older and no shorter chat?
+            late, early = [*filter(None, days)], [*filter(None, other)]
+            if not early or (max(early) < max(late) and max(early) - min(early) >= max(late) - min(late)):
+                continue
         place = next(place for place, day in enumerate(days) if day != other[place])
         raise ReadError(
             f"its dates can be read in more than one way: {separator.join(map(str, dates[place]))} is "
@@ -99,12 +103,6 @@ def decide_date_order(
             code="ambiguous_dates",
         )
     return best
-
-
-def _is_less_likely(year_first: list[date | None], days: list[date | None]) -> bool:
-    """Return whether two digits of the year, which hardly any locale has first, give an older and no shorter chat."""
-    known, others = [*filter(None, year_first)], [*filter(None, days)]
-    return not known or (max(known) < max(others) and max(known) - min(known) >= max(others) - min(others))
 
 
 def count_microseconds(moment: datetime, timezone: str) -> int:
@@ -156,7 +154,12 @@ def find_moment(source: str) -> datetime | None:
     """
     for found in (one for part in reversed(source.split("/")) for one in _MOMENT.finditer(part)):
         with suppress(ValueError):
-            return _read_moment(found)
+            parts = ("year", "month", "day", "hour", "minute", "second")
+            year, month, day, hour, minute, second = (int(found[part] or 0) for part in parts)
+            ahead = timedelta(hours=int(found["hours"] or 0), minutes=int(found["minutes"] or 0))
+            zone = timezone(-ahead if found["sign"] == "-" else ahead)
+            local = datetime(year, month, day, hour, minute, second)
+            return local.replace(tzinfo=zone) if found["zone"] or found["zoom"] else local
     return None
 
 
@@ -176,12 +179,3 @@ def is_recording(source: str) -> bool:
 def without_day(name: str) -> str:
     """Take the date, and what separates it from the rest, from the end of a name."""
     return re.sub(rf"[-_. ]*{_DAY.pattern}\Z", "", name)
-
-
-def _read_moment(found: re.Match[str]) -> datetime:
-    """Read what was found; raise ``ValueError`` if there is no such moment or zone."""
-    parts = ("year", "month", "day", "hour", "minute", "second")
-    year, month, day, hour, minute, second = (int(found[part] or 0) for part in parts)
-    ahead = timedelta(hours=int(found["hours"] or 0), minutes=int(found["minutes"] or 0))
-    zone = timezone(-ahead if found["sign"] == "-" else ahead) if found["zone"] or found["zoom"] else None
-    return datetime(year, month, day, hour, minute, second, tzinfo=zone)
