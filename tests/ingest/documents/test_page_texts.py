@@ -3,7 +3,7 @@
 import pytest
 
 from backstory.ingest.documents.formats.pdf import is_garbled
-from backstory.ingest.documents.pages import clean_page, drop_running_heads, join_hyphenated
+from backstory.ingest.documents.page_texts import clean_page, drop_running_heads, join_hyphenated
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from backstory.base.extras import require_extra
 from backstory.base.wording import count
 from backstory.ingest.documents.formats.texts import find_title
 from backstory.ingest.documents.metadata import ParsedDocument, read_properties
-from backstory.ingest.documents.pages import PAGE_BREAK, find_starts
+from backstory.ingest.documents.page_texts import PAGE_BREAK, find_starts
 from backstory.ingest.file_kinds import name_binary_kind
 from backstory.ingest.walk import list_members, open_zip, read_member
 from backstory.settings.inputs import ChunkerName

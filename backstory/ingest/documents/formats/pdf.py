@@ -26,7 +26,7 @@ from pypdf.generic import DictionaryObject, StreamObject, create_string_object
 from pypdfium2 import raw
 
 from backstory.base.errors import ReadError
-from backstory.ingest.documents import pages
+from backstory.ingest.documents import page_texts
 from backstory.ingest.documents.metadata import ParsedDocument, find_last_change, read_pdf_date, read_title
 
 _MACHINE_NAME: Final = re.compile(r".*[\[\]#]|[a-z]{0,6}[ _-]?\d+", re.IGNORECASE)
@@ -73,7 +73,7 @@ def read_pdf(content: bytes) -> ParsedDocument:
             if _RIGHT_TO_LEFT.search(text):
                 turned = ""
                 with suppress(*_PYPDF_ERRORS):
-                    turned = pages.clean_page(open_copy().pages[number - 1].extract_text())
+                    turned = page_texts.clean_page(open_copy().pages[number - 1].extract_text())
                 unsure += [] if turned else [number]
                 text = turned or text
             texts.append(text)
@@ -84,7 +84,9 @@ def read_pdf(content: bytes) -> ParsedDocument:
             "cannot be read: the file is damaged; write or export it again": damaged,
             "may hold letters in a wrong order; export the file again": unsure,
         }
-        notes = [f"{pages.list_pages(numbers)} {problem}" for problem, numbers in problems.items() if numbers]
+        notes = [
+            f"{page_texts.list_pages(numbers)} {problem}" for problem, numbers in problems.items() if numbers
+        ]
         if pdf.get_formtype() != raw.FORMTYPE_NONE:
             try:
                 for place, line in _list_filled(open_copy()):
@@ -92,12 +94,12 @@ def read_pdf(content: bytes) -> ParsedDocument:
             except _PYPDF_ERRORS:
                 notes.append("what is filled into its form cannot be read; print it as PDF")
         dates = (read_pdf_date(_read_information(pdf, name)) for name in ("CreationDate", "ModDate"))
-        texts = pages.join_hyphenated(pages.drop_running_heads(texts))
+        texts = page_texts.join_hyphenated(page_texts.drop_running_heads(texts))
         return ParsedDocument(
-            text=pages.PAGE_BREAK.join(texts),
+            text=page_texts.PAGE_BREAK.join(texts),
             title=read_title(_read_information(pdf, "Title")),
             change=find_last_change(*dates),
-            page_starts=pages.find_starts(texts),
+            page_starts=page_texts.find_starts(texts),
             chunker="page",
             unread="; ".join(notes) or None,
             pictures=tuple(pictures),
@@ -168,7 +170,7 @@ def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:
         text = text_page.get_text_bounded()
         if is_garbled(text):
             return "", True
-        text = pages.clean_page(text)
+        text = page_texts.clean_page(text)
         if not text:
             return "", next(iter(page.get_objects(max_depth=1)), None) is not None
         return text, len(text) <= _STAMP_CHARACTERS and _is_scan(page)
