@@ -140,19 +140,23 @@ def classify_messages(rows: pl.DataFrame) -> pl.DataFrame:
     first, marked = pl.int_range(pl.len()) == 0, text.str.starts_with(APP_MARK)
     own = plain.str.starts_with(author) & plain.str.slice(author.str.len_chars()).str.contains(_AFTER_NAME)
     encryption = text.str.contains(ENCRYPTED) & (marked | first)
-    is_unlisted = (first & ~encryption & (marked | author.is_null())).any()
+    is_unlisted = first & ~encryption & (marked | author.is_null())
     event = encryption | text.str.contains(_EVENT) | (marked & own).fill_null(value=False)
-    tale, ending = text.is_in(_list_tales(rows, plain)), text.str.extract(_ENDING).fill_null("")
-    people = author.drop_nulls().n_unique()
+    tale, people = text.is_in(_list_tales(rows, plain)), author.drop_nulls().n_unique()
+    deleted, edited = text.str.contains(_DELETED), text.str.contains(_EDITED)
+    if rows.select(is_unlisted.any()).item():
+        ending = text.str.extract(_ENDING).fill_null("")
+        deleted |= ~event & marked & (people.over("text") > 1)
+        edited |= (ending != "") & (people.over(ending) > 1)
     found = rows.select(
         author,
         media=text.is_in(list(captions)),
-        deleted=text.str.contains(_DELETED) | (is_unlisted & ~event & marked & (people.over("text") > 1)),
+        deleted=deleted,
         marked=marked | encryption,
         event=event,
         tells=first | tale | encryption,
         of_group=encryption & marked & (people > 2),
-        edited=text.str.contains(_EDITED) | (is_unlisted & (ending != "") & (people.over(ending) > 1)),
+        edited=edited,
     )
     about_file = pl.col("media") | pl.col("deleted")
     is_told = pl.col("marked").all() & pl.col("tells").any()
