@@ -26,28 +26,22 @@ from backstory.text.encoding import decode_line
 _ID: Final = re.compile(r"<([^<>\s]{1,998})>")
 _ANSWER: Final = re.compile(r"(?:\w{1,4}(?:\[\d+\])?\s?[:\uff1a]\s*)+", re.IGNORECASE)
 """``Re:``, ``AW:``, ``Fwd:`` and the like before a subject."""
-
 _OBSCURED: Final = re.compile(r"^(\S{1,64}) at (\S{1,190}\.\w{2,24})(?= \(|$)")
 """An address as the archives of Mailman write it: ``ann at example.org (Ann Oak)``."""
-
 _PEOPLE: Final = ("from", "to", "cc", "reply-to", "sender")
 _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
 """Errors that the standard library raises for mails that follow no standard."""
-
 _PLAIN: Final = ("text/plain", "text/markdown", "text/enriched")
 _WRAPPED: Final = re.compile(r"^(?!>|-- $)(.*) \n(?!>|-- $)", re.MULTILINE)
 """A line of the writer that a program wrapped, up to the next one; quotes and signatures stand alone."""
-
 _MOST_MAIL: Final = 64 << 20
 _MOST_TEXT: Final = 4 << 20
 _MOST_HEADER: Final = 1 << 16
 _MOST_LINE: Final = 1 << 20
 _BEGINNING: Final = re.compile(rb"From .{1,300}\d\d:\d\d.{0,40}\d{4}")
 """Line above a mail in a mailbox."""
-
 _OTHER_BEGINNING: Final = re.compile(rb"From(?P<words> [^\s-]\S{0,300}| .*\d\d:\d\d.*)?")
 """The same as some programs write it, without the time or the year."""
-
 _ESCAPED: Final = re.compile(rb">+From ")
 _HEADER: Final = re.compile(rb"[!-9;-~]+:")
 _OF_A_MAIL: Final = re.compile(
