@@ -117,7 +117,8 @@ def _read_telegram(record: Record, chat: _Chat) -> Iterator[Item]:
             sent, None, "\n".join(filter(None, [action, text])), "system", chat=chat.key, key=key
         )
         return
-    described = record.text("media_type") or next((name for name in record if record.object(name)), kind)
+    if not text:  # it is counted by what it holds in place of words
+        kind = record.text("media_type") or next((name for name in record if record.object(name)), kind)
     yield ChatMessage(
         sent=sent,
         author=record.text("from", "from_id"),
@@ -131,7 +132,7 @@ def _read_telegram(record: Record, chat: _Chat) -> Iterator[Item]:
         edited=_read_telegram_time(record, "edited")
         if {"edited", "edited_unixtime"} & record.keys()
         else None,
-        type=described,
+        type=kind,
     )
 
 
