@@ -6,16 +6,17 @@ import re
 from pathlib import PurePosixPath
 from typing import Final
 
+from backstory.ingest.zips import MAGIC
+
 HEAD_BYTES: Final = 512
 """Number of bytes at the beginning of a file that are examined."""
 
-_ZIP: Final = b"PK\x03\x04"
-_MAGIC: Final = (
+_FIRST_BYTES: Final = (
     ((b"%PDF-",), "a PDF file"),
     ((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8"), "an image (PNG, JPEG or GIF)"),
     ((b"II*\0", b"MM\0*"), "an image (TIFF)"),
     ((b"OggS", b"ID3"), "a sound file (Ogg or MP3)"),
-    ((b"\x1f\x8b", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", _ZIP), "an archive (ZIP, gzip, 7z or RAR)"),
+    ((b"\x1f\x8b", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", MAGIC), "an archive (ZIP, gzip, 7z or RAR)"),
     ((b"SQLite format 3\0",), "a database (SQLite)"),
     ((b"PAR1",), "a data file (Parquet)"),
     ((b"{\\rtf",), "a rich text file (RTF)"),
@@ -39,7 +40,7 @@ NO_EXPORT: Final = (
 
 def name_kind(uri: str, head: bytes) -> str:
     """Return the kind of a file by its first bytes, such as ``a PDF file``, else by the ending of its name."""
-    if not head.startswith(_ZIP) and (kind := name_binary_kind(head)) is not None:
+    if not head.startswith(MAGIC) and (kind := name_binary_kind(head)) is not None:
         return kind
     suffix = PurePosixPath(uri).suffix.lower()
     return f"a file of a kind that is not read ({suffix or 'no ending in its name'})"
@@ -51,7 +52,7 @@ def name_binary_kind(head: bytes) -> str | None:
         return {b"WEBP": "an image (WebP)", b"WAVE": "a sound file (WAV)"}.get(head[8:12])
     if head[4:8] == b"ftyp":
         return "an image (HEIF)" if head[8:11] in (b"hei", b"avi", b"mif") else "a video"
-    return next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
+    return next((kind for magic, kind in _FIRST_BYTES if head.startswith(magic)), None)
 
 
 def is_no_export(name: str) -> bool:
@@ -93,7 +94,7 @@ def describe_unread_chat(head: bytes) -> str:
     head = head.lstrip(_BLANK)
     kind = "a file that is neither a chat nor a table"
     advice = f"{_AS_TABLE}; or move the file out of the folder if it is no chat"
-    if head.startswith(_ZIP):
+    if head.startswith(MAGIC):
         kind, advice = "an archive or a folder without a chat", "Unpack it and put the chat's own file here"
     elif (binary := name_binary_kind(head)) is not None:
         kind, advice = binary, "Export the chat from the app as text, and put that here"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.texts import MARKDOWN
 from backstory.ingest.documents.metadata import ParsedDocument
-from backstory.ingest.documents.reader import READERS, find_reader, read_document
+from backstory.ingest.documents.reader import DOCUMENT_FORMATS, find_document_format, read_document
 from backstory.settings.inputs import ChunkSettings, DocumentSettings
 from backstory.text.chunking.cut import TitledText, choose_chunker, cut_titled_texts
 from backstory.text.chunking.units import ESTIMATED_TOKENS, Pages
@@ -132,7 +132,7 @@ def check_document(document: ParsedDocument) -> None:
 
 def check_limited(content: bytes, name: str) -> None:
     """Read a file as a run does; a crash is one of the process with limits, and told in a sentence."""
-    reader = find_reader(name)
+    reader = find_document_format(name)
     assert reader is not None
     problem = ""
     try:
@@ -150,14 +150,14 @@ def test_every_reader_has_a_sample_that_is_read() -> None:
     samples |= {name: make_zip(parts) for name, parts in PACKED.items()}
     read = set()
     for name, content in samples.items():
-        reader = find_reader(name)
+        reader = find_document_format(name)
         assert reader is not None
         read.add(reader.name)
         if reader.name != "image":  # whose text only Tesseract reads
             document = read_document(reader, content, name, LIMITED)
             assert document is not None
             check_document(document)
-    assert read == {reader.name for reader in READERS}
+    assert read == {reader.name for reader in DOCUMENT_FORMATS}
 
 
 @few
@@ -204,7 +204,7 @@ def test_documents(content: bytes) -> None:
 @pytest.mark.parametrize("name", ROWS_AND_CODE)
 def test_rows_and_code(name: str, data: st.DataObject) -> None:
     content = data.draw(damage([ROWS_AND_CODE[name]]))
-    reader = find_reader(name)
+    reader = find_document_format(name)
     assert reader is not None
     problem = ""
     try:

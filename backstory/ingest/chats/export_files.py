@@ -21,17 +21,8 @@ from backstory.ingest.chats.json_stream import find_paths
 from backstory.ingest.chats.times import KNOWN_YEAR, latest_year_of
 from backstory.ingest.file_kinds import NO_EXPORT, is_no_export
 from backstory.ingest.limited_calls import find_limits
-from backstory.ingest.walk import (
-    MAGIC,
-    Folder,
-    ListedFile,
-    Listing,
-    Rule,
-    explain_hidden,
-    open_member,
-    open_zip,
-    require_size,
-)
+from backstory.ingest.walk import Folder, ListedFile, Listing, Rule, explain_hidden, require_size
+from backstory.ingest.zips import MAGIC, open_member, open_zip
 from backstory.settings.inputs import ConversationSettings
 from backstory.text.encoding import decode_head
 

@@ -45,7 +45,8 @@ from backstory.ingest.chats.formats.whatsapp import WHATSAPP
 from backstory.ingest.chats.merging import MergedExports, merge_exports, name_message
 from backstory.ingest.file_kinds import NO_EXPORT, describe_foreign, describe_unread_chat
 from backstory.ingest.limited_calls import call_limited, find_limits
-from backstory.ingest.walk import MAGIC, ListedFile, Listing
+from backstory.ingest.walk import ListedFile, Listing
+from backstory.ingest.zips import MAGIC
 from backstory.settings.inputs import ConversationSettings
 from backstory.storage.tables.contracts import conform, empty
 from backstory.storage.tables.schemas import Quarantine, Sources
@@ -69,8 +70,6 @@ TABLE_FORMATS: Final = (PARQUET, WHATSAPP, JSON_LINES, CSV)
 """Those that are tried afterwards, unless the export is that of another program which is not read."""
 _SAME: Final = ("status", "format", "encoding", "date_order", "timezone")
 _SMALL_BYTES: Final = 1 << 20
-_OTHER: Final = "another_format"
-"""Code of an export that is no text of WhatsApp, where only such a text is to be read."""
 _BLANK: Final = b"\xef\xbb\xbf\xfe\xff\0 \t\r\n"
 
 
@@ -244,22 +243,26 @@ def read_file(file: ListedFile, settings: ConversationSettings) -> Export:
         for path in list_parts(file.path).values() if is_folder else [file.path]:
             with suppress(OSError):  # which reading explains
                 size += path.stat().st_size
-        if not is_folder and size <= _SMALL_BYTES:
-            export = read_export(*request, only_text=True)
-            if export.code != _OTHER:
-                return export
-        return call_limited(read_export, *request, False, limits=find_limits(settings), size=size)
+        if not is_folder and size <= _SMALL_BYTES and _is_text_of_whatsapp(file, settings):
+            return read_export(*request)
+        return call_limited(read_export, *request, limits=find_limits(settings), size=size)
     except ReadError as error:
         return _refuse(file.uri, error)
 
 
-def read_export(
-    path: Path, root: Path, source: str, settings: ConversationSettings, only_text: bool
-) -> Export:
+def _is_text_of_whatsapp(file: ListedFile, settings: ConversationSettings) -> bool:
+    with file.open() as content, open_parts(content, file.uri, settings) as opened, suppress(ReadError):
+        if opened.is_single and WHATSAPP.find(opened):
+            found = find_format(opened)
+            return found is not None and found[0] is WHATSAPP
+    return False
+
+
+def read_export(path: Path, root: Path, source: str, settings: ConversationSettings) -> Export:
     """Read a file or a folder in the current process, with the hash of the bytes that were read.
 
     It raises ``ReadError`` if it cannot be opened. A part of a folder that is written meanwhile has another hash at the
-    next run, which reads the folder again. For ``only_text``, see :func:`read_opened`.
+    next run, which reads the folder again.
     """
     file = ListedFile(source, path, root)
     described = describe_file(file)
@@ -268,7 +271,7 @@ def read_export(
     else:
         with file.open() as content:
             opening = open_parts(content, source, settings, described.latest_year)
-            export = read_opened(opening, source, only_text=only_text)
+            export = read_opened(opening, source)
         if describe_file(file) != described:
             reason = "another program was writing to it; the next run reads it again"
             # The hash is that of no file, so that the next run finds it changed.
@@ -277,21 +280,17 @@ def read_export(
     return export
 
 
-def read_opened(opening: AbstractContextManager[Opened], source: str, *, only_text: bool = False) -> Export:
-    """Read the parts of one export in the current process, or refuse all but a text of WhatsApp."""
+def read_opened(opening: AbstractContextManager[Opened], source: str) -> Export:
+    """Read the parts of one export in the current process."""
     format_name = None
     try:
         with opening as opened:
-            if only_text and not (opened.is_single and WHATSAPP.find(opened)):
-                raise ReadError(_OTHER, code=_OTHER)
             if _is_blank(opened):
                 return Export(source=source, status="empty", reason="it is empty")
             found = find_format(opened)
             if found is None:
                 content = opened.head() if opened.is_single else MAGIC
                 raise ReadError(describe_unread_chat(content), code="foreign")
-            if only_text and found[0] is not WHATSAPP:
-                raise ReadError(_OTHER, code=_OTHER)
             format_name = found[0].name
             read = found[0].read(opened, found[1])
             export = read if isinstance(read, Export) else collect_items(read, opened.settings.timezone)

@@ -12,7 +12,7 @@ from typing import IO, Any, Final
 import ijson
 
 from backstory.base.errors import ReadError
-from backstory.ingest.walk import DAMAGED
+from backstory.ingest.zips import DAMAGED
 
 OPENED: Final = object()
 """Stands for an object whose content follows."""

@@ -88,9 +88,8 @@ def decide_date_order(
         margin = 2 if len(readings) > 2 and best == "ymd" else 0
         if faults[order] > faults[best] + margin or other == days:
             continue
-        if (
-            order == "ymd"
-        ):  # two digits of a year, which hardly any locale has first: an older and no shorter chat?
+        # Two digits of a year, which hardly any locale has first: are they an older and no shorter chat?
+        if order == "ymd":
             late, early = [*filter(None, days)], [*filter(None, other)]
             if not early or (max(early) < max(late) and max(early) - min(early) >= max(late) - min(late)):
                 continue

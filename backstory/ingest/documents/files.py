@@ -24,19 +24,8 @@ from backstory.base.files.patterns import Patterns, compile_patterns, matches_gl
 from backstory.base.files.safe_open import GONE, open_inside
 from backstory.base.ids import WRITTEN_PREFIX, is_written
 from backstory.ingest.documents.metadata import parse_date
-from backstory.ingest.walk import (
-    Archive,
-    Folder,
-    ListedFile,
-    Listing,
-    Rule,
-    Skipped,
-    escape,
-    explain_hidden,
-    is_archive,
-    leads_out,
-    list_members,
-)
+from backstory.ingest.walk import Folder, ListedFile, Listing, Rule, Skipped, escape, explain_hidden
+from backstory.ingest.zips import Archive, is_archive, leads_out, list_members
 from backstory.settings.inputs import DocumentSettings, SourceSettings
 from backstory.storage.tables.catalog import Catalog, Entry
 

@@ -23,14 +23,15 @@ from backstory.ingest.documents.metadata import DocumentFormat, ParsedDocument
 from backstory.ingest.documents.pages import IMAGE, PDF, WORDLESS, name_recognition, read_pictures
 from backstory.ingest.file_kinds import HEAD_BYTES, name_binary_kind, name_kind
 from backstory.ingest.limited_calls import call_limited, find_limits
-from backstory.ingest.walk import CHANGED, ListedFile, Listing
+from backstory.ingest.walk import ListedFile, Listing
+from backstory.ingest.zips import CHANGED
 from backstory.settings.inputs import DocumentSettings
 from backstory.storage.tables.contracts import conform
 from backstory.storage.tables.schemas import Documents, Sources
 from backstory.text.encoding import describe_encoding
 from backstory.text.languages import detect_language
 
-READERS: Final[tuple[DocumentFormat, ...]] = (
+DOCUMENT_FORMATS: Final[tuple[DocumentFormat, ...]] = (
     texts.MARKDOWN, tables.CSV, tables.JSON, tables.JSON_LINES, tables.PARQUET, texts.CODE, PDF, IMAGE,
     texts.PLAIN_TEXT, texts.RESTRUCTURED_TEXT, texts.ASCIIDOC, texts.ORG_MODE, html.HTML, office.DOCX, office.PPTX,
     tables.SPREADSHEET, office.ODT, office.ODP, office.EPUB,
@@ -57,45 +58,45 @@ class _Outcome:
     uri: str
     status: str
     reason: str | None
-    reader: DocumentFormat | None = None
+    document_format: DocumentFormat | None = None
     row: _Row | None = None
 
 
-def find_reader(uri: str) -> DocumentFormat | None:
+def find_document_format(uri: str) -> DocumentFormat | None:
     """Return the first format that a file's suffix names, in any case; None if there is none."""
     suffix = PurePosixPath(uri).suffix.lower()
-    return next((reader for reader in READERS if suffix in reader.suffixes), None)
+    return next((each for each in DOCUMENT_FORMATS if suffix in each.suffixes), None)
 
 
 def list_titles() -> str:
     """List the formats as people call them, each once."""
-    return ", ".join(dict.fromkeys(reader.title for reader in READERS))
+    return ", ".join(dict.fromkeys(each.title for each in DOCUMENT_FORMATS))
 
 
 def gives_markdown(uri: str) -> bool:
     """Tell whether the text that a file is read as is Markdown; other texts may hold marks that mean nothing."""
-    reader = find_reader(uri)
-    return reader is not None and reader.gives_markdown
+    document_format = find_document_format(uri)
+    return document_format is not None and document_format.gives_markdown
 
 
 def read_document(
-    reader: DocumentFormat, content: bytes, uri: str, settings: DocumentSettings
+    document_format: DocumentFormat, content: bytes, uri: str, settings: DocumentSettings
 ) -> ParsedDocument:
     """Read a file, and recognise the text of its images where Tesseract is installed and the settings allow it.
 
     It raises ``ReadError`` if the file cannot be read or exceeds the limits; the message does not name the file.
     """
-    if reader.find_encoding is None and not content.strip(b"\0 \t\r\n"):
+    if document_format.find_encoding is None and not content.strip(b"\0 \t\r\n"):
         raise ReadError("the file is empty; export it again, or remove it", code="empty_document")
-    if reader in (texts.MARKDOWN, texts.PLAIN_TEXT) and len(content) <= _SMALL_BYTES:
-        return reader.read(content, uri)
-    document = call_limited(read_content, reader.name, content, uri, limits=find_limits(settings))
-    return read_pictures(document, content, settings) if reader in (PDF, IMAGE) else document
+    if document_format in (texts.MARKDOWN, texts.PLAIN_TEXT) and len(content) <= _SMALL_BYTES:
+        return document_format.read(content, uri)
+    document = call_limited(read_content, document_format.name, content, uri, limits=find_limits(settings))
+    return read_pictures(document, content, settings) if document_format in (PDF, IMAGE) else document
 
 
 def read_content(format_name: str, content: bytes, uri: str) -> ParsedDocument:
     """Read a file of a format, in the process with limits."""
-    return next(reader for reader in READERS if reader.name == format_name).read(content, uri)
+    return next(each for each in DOCUMENT_FORMATS if each.name == format_name).read(content, uri)
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def read_listed_documents(
 
 def name_reading(settings: DocumentSettings, timezone: str = "UTC") -> str:
     """Return an id of the settings, readers, extras and programs that affect parsing."""
-    formats = (reader.name for reader in READERS)
+    formats = (each.name for each in DOCUMENT_FORMATS)
     of_sources = [f"{source.label} {source.kind} {source.tenant}" for source in settings.sources]
     stated = [settings.kind, settings.tenant, str(settings.drafts), *of_sources, *settings.secrets]
     extras = (f"{extra}={is_installed(extra)}" for extra in ("code", "office"))
@@ -190,13 +191,13 @@ class _Reader:
 
         ``latest``: the revision that an earlier reading of the same kind gave.
         """
-        format_ = find_reader(file.uri)
-        draft = _Outcome(file.uri, "ignored", DRAFT, format_)
+        document_format = find_document_format(file.uri)
+        draft = _Outcome(file.uri, "ignored", DRAFT, document_format)
         if "_drafts" in file.uri.split("/")[:-1] and not self.settings.drafts:  # as in Jekyll
             return draft
         content, content_hash = None, ""
         try:
-            if format_ is None:
+            if document_format is None:
                 kind, listed = name_kind(file.uri, file.read(HEAD_BYTES)), list_titles()
                 reason = (
                     f"this is {kind}; to have it read, rename it or save its text as one of these: {listed}"
@@ -206,7 +207,7 @@ class _Reader:
             was_read = latest is not None and latest["error"] is None
             if latest and was_read and hashes and hashes.find(file) == latest["content_hash"]:
                 hashes.use(file, latest["content_hash"])
-                return _Outcome(file.uri, "read", None, format_, latest)
+                return _Outcome(file.uri, "read", None, document_format, latest)
             content = file.read(most_bytes=find_limits(self.settings).most_bytes)
             content_hash = hashlib.sha256(content).hexdigest()
             if hashes is not None:
@@ -214,15 +215,15 @@ class _Reader:
             row = latest
             # Recognising nothing in a photograph again would take seconds; other errors may be mended elsewhere.
             if row is None or row["content_hash"] != content_hash or row["error"] not in (None, WORDLESS):
-                document = read_document(format_, content, file.uri, self.settings)
+                document = read_document(document_format, content, file.uri, self.settings)
                 if document.is_draft and not self.settings.drafts:
                     return draft
-                row = self._describe(file, format_, document, content, content_hash)
+                row = self._describe(file, document_format, document, content, content_hash)
             if row["error"] is not None:
                 raise ReadError(row["error"], code="empty_document")
             secret = files.explain_secret(content) or files.explain_secret(row["text"].encode())
             if secret is not None and not file.is_vetted:
-                return _Outcome(file.uri, "ignored", secret, format_)
+                return _Outcome(file.uri, "ignored", secret, document_format)
         except ReadError as error:
             if error.code in (GONE, CHANGED) and self.hashes is not None:
                 self.hashes.use(file, error.code)  # of no content, so that the next run reads it
@@ -231,21 +232,25 @@ class _Reader:
             if error.code == texts.UNREADABLE_DRAFT and not self.settings.drafts:
                 return draft
             row = None
-            if format_ is not None:
-                row = self._describe(file, format_, ParsedDocument(text=""), content, content_hash)
+            if document_format is not None:
+                row = self._describe(file, document_format, ParsedDocument(text=""), content, content_hash)
                 row |= dict.fromkeys(("published_at", "date_origin", "encoding", "chunker", "language"))
                 row |= {"status": "error", "error": str(error)}
-            actual = name_binary_kind(content or b"") if format_ and format_.find_encoding else None
+            actual = (
+                name_binary_kind(content or b"")
+                if document_format and document_format.find_encoding
+                else None
+            )
             if actual is not None:
                 reason = f"this is {actual}, although its name says otherwise; give it the ending of its kind"
-                return _Outcome(file.uri, "unsupported", reason, format_, row)
-            return _Outcome(file.uri, _STATUSES.get(error.code, "failed"), str(error), format_, row)
-        return _Outcome(file.uri, "read", None, format_, row)
+                return _Outcome(file.uri, "unsupported", reason, document_format, row)
+            return _Outcome(file.uri, _STATUSES.get(error.code, "failed"), str(error), document_format, row)
+        return _Outcome(file.uri, "read", None, document_format, row)
 
     def _describe(
         self,
         file: ListedFile,
-        format_: DocumentFormat,
+        document_format: DocumentFormat,
         document: ParsedDocument,
         content: bytes | None,
         content_hash: str,
@@ -273,9 +278,11 @@ class _Reader:
             "kind": document.kind or (self.settings.kind if file.kind is None else file.kind),
             "tenant": document.tenant or (self.settings.tenant if file.tenant is None else file.tenant),
             "conversation_id": document.conversation if is_written(file.uri) else None,
-            "format": format_.name,
+            "format": document_format.name,
             "size": None if content is None else len(content),
-            "encoding": format_.find_encoding(content or b"") if format_.find_encoding else None,
+            "encoding": document_format.find_encoding(content or b"")
+            if document_format.find_encoding
+            else None,
             "page_starts": list(document.page_starts),
             "confidences": list(document.confidences),
             "chunker": document.chunker,
@@ -332,7 +339,7 @@ def _list_sources(found: Iterable[_Outcome], folder: str, *, mentions_undated: b
                 "source": files.name_source(folder, entry.uri),
                 "folder": "documents",
                 "status": entry.status,
-                "format": entry.reader.name if entry.reader else None,
+                "format": entry.document_format.name if entry.document_format else None,
                 "reason": "; ".join(filter(None, reasons)) or None,
                 "rows": int(entry.status == "read"),
                 "unread": 0,

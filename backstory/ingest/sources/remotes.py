@@ -23,7 +23,8 @@ from backstory.base.files.atomic import exclusive_temporary, flush, write_file
 from backstory.base.ids import digest
 from backstory.base.progress import announce, announce_name
 from backstory.ingest.documents.files import IGNORE_FILE, DocumentFolder, FileRules
-from backstory.ingest.walk import Listing, Skipped, leads_out, require_size
+from backstory.ingest.walk import Listing, Skipped, require_size
+from backstory.ingest.zips import leads_out
 from backstory.settings.inputs import find_credential
 
 COPIES: Final = "files"

@@ -14,7 +14,7 @@ from backstory.base.environment import SETTINGS_FILE
 from backstory.base.errors import InputError, SearchIndexError, SettingsError
 from backstory.base.files.atomic import write_file
 from backstory.ingest.documents.files import SOURCE_MARK, name_source
-from backstory.ingest.documents.reader import READERS
+from backstory.ingest.documents.reader import DOCUMENT_FORMATS
 from backstory.ingest.sources.listing import find_covering, list_sources, make_locator
 from backstory.interfaces.adapters.external_embedder import ExternalEmbedder
 from backstory.interfaces.adapters.rag_config import BaseEmbeddingProvider, RAGConfig
@@ -171,7 +171,7 @@ def _write_settings(path: Path, content: str) -> None:
 
 def _list_formats(config: RAGConfig) -> list[str]:
     """List the formats whose files are cut by characters; the reader of the others chooses the chunker."""
-    formats = {reader.name for reader in READERS}
+    formats = {each.name for each in DOCUMENT_FORMATS}
     return sorted(formats - ({_CODE} if config.chunker == "ast" else set()))
 
 

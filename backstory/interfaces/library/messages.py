@@ -23,7 +23,7 @@ from backstory.ingest.chats.formats.mail import MAIL
 from backstory.ingest.chats.formats.tables import CSV
 from backstory.ingest.chats.formats.whatsapp import WHATSAPP
 from backstory.ingest.chats.formats.whatsapp_phrases import classify_messages
-from backstory.ingest.walk import MAGIC
+from backstory.ingest.zips import MAGIC
 from backstory.interfaces.library.snapshots import OpenSnapshot
 from backstory.retrieval.query_chunks import cut_window_chunks
 from backstory.settings.inputs import ConversationSettings

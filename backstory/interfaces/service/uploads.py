@@ -15,9 +15,9 @@ from backstory.base.errors import InputError
 from backstory.base.files.atomic import exclusive_temporary, flush, publish, temporary_path
 from backstory.base.ids import document_id_of
 from backstory.ingest.documents.files import make_rules
-from backstory.ingest.documents.reader import find_reader, list_titles
+from backstory.ingest.documents.reader import find_document_format, list_titles
 from backstory.ingest.limited_calls import find_limits
-from backstory.ingest.walk import is_archive
+from backstory.ingest.zips import is_archive
 from backstory.interfaces.service.file_names import check_file_name, fold_file_name
 from backstory.pipeline.workspace import Workspace
 from backstory.retrieval.found import Result
@@ -130,7 +130,7 @@ def _check(workspace: Workspace, upload: Upload) -> str:
         raise InputError(
             f"{name} has {upload.size:,} bytes, and at most {most:,} can be read; split it", code="too_large"
         )
-    if find_reader(name) is None and not is_archive(name):
+    if find_document_format(name) is None and not is_archive(name):
         raise InputError(
             f"{name} is of no format that is read; save its text as one of these: {list_titles()}",
             code="unsupported_format",

@@ -28,11 +28,12 @@ from backstory.ingest.chats.merging import assign_message_ids
 from backstory.ingest.documents.files import DocumentFolder, FileHashes, make_rules, name_source
 from backstory.ingest.documents.formats.texts import PLAIN_TEXT
 from backstory.ingest.documents.pages import IMAGE
-from backstory.ingest.documents.reader import DocumentRead, find_reader, read_listed_documents
+from backstory.ingest.documents.reader import DocumentRead, find_document_format, read_listed_documents
 from backstory.ingest.file_kinds import names_chat
 from backstory.ingest.privacy.exclusions import Forgotten, leave_out, leave_out_documents
 from backstory.ingest.sources.listing import list_documents
-from backstory.ingest.walk import Skipped, is_archive
+from backstory.ingest.walk import Skipped
+from backstory.ingest.zips import is_archive
 from backstory.models.choice import make_embedder
 from backstory.models.embeddings.protocol import Embedder
 from backstory.operations.inspection.files import note_documents, note_languages
@@ -277,7 +278,7 @@ def _read_place(folder: Path, members: Sequence[Path] | None, settings: Settings
         above = (place for parent in PurePosixPath(name).parents for place in (str(parent), f"{parent}/"))
         return not others.isdisjoint(above)
 
-    pictures = {file.uri for file in listing.files if has_chat and find_reader(file.uri) == IMAGE}
+    pictures = {file.uri for file in listing.files if has_chat and find_document_format(file.uri) == IMAGE}
     skipped = (*listing.skipped, *(Skipped(uri, "unsupported", _PICTURE) for uri in sorted(pictures)))
     listing = replace(
         listing,
@@ -303,12 +304,12 @@ def _is_chat(row: Row) -> bool:
     """Return whether a file is a chat, also one of an app that is not read in this form."""
     if row["format"] is None:
         return names_chat(row["reason"])
-    reader = find_reader(row["source"])
-    if reader is None or reader == PLAIN_TEXT:
+    document_format = find_document_format(row["source"])
+    if document_format is None or document_format == PLAIN_TEXT:
         return True
     is_whole = row["status"] == "read" and not row["unread"]
     return is_whole or (
-        reader.name in _DATA_FORMATS and (row["status"] == "read" or row["format"] in _PLATFORMS)
+        document_format.name in _DATA_FORMATS and (row["status"] == "read" or row["format"] in _PLATFORMS)
     )
 
 

@@ -34,8 +34,8 @@ from backstory.index.posts import with_posts
 from backstory.index.snapshot import current_version, find_damage, prune, read_manifest
 from backstory.ingest.documents.files import FileHashes, list_written, name_source
 from backstory.ingest.documents.reader import (
+    DOCUMENT_FORMATS,
     DRAFT,
-    READERS,
     DocumentRead,
     drop_former_posts,
     name_reading,
@@ -247,7 +247,7 @@ def cut_documents(
 ) -> pl.DataFrame:
     """Cut documents into chunks; revisions whose chunks are in the table as it was keep them."""
     settings, embedder = workspace.settings.chunks, workspace.embedder
-    known = {reader.name for reader in READERS}
+    known = {each.name for each in DOCUMENT_FORMATS}
     if unknown := settings.chunkers.keys() - known:
         raise SettingsError(
             f"{SETTINGS_FILE}: chunks.chunkers names {', '.join(sorted(unknown))}, which no reader reads; the formats "

@@ -20,7 +20,7 @@ import pytest
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.metadata import DocumentFormat, ParsedDocument
-from backstory.ingest.documents.reader import find_reader, read_document
+from backstory.ingest.documents.reader import find_document_format, read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.office_files import make_zip
 
@@ -55,7 +55,7 @@ def read_sample(path: Path) -> bytes:
 
 
 def find_format(path: Path) -> DocumentFormat:
-    reader = find_reader(path.name)
+    reader = find_document_format(path.name)
     assert reader is not None
     return reader
 

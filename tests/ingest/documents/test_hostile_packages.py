@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats import package
-from backstory.ingest.documents.reader import find_reader, read_document
+from backstory.ingest.documents.reader import find_document_format, read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises
 from tests.ingest.documents.office_files import (
@@ -54,7 +54,7 @@ CORNERS = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048
 
 
 def read(uri: str, content: bytes) -> None:
-    reader = find_reader(uri)
+    reader = find_document_format(uri)
     assert reader is not None
     reader.read(content, uri)
 
@@ -170,7 +170,7 @@ def test_a_word_document_of_broken_parts_is_damaged(name: str, content: str) -> 
     ],
 )  # fmt: skip
 def test_what_is_nested_too_deeply_is_said_to_be(uri: str, name: str, content: str) -> None:
-    reader = find_reader(uri)
+    reader = find_document_format(uri)
     assert reader is not None
     file = make_zip(FILES[uri][1] | {name: content}, zipfile.ZIP_STORED)
     with raises(ReadError, "nested_too_deeply"):
@@ -201,7 +201,7 @@ def test_parts_and_bytes_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )  # fmt: skip
 def test_what_breaks_a_reader_ends_with_an_error(uri: str, name: str, content: str | bytes) -> None:
-    reader = find_reader(uri)
+    reader = find_document_format(uri)
     assert reader is not None
     limits = DocumentSettings(read_seconds=10, read_megabytes=256)
     with pytest.raises(ReadError) as raised:

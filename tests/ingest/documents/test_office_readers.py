@@ -8,7 +8,7 @@ import pytest
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.tables import show_number
 from backstory.ingest.documents.metadata import ParsedDocument
-from backstory.ingest.documents.reader import find_reader, name_reading
+from backstory.ingest.documents.reader import find_document_format, name_reading
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises
 from tests.ingest.documents.office_files import (
@@ -26,7 +26,7 @@ MAY = datetime(2024, 5, 1, 10, tzinfo=UTC)
 
 
 def read(uri: str, parts: dict[str, str | bytes]) -> ParsedDocument:
-    reader = find_reader(uri)
+    reader = find_document_format(uri)
     assert reader is not None
     content = make_zip(parts)
     assert reader.find_encoding is None

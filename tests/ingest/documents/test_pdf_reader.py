@@ -10,11 +10,11 @@ import pytest
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.formats.pdf import read_pdf
 from backstory.ingest.documents.metadata import ParsedDocument, read_pdf_date, read_title
-from backstory.ingest.documents.reader import READERS, read_document
+from backstory.ingest.documents.reader import DOCUMENT_FORMATS, read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.pdf_files import make_right_to_left
 
-READER = next(reader for reader in READERS if reader.name == "pdf")
+READER = next(reader for reader in DOCUMENT_FORMATS if reader.name == "pdf")
 WITHOUT_OCR = DocumentSettings(ocr="off")
 
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from backstory.base.errors import ReadError
 from backstory.ingest.documents.metadata import ParsedDocument
-from backstory.ingest.documents.reader import find_reader, read_document
+from backstory.ingest.documents.reader import find_document_format, read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.errors import raises
 from tests.long_tests import some
 
 
 def read(uri: str, text: str) -> ParsedDocument:
-    reader = find_reader(uri)
+    reader = find_document_format(uri)
     assert reader is not None
     document = reader.read(text.encode(), uri)
     assert document == reader.read(text.encode(), uri)
@@ -38,7 +38,7 @@ def read(uri: str, text: str) -> ParsedDocument:
     ids=["yaml", "toml", "json front matter", "json", "html"],
 )
 def test_what_is_nested_too_deeply_is_refused(uri: str, text: str) -> None:
-    reader = find_reader(uri)
+    reader = find_document_format(uri)
     assert reader is not None
     with raises(ReadError, "nested_too_deeply"):
         read_document(reader, text.encode(), uri, DocumentSettings())

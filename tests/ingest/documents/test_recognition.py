@@ -8,12 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from backstory.ingest.documents.pages import INSTALL, parse_pages
-from backstory.ingest.documents.reader import READERS, DocumentRead, read_document
+from backstory.ingest.documents.reader import DOCUMENT_FORMATS, DocumentRead, read_document
 from backstory.settings.inputs import DocumentSettings
 from tests.ingest.documents.document_files import Write, make_writer, read_documents, states
 from tests.ingest.documents.pdf_files import make_pdf, make_png, make_scan, put_program, write_lines
 
-PDF = next(reader for reader in READERS if reader.name == "pdf")
+PDF = next(reader for reader in DOCUMENT_FORMATS if reader.name == "pdf")
 DEFAULTS = DocumentSettings()
 LINES = ("The oven is hot and the", "bread is good today")
 HEADER = "level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext"

@@ -18,7 +18,7 @@ from backstory.ingest.documents.formats.texts import find_title
 from backstory.ingest.documents.metadata import ParsedDocument, read_properties
 from backstory.ingest.documents.page_texts import PAGE_BREAK, find_starts
 from backstory.ingest.file_kinds import name_binary_kind
-from backstory.ingest.walk import list_members, open_zip, read_member
+from backstory.ingest.zips import list_members, open_zip, read_member
 from backstory.settings.inputs import ChunkerName
 
 MOST_CHARACTERS: Final = 20_000_000
