@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.ingest import walk
+from backstory.ingest import zips
 from backstory.ingest.documents.files import DocumentFolder, FileHashes
 from backstory.ingest.documents.reader import DocumentRead, read_listed_documents
 from backstory.ingest.sources.listing import hash_listing
@@ -118,8 +118,8 @@ def overlapping() -> bytes:
 def test_an_archive_beyond_the_limits_is_one_failed_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bytes, why: str
 ) -> None:
-    monkeypatch.setattr(walk, "MOST_MEMBERS", 10)
-    monkeypatch.setattr(walk, "MOST_BYTES", 1500 if why == "have more than" else 1 << 30)
+    monkeypatch.setattr(zips, "MOST_MEMBERS", 10)
+    monkeypatch.setattr(zips, "MOST_BYTES", 1500 if why == "have more than" else 1 << 30)
     [(status, reason)] = states(read(tmp_path, packed), BELOW).values()
     assert status == "failed"
     assert why in str(reason)
